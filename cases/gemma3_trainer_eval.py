@@ -1,0 +1,174 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.50", "accelerate"]
+#
+# [tool.repromatrix]
+# title = "Training Gemma 3 with evaluation calls .float() on its HybridCache"
+# reports = [
+#     "https://github.com/unslothai/unsloth/issues/2052",
+#     "https://github.com/unslothai/unsloth/issues/2190",
+#     "https://github.com/unslothai/unsloth/issues/2223",
+#     "https://github.com/unslothai/unsloth/issues/2419",
+#     "https://github.com/huggingface/transformers/issues/36814",
+# ]
+# area = "kv-cache"
+# models = ["gemma3"]
+#
+# [tool.repromatrix.workarounds]
+# outer-cache-off = "Set use_cache to False in model.config of the built model."
+# text-cache-off = "Set use_cache to False in model.config.text_config of the built model."
+# early-cache-off = "Set text_config.use_cache to False in the config that the model is built from."
+# decoder-cache-off = "Set use_cache to False in the config of the language model inside, language_model.config."
+#
+# [tool.repromatrix.workarounds.never-evaluate]
+# says = "Choose eval_steps larger than the run, so that nothing is evaluated."
+# skips = true
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.50,<4.51"]
+# precisions = ["bf16", "fp16"]
+# raises = "AttributeError"
+# match = "'HybridCache' object has no attribute 'float'"
+# fixed-by = "https://github.com/huggingface/transformers/pull/37044"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.50,<4.51"]
+# precisions = ["bf16", "fp16"]
+# workarounds = ["outer-cache-off", "text-cache-off"]
+# raises = "AttributeError"
+# match = "'HybridCache' object has no attribute 'float'"
+# fixed-by = "https://github.com/huggingface/transformers/pull/37044"
+# note = "The language model is built with a copy of text_config and reads only that."
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/unslothai/unsloth/issues/2052"
+# says = "Gemma 3 training fails in bf16."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/unslothai/unsloth/issues/2052"
+# says = "model.config.use_cache = False before training is enough (said of a text-only 1B)."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16"]
+# workaround = "outer-cache-off"
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/unslothai/unsloth/issues/2052"
+# says = "Switching the cache off in the text model's own config avoids it."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16"]
+# workaround = "decoder-cache-off"
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/unslothai/unsloth/issues/2190"
+# says = "Fine-tuning fails on 4.50.0, in the evaluation."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/unslothai/unsloth/issues/2190"
+# says = "Without an evaluation, with eval_steps larger than the run, the training passes."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16"]
+# workaround = "never-evaluate"
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/unslothai/unsloth/issues/2223"
+# says = "use_cache = False in the general config does not help."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16"]
+# workaround = "outer-cache-off"
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/unslothai/unsloth/issues/2223"
+# says = "use_cache = False in text_config helps where the general config does not."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16"]
+# workaround = "text-cache-off"
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/unslothai/unsloth/issues/2419"
+# says = "4.50.3 still fails."
+# when = ["transformers==4.50.3"]
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/36814"
+# says = "use_cache = False in text_config of config.json avoids it."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16", "fp16"]
+# workaround = "early-cache-off"
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/36814"
+# says = "In fp32 nothing fails."
+# when = ["transformers==4.50.0"]
+# precisions = ["fp32"]
+# outcome = "passes"
+# ///
+"""Training Gemma 3 with 16-bit weights must get past the evaluation after its first step.
+
+In evaluation the text model returns a HybridCache beside its logits, and of mixed-precision
+outputs accelerate calls .float() on everything with a 16-bit `dtype`: in 4.50 the cache had the
+attribute, not the method. To switch it off one must reach the config that the text model reads.
+On a CPU accelerate knows only bf16 mixed precision: fp16 weights run in that, autocast off.
+"""
+
+import math
+import os
+import sys
+
+import torch
+from accelerate import AutocastKwargs
+from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Trainer, TrainingArguments
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+ON_CPU = os.environ.get("REPRO_DEVICE", "cpu") == "cpu"
+TEXT = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+VISION = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 1, "image_size": 32}
+measured = {}
+
+
+def main(precision: str, workaround: str | None = None) -> None:
+    """Train one step, then evaluate."""
+    torch.manual_seed(0)
+    config = Gemma3Config(text_config=TEXT, vision_config=VISION, mm_tokens_per_image=4)
+    config.text_config.use_cache = workaround != "early-cache-off"
+    model = Gemma3ForConditionalGeneration(config).to(DTYPES[precision])
+    decoder = next(m for name, m in model.named_modules() if name.endswith("language_model"))
+    late = {
+        "outer-cache-off": model.config,
+        "text-cache-off": model.config.text_config,
+        "decoder-cache-off": decoder.config,
+    }
+    if workaround in late:
+        late[workaround].use_cache = False
+    elif workaround not in {None, "early-cache-off", "never-evaluate"}:
+        raise ValueError(workaround)
+
+    ids = torch.randint(5, 90, (8,))
+    rows = [{"input_ids": ids, "labels": ids, "token_type_ids": torch.zeros_like(ids)}]
+    plan = {"max_steps": 1, "eval_strategy": "steps", "save_strategy": "no", "optim": "sgd"}
+    plan["eval_steps"] = 1000 if workaround == "never-evaluate" else 1
+    quiet = {"report_to": "none", "disable_tqdm": True}
+    arguments = TrainingArguments("out", use_cpu=ON_CPU, bf16=precision != "fp32", **plan, **quiet)
+    trainer = Trainer(model, arguments, train_dataset=rows, eval_dataset=rows)
+    trainer.accelerator.autocast_handler = AutocastKwargs(enabled=precision != "fp16")
+    trainer.train()
+    for entry in trainer.state.log_history:
+        measured.update({name: entry[name] for name in entry if name.endswith("_loss")})
+    assert all(map(math.isfinite, measured.values())), "a loss is not finite"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,151 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["nox>=2026.10.20"]
+# ///
+"""The door: what people type. Each session starts a program and lets everything through."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+nox.needs_version = ">=2026.10.20"
+nox.options.sessions = ["lint", "check", "tests"]
+nox.options.default_venv_backend = "none"
+nox.options.error_on_missing_interpreters = True
+
+HERE = Path(__file__).parent
+PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
+RELEASES = nox.project.load_toml(HERE / "environments" / "matrix.toml")["releases"]
+ENVIRONMENTS = [*(release["name"] for release in RELEASES), "main"]
+
+
+@nox.session(default=False)
+def matrix(session: nox.Session) -> None:
+    """Build what is missing, run what is needed, render the table."""
+    _runner(session, "matrix", *session.posargs)
+
+
+@nox.session(default=False)
+def report(session: nox.Session) -> None:
+    """Render the table from the evidence that there is."""
+    _runner(session, "report", *session.posargs)
+
+
+@nox.session(default=False)
+def results(session: nox.Session) -> None:
+    """Print cells as CSV or JSON."""
+    _runner(session, "results", *session.posargs)
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """Check every case and every environment file, installing nothing."""
+    _runner(session, "check", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Test the runner, on fakes and on a slice of the real matrix."""
+    _through(session, [_python(session, "tests"), "-m", "pytest", *session.posargs])
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format, lint and type-check everything."""
+    python = _python(session, "tests")
+    _through(session, [python, "-m", "ruff", "format", "--check", "."])
+    _through(session, [python, "-m", "ruff", "check", "."])
+    _through(session, [python, "-m", "mypy"])
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Time the runner against a plain loop and against the floor, side by side."""
+    _through(session, [_python(session, "runner"), "tests/bench/bench.py", *session.posargs])
+
+
+@nox.session(default=False)
+def publish(session: nox.Session) -> None:
+    """Write this machine's evidence into the repository."""
+    _runner(session, "publish", *session.posargs)
+
+
+@nox.session(default=False, tags=["update"])
+def lock(session: nox.Session) -> None:
+    """Pin environments: all, the named ones, or --new for releases that are missing."""
+    _runner(session, "lock", *session.posargs)
+
+
+@nox.session(default=False, allow_parallel=True)
+@nox.parametrize("name", [nox.param(name, id=name) for name in ENVIRONMENTS])
+def environment(session: nox.Session, name: str) -> None:
+    """Build one pinned virtualenv and print where it is."""
+    _runner(session, "environment", name, *session.posargs)
+
+
+def _runner(session: nox.Session, *arguments: str) -> None:
+    _through(session, [_python(session, "runner"), "-m", "runner", *arguments])
+
+
+def _python(session: nox.Session, group: str) -> str:
+    """Return the interpreter of a virtualenv that holds a dependency group, made when it changed.
+
+    One for many sessions, with virtualenv and pip, which came with nox and know the user's index.
+    """
+    wanted = nox.project.dependency_groups(PROJECT, group)
+    stamp = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()
+    folder = HERE / ".nox" / group
+    python = folder / "bin" / "python"
+    with _alone(folder):
+        marker = folder / "holds"
+        if not marker.exists() or marker.read_text() != stamp:
+            make = [sys.executable, "-m", "virtualenv", "--clear", "--quiet", str(folder)]
+            session.run(*make, external=True, silent=True)
+            session.run(str(python), *"-m pip install --quiet".split(), *wanted, external=True, silent=True)
+            marker.write_text(stamp)
+    return str(python)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    folder.parent.mkdir(exist_ok=True)
+    with folder.with_suffix(".making").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _through(session: nox.Session, command: list[str]) -> None:
+    """Run a program with our own input, output and signals, and end with its exit code.
+
+    nox's own `session.run` joins the two outputs, makes every code 1, and kills an interrupted
+    program after half a second; an interrupted run must render its report first.
+    """
+    session.log(" ".join([Path(command[0]).name, *command[1:]]))
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with subprocess.Popen(command, env=environ | {"REPROMATRIX_DOOR": str(os.getpid())}) as program:
+        before = {
+            number: signal.signal(number, lambda given, _: program.send_signal(given))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        code = program.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if code:
+        raise SystemExit(128 - code if code < 0 else code)
+
+
+if __name__ == "__main__":
+    nox.main()

@@ -1,0 +1,265 @@
+"""Everything that the first page shows, computed before the template; a template decides nothing.
+
+Every count comes from the same frame of marks as the grid, so that the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports import tables
+from reports.failures import Place, failures, places
+from reports.grid import Grid, grid
+from reports.marks import Mark, explanation, mark_of
+from reports.phrases import counted, in_address, listed, shortened, spans, visible
+from runner.model.cell import Source
+from runner.model.outcomes import Device, Precision, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from reports.survey import Survey
+    from runner.judging.verdicts import Judged
+    from runner.model.cell import Cell
+
+_REASON = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setup:
+    """One kind of machine that cells were run on."""
+
+    device: str
+    hardware: str
+    torch: str
+    python: str
+    source: str
+    cells: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Count:
+    """How many cells show a mark, on each device."""
+
+    style: str
+    glyph: str
+    words: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """How many cells have a verdict, on each device, and which marks they show."""
+
+    verdict: Verdict
+    words: str
+    numbers: tuple[int, ...]
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Headline:
+    """What this is, what it was measured on, and what came out, counted."""
+
+    sentence: str
+    note: str
+    setups: tuple[Setup, ...]
+    devices: tuple[Device, ...]
+    cells: tuple[int, ...]
+    tallies: tuple[Tally, ...]
+    flags: tuple[Count, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surprise:
+    """Cells of one case that surprise in the same way."""
+
+    style: str
+    glyph: str
+    words: str
+    case: str
+    href: str
+    error: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unmeasured:
+    """A reason for which cells prove nothing, with the releases that it holds for."""
+
+    style: str
+    glyph: str
+    words: str
+    reason: str
+    cells: int
+    releases: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """An error message that was seen, for the reader who arrives with it."""
+
+    headline: str
+    case: str
+    href: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Index:
+    """The first page."""
+
+    headline: Headline
+    grids: tuple[Grid, ...]
+    surprises: tuple[Surprise, ...]
+    unmeasured: tuple[Unmeasured, ...]
+    messages: tuple[Message, ...]
+
+
+_FLAGS = {
+    "stale": "the case or the pins have changed since",
+    "simulated": "a stand-in keeps the contract of a real part",
+}
+
+
+def index(survey: Survey, note: str = "") -> Index:
+    """Return the context of the first page."""
+    return Index(
+        headline=_headline(survey, note),
+        grids=tuple(grid(survey, device, list(survey.cases)) for device in survey.devices),
+        surprises=_surprises(survey),
+        unmeasured=_unmeasured(survey),
+        messages=_messages(survey),
+    )
+
+
+def _headline(survey: Survey, note: str) -> Headline:
+    counts = tables.totals(survey.marks, survey.devices)
+    flags = tables.flagged(survey.marks, survey.devices)
+    return Headline(
+        sentence=_sentence(survey),
+        note=visible(note),
+        setups=_setups(survey),
+        devices=survey.devices,
+        cells=tuple(int(number) for number in counts.sum()),
+        tallies=tuple(_tally(verdict, counts) for verdict in Verdict),
+        flags=tuple(
+            Count(style=name, glyph="", words=words, numbers=_numbers(flags, [name]))
+            for name, words in _FLAGS.items()
+        ),
+    )
+
+
+def _sentence(survey: Survey) -> str:
+    precisions = listed([precision.value for precision in Precision])
+    names = [item.name for item in survey.environments if item.source is Source.RELEASE]
+    span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
+    return (
+        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, "
+        f"held against {counted(len(names), 'release')} of transformers{span} under {precisions}."
+    )
+
+
+def _setups(survey: Survey) -> tuple[Setup, ...]:
+    found = Counter(
+        (
+            row.seen.cell.device.value,
+            visible(row.seen.provenance.hardware),
+            visible(row.seen.provenance.torch_build),
+            visible(row.seen.provenance.python),
+            visible(row.seen.source),
+        )
+        for row in survey.rows.values()
+        if row.seen.outcome.was_run
+    )
+    return tuple(
+        Setup(device=key[0], hardware=key[1], torch=key[2], python=key[3], source=key[4], cells=n)
+        for key, n in sorted(found.items())
+    )
+
+
+def _numbers(counts: pd.DataFrame, rows: list[str]) -> tuple[int, ...]:
+    return tuple(int(number) for number in counts.loc[rows].sum())
+
+
+def _tally(verdict: Verdict, counts: pd.DataFrame) -> Tally:
+    marks = [mark for mark in Mark if mark.verdict is verdict]
+    return Tally(
+        verdict=verdict,
+        words=verdict.value.replace("-", " ", 1),
+        numbers=_numbers(counts, [mark.value for mark in marks]),
+        counts=tuple(
+            Count(
+                style=mark.value,
+                glyph=mark.glyph,
+                words=mark.words,
+                numbers=_numbers(counts, [mark.value]),
+            )
+            for mark in marks
+        ),
+    )
+
+
+def _surprises(survey: Survey) -> tuple[Surprise, ...]:
+    groups: dict[tuple[str, Mark, str], list[Judged]] = {}
+    for name in survey.cases:
+        for row in survey.of_case(name):
+            if row.verdict.is_surprise:
+                key = name, mark_of(row), explanation(row.seen)
+                groups.setdefault(key, []).append(row)
+    return tuple(
+        Surprise(
+            style=mark.value,
+            glyph=mark.glyph,
+            words=mark.words,
+            case=visible(name),
+            href=_page(name),
+            error=error,
+            places=places(survey, rows),
+        )
+        for (name, mark, error), rows in groups.items()
+    )
+
+
+def _page(case: str) -> str:
+    return f"case/{in_address(case)}.html"
+
+
+def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
+    groups: dict[tuple[Mark, str], list[Cell]] = {}
+    for cell in survey.cells:
+        row = survey.rows.get(cell)
+        mark = mark_of(row) if row is not None else Mark.NOT_RUN
+        if mark.verdict is Verdict.UNPROVEN:
+            reason = shortened(row.seen.reason, _REASON) if row is not None else ""
+            groups.setdefault((mark, reason), []).append(cell)
+    return tuple(
+        Unmeasured(
+            style=mark.value,
+            glyph=mark.glyph,
+            words=mark.words,
+            reason=reason,
+            cells=len(groups[mark, reason]),
+            releases=spans({cell.environment for cell in groups[mark, reason]}, survey.order),
+        )
+        for mark, reason in sorted(groups, key=_by_mark)
+    )
+
+
+def _by_mark(key: tuple[Mark, str]) -> tuple[int, str]:
+    return list(Mark).index(key[0]), key[1]
+
+
+def _messages(survey: Survey) -> tuple[Message, ...]:
+    return tuple(
+        Message(
+            headline=signed.headline,
+            case=visible(name),
+            href=f"{_page(name)}#{signed.anchor}",
+            places=signed.places,
+        )
+        for name in survey.cases
+        for signed in failures(survey, name)
+    )

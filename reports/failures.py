@@ -1,0 +1,104 @@
+"""How a case fails: its failures grouped by signature, and where each was seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.marks import Mark, happening, mark_of
+from reports.phrases import excerpt, listed, shortened, spans, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reports.survey import Survey
+    from runner.judging.verdicts import Judged
+    from runner.model.observation import Observation
+
+_MESSAGE = 4_000
+_TRACEBACK = 12_000
+_HEADLINE = 220
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a failure was seen: the variant, the precisions and the releases."""
+
+    variant: str
+    precisions: str
+    device: str
+    releases: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signed:
+    """The failures of one case that share a signature."""
+
+    anchor: str
+    headline: str
+    message: str
+    traceback: str
+    meanings: tuple[str, ...]
+    places: tuple[Place, ...]
+
+
+def failures(survey: Survey, name: str) -> tuple[Signed, ...]:
+    """Group the failures of a case by signature, the commonest first."""
+    groups: dict[str, list[Judged]] = {}
+    for row in survey.of_case(name):
+        if row.seen.outcome.is_failure:
+            groups.setdefault(_identity(row.seen), []).append(row)
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    return tuple(
+        _signed(survey, rows, f"failure-{number}") for number, rows in enumerate(ordered, 1)
+    )
+
+
+def _identity(seen: Observation) -> str:
+    return seen.failed.signature if seen.failed is not None else seen.outcome.value
+
+
+def _signed(survey: Survey, rows: list[Judged], anchor: str) -> Signed:
+    seen = rows[0].seen
+    failed = seen.failed
+    unexplained = f"{happening(seen.outcome)}: {seen.reason}" if seen.reason else seen.outcome.value
+    return Signed(
+        anchor=anchor,
+        headline=shortened(failed.headline if failed else unexplained, _HEADLINE),
+        message=excerpt(failed.message if failed else "", _MESSAGE),
+        traceback=excerpt(failed.traceback if failed else "", _TRACEBACK),
+        meanings=_meanings(rows),
+        places=places(survey, rows),
+    )
+
+
+def _meanings(rows: list[Judged]) -> tuple[str, ...]:
+    counts = Counter(mark_of(row) for row in rows)
+    return tuple(f"{counts[mark]:,} {mark.words}" for mark in Mark if mark in counts)
+
+
+def places(survey: Survey, rows: Iterable[Judged]) -> tuple[Place, ...]:
+    """Say where cells lie; precisions that share their releases share a line."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        cell = row.seen.cell
+        key = cell.workaround, cell.precision.value, cell.device.value
+        found.setdefault(key, []).append(cell.environment)
+    merged: dict[tuple[str, str, str], list[str]] = {}
+    for (workaround, precision, device), releases in found.items():
+        key = workaround, device, spans(releases, survey.order)
+        merged.setdefault(key, []).append(precision)
+    return tuple(
+        Place(
+            variant=visible(workaround),
+            precisions=listed(sorted(precisions, key=_rank)),
+            device=device,
+            releases=releases,
+        )
+        for (workaround, device, releases), precisions in merged.items()
+    )
+
+
+def _rank(precision: str) -> int:
+    return ("fp32", "bf16", "fp16").index(precision)

@@ -1,0 +1,185 @@
+"""What a cell shows on the page: exactly one mark, with its glyph, its words and its sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from reports.phrases import shortened
+from runner.model.outcomes import Outcome, Precision, Verdict
+
+if TYPE_CHECKING:
+    from runner.judging.verdicts import Judged
+    from runner.model.observation import Observation
+
+_HEADLINE = 140
+
+
+class Mark(StrEnum):
+    """A verdict, with passing told from failing and each reason of being unproven told apart."""
+
+    PASSES = "passes"
+    FAILS = "fails"
+    REGRESSED = "regressed"
+    FIXED = "fixed"
+    CHANGED = "changed"
+    NOT_APPLICABLE = "not-applicable"
+    UNSTABLE = "unstable"
+    NOT_EXERCISED = "not-exercised"
+    OUT_OF_MEMORY = "out-of-memory"
+    UNBUILDABLE = "unbuildable"
+    NOT_RUN = "not-run"
+
+    @property
+    def glyph(self) -> str:
+        """The shape that tells the mark without its colour."""
+        return _GLYPHS[self]
+
+    @property
+    def words(self) -> str:
+        """What the mark means, for the legend."""
+        return _WORDS[self]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict that the mark stands for."""
+        match self:
+            case Mark.PASSES | Mark.FAILS:
+                return Verdict.AS_EXPECTED
+            case Mark.REGRESSED:
+                return Verdict.REGRESSED
+            case Mark.FIXED:
+                return Verdict.FIXED
+            case Mark.CHANGED:
+                return Verdict.CHANGED
+            case Mark.NOT_APPLICABLE:
+                return Verdict.NOT_APPLICABLE
+            case (
+                Mark.UNSTABLE
+                | Mark.NOT_EXERCISED
+                | Mark.OUT_OF_MEMORY
+                | Mark.UNBUILDABLE
+                | Mark.NOT_RUN
+            ):
+                return Verdict.UNPROVEN
+
+
+_GLYPHS = {
+    Mark.PASSES: "✓",
+    Mark.FAILS: "✕",
+    Mark.REGRESSED: "R",
+    Mark.FIXED: "F",
+    Mark.CHANGED: "C",
+    Mark.NOT_APPLICABLE: "–",  # noqa: RUF001 - drawn, not typed
+    Mark.UNSTABLE: "~",
+    Mark.NOT_EXERCISED: "○",
+    Mark.OUT_OF_MEMORY: "M",
+    Mark.UNBUILDABLE: "U",
+    Mark.NOT_RUN: "·",
+}
+
+_WORDS = {
+    Mark.PASSES: "passes",
+    Mark.FAILS: "fails as described",
+    Mark.REGRESSED: "regressed: fails, expected to pass",
+    Mark.FIXED: "fixed: passes, expected to fail",
+    Mark.CHANGED: "changed: fails, not as described",
+    Mark.NOT_APPLICABLE: "not applicable",
+    Mark.UNSTABLE: "unstable: repeats disagree",
+    Mark.NOT_EXERCISED: "never computed in its precision",
+    Mark.OUT_OF_MEMORY: "out of memory",
+    Mark.UNBUILDABLE: "environment not buildable",
+    Mark.NOT_RUN: "not run",
+}
+
+_CLAUSES = {
+    Mark.PASSES: "{happened} as expected",
+    Mark.FAILS: "{happened} as expected",
+    Mark.REGRESSED: "{happened}, expected to pass",
+    Mark.FIXED: "{happened}, expected to fail",
+    Mark.CHANGED: "{happened}, but not as described",
+    Mark.NOT_APPLICABLE: "{happened}",
+    Mark.UNSTABLE: "unstable in {repeats} runs, last {happened}",
+    Mark.NOT_EXERCISED: "{happened}, but never computed in {precision}",
+    Mark.OUT_OF_MEMORY: "{happened}",
+    Mark.UNBUILDABLE: "{happened}",
+    Mark.NOT_RUN: "{happened}",
+}
+
+
+def mark_of(row: Judged) -> Mark:
+    """Return the mark of a judged observation."""
+    match row.verdict:
+        case Verdict.AS_EXPECTED:
+            return Mark.PASSES if row.seen.outcome is Outcome.PASSES else Mark.FAILS
+        case Verdict.REGRESSED:
+            return Mark.REGRESSED
+        case Verdict.FIXED:
+            return Mark.FIXED
+        case Verdict.CHANGED:
+            return Mark.CHANGED
+        case Verdict.NOT_APPLICABLE:
+            return Mark.NOT_APPLICABLE
+        case Verdict.UNPROVEN:
+            return _unproven(row.seen)
+
+
+def _unproven(seen: Observation) -> Mark:
+    if seen.unstable:
+        return Mark.UNSTABLE
+    match seen.outcome:
+        case Outcome.OUT_OF_MEMORY:
+            return Mark.OUT_OF_MEMORY
+        case Outcome.UNBUILDABLE:
+            return Mark.UNBUILDABLE
+        case Outcome.NOT_RUN:
+            return Mark.NOT_RUN
+        case (
+            Outcome.PASSES
+            | Outcome.FAILS
+            | Outcome.TIMES_OUT
+            | Outcome.CRASHES
+            | Outcome.DECLINES
+            | Outcome.NOT_APPLICABLE
+        ):
+            return Mark.NOT_EXERCISED
+
+
+def meaning(row: Judged | None, precision: Precision) -> str:
+    """Say in words what a cell shows, with its message or its reason."""
+    if row is None:
+        return "not run"
+    words = _clause(row, precision)
+    detail = explanation(row.seen)
+    stale = "; stale" if row.stale else ""
+    return f"{words}: {detail}{stale}" if detail else f"{words}{stale}"
+
+
+def _clause(row: Judged, precision: Precision) -> str:
+    return _CLAUSES[mark_of(row)].format(
+        happened=happening(row.seen.outcome), repeats=row.seen.repeats, precision=precision
+    )
+
+
+def happening(outcome: Outcome) -> str:
+    """Return an outcome as a verb."""
+    match outcome:
+        case Outcome.UNBUILDABLE:
+            return "environment could not be built"
+        case (
+            Outcome.PASSES
+            | Outcome.FAILS
+            | Outcome.CRASHES
+            | Outcome.DECLINES
+            | Outcome.TIMES_OUT
+            | Outcome.OUT_OF_MEMORY
+            | Outcome.NOT_APPLICABLE
+            | Outcome.NOT_RUN
+        ):
+            return outcome.value.replace("-", " ")
+
+
+def explanation(seen: Observation) -> str:
+    """Return the headline of the failure, else the reason, in one line."""
+    detail = seen.failed.headline if seen.failed is not None else seen.reason
+    return shortened(detail, _HEADLINE)

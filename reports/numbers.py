@@ -1,0 +1,122 @@
+"""What cells measured beside their outcome: numbers, and how often each dtype was computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from reports.phrases import listed, number, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reports.survey import Survey
+    from runner.judging.verdicts import Judged
+    from runner.model.outcomes import Precision
+
+_Key = tuple[str, str, "Precision"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Neighbouring releases on which a number is the same to the digits that are shown."""
+
+    value: str
+    releases: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """One number of one variant over the releases, precisions alike together."""
+
+    name: str
+    variant: str
+    precisions: str
+    device: str
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Computed:
+    """Results of computing operators by dtype, in the newest release that has them."""
+
+    variant: str
+    precision: Precision
+    device: str
+    release: str
+    counts: tuple[str, ...]
+    exercised: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dtypes:
+    """The dtypes that a case computed in: one column each."""
+
+    names: tuple[str, ...]
+    rows: tuple[Computed, ...]
+
+
+def measured(survey: Survey, name: str) -> tuple[Measured, ...]:
+    """Return every number that a case measured, equal neighbours folded."""
+    alike: dict[tuple[str, str, str, tuple[Run, ...]], list[str]] = {}
+    for (device, variant, precision), rows in _grouped(survey, name):
+        for label in sorted({label for row in rows for label in row.seen.measured}):
+            key = device, variant, label, _runs(label, rows)
+            alike.setdefault(key, []).append(precision.value)
+    return tuple(
+        Measured(
+            name=visible(label),
+            variant=visible(variant),
+            precisions=listed(precisions),
+            device=device,
+            runs=runs,
+        )
+        for (device, variant, label, runs), precisions in alike.items()
+    )
+
+
+def _grouped(survey: Survey, name: str) -> Iterator[tuple[_Key, list[Judged]]]:
+    groups: dict[_Key, list[Judged]] = {}
+    for row in survey.of_case(name):
+        cell = row.seen.cell
+        groups.setdefault((cell.device.value, cell.workaround, cell.precision), []).append(row)
+    yield from sorted(groups.items(), key=lambda item: item[0][0])
+
+
+def _runs(label: str, rows: list[Judged]) -> tuple[Run, ...]:
+    having = [row for row in rows if label in row.seen.measured]
+    folded = groupby(having, key=lambda row: number(row.seen.measured[label]))
+    return tuple(Run(value=value, releases=_span(list(members))) for value, members in folded)
+
+
+def _span(rows: list[Judged]) -> str:
+    first, last = rows[0].seen.cell.environment, rows[-1].seen.cell.environment
+    return first if first == last else f"{first} to {last}"
+
+
+def dtypes(survey: Survey, name: str) -> Dtypes:
+    """Return the dtype counts of a case, one row per variant, precision and device."""
+    newest = [
+        rows[-1]
+        for _, every in _grouped(survey, name)
+        if (rows := [row for row in every if row.seen.computed])
+    ]
+    names = sorted({dtype for row in newest for dtype in row.seen.computed})
+    return Dtypes(
+        names=tuple(visible(dtype) for dtype in names),
+        rows=tuple(_computed(row, names) for row in newest),
+    )
+
+
+def _computed(row: Judged, names: list[str]) -> Computed:
+    seen = row.seen
+    counts = (seen.computed.get(dtype) for dtype in names)
+    return Computed(
+        variant=visible(seen.cell.workaround),
+        precision=seen.cell.precision,
+        device=seen.cell.device.value,
+        release=seen.cell.environment,
+        counts=tuple(f"{count:,}" if count else "" for count in counts),
+        exercised=seen.exercised.value,
+    )

@@ -1,0 +1,156 @@
+"""Judged observations as tidy pandas frames: one row per cell, and the totals made from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+
+from reports.marks import Mark, mark_of
+from runner.model.outcomes import Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from runner.judging.verdicts import Judged
+    from runner.model.cell import Cell
+
+COLUMNS = (
+    "case",
+    "workaround",
+    "release",
+    "precision",
+    "device",
+    "outcome",
+    "verdict",
+    "error",
+    "exercised",
+    "transformers",
+    "accelerate",
+    "peft",
+    "torch",
+    "seconds",
+)
+"""What `results -- --format csv` prints; other people's scripts depend on names and order."""
+
+WIDE = ("unstable", "stale", "simulated", "repeats", "source", "reason", "signature")
+"""What `--wide` adds."""
+
+FLAGS = ("stale", "simulated")
+"""What may be said of a cell beside its mark."""
+
+Pivot = dict[tuple[str, str, str, str], dict[str, str]]
+"""(case, workaround, device, release) to the mark of each precision."""
+
+_KEY = ["case", "workaround", "release", "precision", "device"]
+
+
+def tabulate(
+    judged: Iterable[Judged],
+    order: Sequence[str],
+    *,
+    wide: bool = False,
+    simulated: Collection[str] = (),
+) -> pd.DataFrame:
+    """Return one row per judged observation; `order` is that of environments, oldest first.
+
+    `simulated` names the cases in which a stand-in keeps the contract of a real part.
+    """
+    columns = [*COLUMNS, *WIDE] if wide else [*COLUMNS]
+    records = [_record(row, simulated) for row in in_order(judged, order)]
+    frame = pd.DataFrame.from_records(records, columns=[*COLUMNS, *WIDE])
+    return frame.astype({"seconds": "float64"})[columns]
+
+
+def in_order(judged: Iterable[Judged], order: Sequence[str]) -> list[Judged]:
+    """Sort by case, workaround, release, precision and device; unknown releases come last."""
+    rank = {name: position for position, name in enumerate(order)}
+    precisions = list(Precision)
+
+    def place(row: Judged) -> tuple[str, str, int, str, int, str, str]:
+        case, workaround, release, precision, device = row.seen.cell
+        position = rank.get(release, len(rank))
+        return (
+            case,
+            workaround,
+            position,
+            release,
+            precisions.index(precision),
+            device,
+            row.seen.source,
+        )
+
+    return sorted(judged, key=place)
+
+
+def _record(row: Judged, simulated: Collection[str]) -> dict[str, Any]:
+    seen = row.seen
+    packages = seen.provenance.packages
+    return _cell(seen.cell) | {
+        "outcome": seen.outcome.value,
+        "verdict": row.verdict.value,
+        "error": seen.failed.headline if seen.failed is not None else "",
+        "exercised": seen.exercised.value,
+        "transformers": packages.get("transformers", ""),
+        "accelerate": packages.get("accelerate", ""),
+        "peft": packages.get("peft", ""),
+        "torch": seen.provenance.torch_build,
+        "seconds": seen.seconds,
+        "unstable": seen.unstable,
+        "stale": row.stale,
+        "simulated": seen.cell.case in simulated,
+        "repeats": seen.repeats,
+        "source": seen.source,
+        "reason": seen.reason,
+        "signature": seen.failed.signature if seen.failed is not None else "",
+    }
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    return {
+        "case": cell.case,
+        "workaround": cell.workaround,
+        "release": cell.environment,
+        "precision": cell.precision.value,
+        "device": cell.device.value,
+    }
+
+
+def marks(
+    judged: Iterable[Judged], cells: Sequence[Cell], simulated: Collection[str] = ()
+) -> pd.DataFrame:
+    """Return one row per cell of the table with its mark and flags; the unobserved are not run."""
+    rows = {row.seen.cell: row for row in judged}
+    records = [
+        _cell(cell) | _shown(rows.get(cell)) | {"simulated": cell.case in simulated}
+        for cell in cells
+    ]
+    return pd.DataFrame.from_records(records, columns=[*_KEY, "mark", *FLAGS])
+
+
+def _shown(row: Judged | None) -> dict[str, Any]:
+    mark = Mark.NOT_RUN if row is None else mark_of(row)
+    return {"mark": mark.value, "stale": row is not None and row.stale}
+
+
+def totals(frame: pd.DataFrame, devices: Sequence[str]) -> pd.DataFrame:
+    """Count the marks (rows, all of them) of every device (columns) in a frame of marks."""
+    counts = pd.crosstab(frame["mark"], frame["device"])
+    return counts.reindex(index=[mark.value for mark in Mark], columns=[*devices], fill_value=0)
+
+
+def flagged(frame: pd.DataFrame, devices: Sequence[str]) -> pd.DataFrame:
+    """Count the cells that carry each flag (rows) on every device (columns)."""
+    counts = frame.groupby("device")[[*FLAGS]].sum().T
+    return counts.reindex(index=[*FLAGS], columns=[*devices], fill_value=0)
+
+
+def pivot(frame: pd.DataFrame) -> Pivot:
+    """Return the marks by precision of every case, workaround, device and release."""
+    wide = frame.pivot_table(
+        index=["case", "workaround", "device", "release"],
+        columns="precision",
+        values="mark",
+        aggfunc="first",
+    )
+    return cast("Pivot", wide.to_dict("index"))

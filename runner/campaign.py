@@ -1,0 +1,193 @@
+"""One whole run: plan, build, measure, store; then what it means."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from runner.engine.pool import Done, Phase, Pool, Ready, Terms, Unbuilt, not_built
+from runner.errors import Interrupted
+from runner.environments import building, development, recipes
+from runner.evidence.survey import choose
+from runner.judging.expectations import expected, judge
+from runner.model.cell import Source
+from runner.model.matrix import MAIN
+from runner.model.observation import Observation
+from runner.planning.plan import Unit, applicable, cells_of, missing, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from runner.environments.building import Built
+    from runner.evidence.store import Store
+    from runner.model.cell import Cell, Environment
+    from runner.model.outcomes import Verdict
+    from runner.planning.selection import Selection
+    from runner.project import Project
+
+
+class Audience(Protocol):
+    """Who watches a run."""
+
+    def began(self, units: int, cells: int) -> None:
+        """Hear how much there is to do."""
+
+    def phase(self, environment: str, doing: str) -> None:
+        """Hear what an environment does now."""
+
+    def measured(self, seen: Observation, verdict: Verdict) -> None:
+        """Hear of one cell."""
+
+    def unbuilt(self, environment: str, reason: str, cells: int) -> None:
+        """Hear that an environment could not be made."""
+
+    def done(self, environment: str) -> None:
+        """Hear that an environment has nothing left to run."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Tally:
+    """What a run has done so far."""
+
+    measured: int = 0
+    unbuilt: dict[str, str] = field(default_factory=dict)
+    zygote_memory: int = 0
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Campaign:
+    """What is to be run, on what, with which evidence at hand."""
+
+    project: Project
+    selection: Selection
+    terms: Terms
+    known: Mapping[Cell, Observation]
+    rerun: bool = False
+    interpreter: tuple[Environment, Built] | None = None
+
+    def selected(self, environment: str) -> tuple[Cell, ...]:
+        """Return the cells of an environment that were asked for, applicable or not."""
+        precisions = self.project.matrix.precisions
+        return tuple(
+            cell
+            for case in self.project.cases.values()
+            for cell in cells_of(case, environment, precisions, self.terms.device)
+            if self.selection(cell)
+        )
+
+    def due(self, environment: Environment) -> tuple[Cell, ...]:
+        """Return the selected cells of an environment that are to be run."""
+        cells = applicable(self.selected(environment.name), self.project.cases, environment)
+        if self.rerun:
+            return cells
+        return missing(cells, self.project.cases, environment, self.known)
+
+    def units(self) -> tuple[Unit, ...]:
+        """Return what is to be run, coarse to fine; what `main` needs is known once it is built."""
+        names = [name for name in self.project.names if name in self.selection.environments]
+        return plan(names, self._cells_in)
+
+    def _cells_in(self, name: str) -> tuple[Cell, ...]:
+        if name == MAIN:
+            return self.selected(name)
+        return self.due(self.project.environments[name])
+
+    def prepare(self, unit: Unit) -> Ready:
+        """Build the environment of a unit; raises UnbuildableError."""
+        environment, built = self._built(unit.environment)
+        cells = self.due(environment) if environment.source is Source.MAIN else unit.cells
+        return Ready(environment=environment, built=built, cells=cells)
+
+    def _built(self, name: str) -> tuple[Environment, Built]:
+        project = self.project
+        if self.interpreter is not None:
+            return self.interpreter
+        if name == MAIN:
+            return development.build_main(project.places, project.matrix)
+        environment = project.environments[name]
+        recipe = recipes.recipe(project.places, project.matrix, project.locks[name], environment)
+        return environment, building.build(project.places, recipe)
+
+    def verdict(self, seen: Observation, environment: Environment) -> Verdict:
+        """Say what an observation means here."""
+        case = self.project.cases[seen.cell.case]
+        return judge(expected(case, seen.cell, environment), seen)
+
+    def doubted(self, seen: Observation, environment: Environment) -> bool:
+        """Say whether an observation is unexpected and was not confirmed before."""
+        before = self.known.get(seen.cell)
+        confirmed = before is not None and before.repeats > 1 and before.outcome is seen.outcome
+        return self.verdict(seen, environment).is_surprise and not confirmed
+
+
+def run(
+    campaign: Campaign,
+    store: Store,
+    audience: Audience,
+    pause: Callable[[], None],
+) -> Tally:
+    """Run a campaign to its end or to an interruption; what was measured is stored either way.
+
+    `pause` is called between two events, to render what there is so far.
+    """
+    tally = Tally()
+    units = campaign.units()
+    audience.began(len(units), sum(len(unit.cells) for unit in units))
+    pool = Pool(campaign.terms, campaign.project.cases, campaign.prepare, campaign.doubted)
+    environments = dict(campaign.project.environments)
+    try:
+        for event in pool.run(units):
+            match event:
+                case Observation():
+                    store.put(event)
+                    tally.measured += 1
+                    environment = _environment(event, environments)
+                    audience.measured(event, campaign.verdict(event, environment))
+                case Unbuilt():
+                    _unbuilt(event, campaign, store, tally, audience)
+                case Phase():
+                    audience.phase(event.environment, event.doing)
+                case Done():
+                    tally.zygote_memory = max(tally.zygote_memory, event.memory)
+                    audience.done(event.unit.environment)
+                    pause()
+    except Interrupted:
+        tally.interrupted = True
+    return tally
+
+
+def _environment(seen: Observation, environments: dict[str, Environment]) -> Environment:
+    """Return the environment of a row; what `main` held stands in the row itself."""
+    known = environments[seen.cell.environment]
+    if known.source is Source.RELEASE:
+        return known
+    return dataclasses.replace(known, pins=seen.provenance.packages)
+
+
+def _unbuilt(
+    event: Unbuilt, campaign: Campaign, store: Store, tally: Tally, audience: Audience
+) -> None:
+    name = event.unit.environment
+    tally.unbuilt[name] = event.reason
+    cells = [
+        cell
+        for cell in event.unit.cells
+        if cell not in campaign.known or not campaign.known[cell].outcome.was_run
+    ]
+    rows = not_built(cells, campaign.project.cases, event.reason, campaign.terms.run)
+    store.put(*rows)
+    audience.unbuilt(name, event.reason, len(event.unit.cells))
+
+
+def run_name() -> str:
+    """Return a name for this run, readable and different from every other on this machine."""
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + f"-{time.time_ns() % 10**6:06d}"
+
+
+def known_rows(rows: Iterable[Observation], project: Project) -> dict[Cell, Observation]:
+    """Return the observation that answers for each cell."""
+    return choose(rows, project.cases, project.environments)
+

@@ -1,0 +1,1 @@
+"""One module per command: from what was typed to what is printed."""

@@ -1,0 +1,44 @@
+"""`environment`: pinned virtualenvs to work in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner import project
+from runner.environments import building, development, recipes
+from runner.environments.building import UnbuildableError
+from runner.errors import ExitCode
+from runner.model.matrix import MAIN
+from runner.planning.selection import environments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from runner.environments.building import Built
+    from runner.places import Places
+    from runner.project import Project
+
+
+def make(places: Places, names: Sequence[str], console: Console) -> ExitCode:
+    """Build environments and print where each is; exit 4 when one cannot be built."""
+    loaded = project.load(places, [])
+    code = ExitCode.AS_EXPECTED
+    for name in environments_of(names, loaded.names):
+        try:
+            built = _make(loaded, name)
+        except UnbuildableError as error:
+            console.print(f"{name}: unbuildable: {error}", markup=False)
+            code = ExitCode.UNBUILDABLE
+        else:
+            console.print(f"{name}: {places.shown(built.python)}", markup=False)
+    return code
+
+
+def _make(loaded: Project, name: str) -> Built:
+    places, matrix = loaded.places, loaded.matrix
+    if name == MAIN:
+        return development.build_main(places, matrix)[1]
+    lock, environment = loaded.locks[name], loaded.environments[name]
+    return building.build(places, recipes.recipe(places, matrix, lock, environment))

@@ -1,0 +1,94 @@
+"""`lock`: pins made, releases added."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
+
+from runner.environments import index, pinning, shelf
+from runner.errors import ExitCode, Fault, RunnerError, refuse
+from runner.model.matrix import WHERE, Matrix, Release, read_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from runner.places import Places
+
+_AT_ONCE = 3
+
+
+def pin(places: Places, names: Sequence[str], console: Console, *, new: bool) -> ExitCode:
+    """Write the locks of the named releases, adding those that the matrix does not have yet."""
+    matrix = shelf.load_matrix(places)
+    known = {release.name for release in matrix.releases}
+    if new:
+        names = [name for name in index.released() if name not in known]
+        console.print(f"new: {', '.join(names) or 'nothing'}")
+        if not names:
+            return ExitCode.AS_EXPECTED
+    for name in names:
+        if name not in known:
+            _add(places, name)
+    matrix = shelf.load_matrix(places)
+    wanted = [release for release in matrix.releases if not names or release.name in names]
+    _write(places, matrix, wanted, console)
+    return ExitCode.AS_EXPECTED
+
+
+def _write(
+    places: Places, matrix: Matrix, releases: Sequence[Release], console: Console
+) -> None:
+    """Resolve several at once; all that can be resolved are written before a fault is raised."""
+    faults: list[Fault] = []
+
+    def one(release: Release) -> None:
+        try:
+            text = pinning.resolve(matrix, release)
+        except RunnerError as error:
+            faults.extend(error.faults)
+            return
+        (places.locks / f"{release.name}.txt").write_text(text)
+        console.print(f"environments/locks/{release.name}.txt", markup=False)
+
+    places.locks.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(one, releases))
+    if faults:
+        raise RunnerError(faults, ExitCode.UNBUILDABLE)
+
+
+def _add(places: Places, name: str) -> None:
+    """Add a release to the matrix, in its place by version, under the day of its publication."""
+    try:
+        version = Version(name)
+    except InvalidVersion as error:
+        raise refuse(Fault(where="lock", found=repr(name), allowed="a version")) from error
+    text = places.matrix.read_text()
+    day = _published_on(name)
+    line = f'  {{ name = "{name}",'.ljust(22) + f" date = {day} }},\n"
+    lines = text.splitlines(keepends=True)
+    found = [number for number, row in enumerate(lines) if _version_in(row)]
+    place = next((n for n in found if (_version_in(lines[n]) or version) > version), found[-1] + 1)
+    changed = "".join([*lines[:place], line, *lines[place:]])
+    read_matrix(changed)
+    places.matrix.write_text(changed)
+
+
+def _version_in(line: str) -> Version | None:
+    found = re.match(r'\s*\{ name = "([^"]+)"', line)
+    return Version(found[1]) if found else None
+
+
+def _published_on(name: str) -> dt.date:
+    """Ask the index for the day: the first on which the release can be resolved."""
+    day = pinning.published_on(name)
+    if day is None:
+        allowed = f"a release that the index has (with its day), or a line of {WHERE} by hand"
+        raise refuse(Fault(where="lock", found=repr(name), allowed=allowed))
+    return day

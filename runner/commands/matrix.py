@@ -1,0 +1,250 @@
+"""`matrix`: the main job."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import campaign, project, rendering
+from runner.campaign import Campaign, Tally
+from runner.engine.pool import Terms
+from runner.environments import building, interpreter, recipes
+from runner.errors import ExitCode, Fault, refuse
+from runner.evidence import reading
+from runner.inside.cage import unenforceable
+from runner.model.matrix import MAIN
+from runner.model.observation import LOCAL
+from runner.model.outcomes import Verdict
+from runner.places import Places
+from runner.planning.selection import Wish, select
+from runner.terminal.progress import Display, cell_name, what_happened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from runner.evidence.store import Store
+    from runner.judging.verdicts import Judged
+    from runner.model.observation import Observation
+    from runner.project import Project
+
+_RENDER_EVERY = 60.0
+_LISTED = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """The options of `matrix` as they were typed."""
+
+    wish: Wish
+    only: str
+    jobs: int
+    python: Path | None
+    rerun: bool
+    plan: bool
+    strict: bool
+    trust_published: bool
+
+
+def measure(places: Places, options: Options, console: Console) -> ExitCode:
+    """Do the main job and return what its end means."""
+    if options.only not in {"", "unexpected"}:
+        raise refuse(Fault(where="--only", found=repr(options.only), allowed="unexpected"))
+    places, files = _own_files(places, options.wish)
+    loaded = project.load(places, files)
+    wish = options.wish
+    if files is not None:
+        wish = dataclasses.replace(wish, case=tuple(loaded.cases))
+    with reading.opened(places, _told(console)) as store:
+        plan = _campaign(loaded, wish, options, store)
+        if options.plan:
+            return _print_plan(plan, console)
+        return _run(plan, store, options, console)
+
+
+def _told(console: Console):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    return lambda text: console.print(text, style="yellow")
+
+
+def _own_files(places: Places, wish: Wish) -> tuple[Places, list[Path] | None]:
+    """Let `--case ./mine.py` run a file outside `cases/`, with a store and a site of its own.
+
+    Nothing of it is stored under the corpus's name.
+    """
+    files = [Path(text) for text in wish.case if text.endswith(".py") or "/" in text]
+    if not files:
+        return places, None
+    return dataclasses.replace(places, state=places.state / "own"), files
+
+
+def _campaign(loaded: Project, wish: Wish, options: Options, store: Store) -> Campaign:
+    rows = list(store.rows())
+    if options.trust_published:
+        rows = [*reading.published_rows(loaded.places), *rows]
+    ready = interpreter.ask(options.python) if options.python else None
+    if ready is not None:
+        environments = {ready[0].name: ready[0]}
+        loaded = dataclasses.replace(loaded, environments=environments)
+        wish = dataclasses.replace(wish, release=())
+    else:
+        loaded = project.informed(loaded, rows)
+    selection = select(wish, loaded.cases, loaded.names)
+    planned = Campaign(
+        project=loaded,
+        selection=selection,
+        terms=Terms(
+            run=campaign.run_name(),
+            limits=loaded.matrix.limits,
+            device=wish.device,
+            jobs=options.jobs,
+        ),
+        known=campaign.known_rows(rows, loaded),
+        rerun=options.rerun,
+        interpreter=ready,
+    )
+    if options.only:
+        return _only_unexpected(planned)
+    return planned
+
+
+def _only_unexpected(planned: Campaign) -> Campaign:
+    environments = planned.project.environments
+    surprises = {
+        cell
+        for cell, row in planned.known.items()
+        if planned.selection(cell)
+        and planned.verdict(row, environments[cell.environment]).is_surprise
+    }
+    if not surprises:
+        fault = Fault(where="--only", found="no unexpected cell", allowed="at least one")
+        raise refuse(fault, ExitCode.NOTHING_SELECTED)
+    known = {cell: row for cell, row in planned.known.items() if cell not in surprises}
+    selection = dataclasses.replace(
+        planned.selection,
+        cases=frozenset(cell.case for cell in surprises),
+        environments=frozenset(cell.environment for cell in surprises),
+        precisions=frozenset(cell.precision for cell in surprises),
+        workarounds=frozenset(cell.workaround for cell in surprises),
+    )
+    return dataclasses.replace(planned, selection=selection, known=known)
+
+
+def _print_plan(planned: Campaign, console: Console) -> ExitCode:
+    """Print what would run, and for how long by what earlier cells took."""
+    places, loaded = planned.project.places, planned.project
+    taken = [row.seconds for row in planned.known.values() if row.seconds is not None]
+    each = sorted(taken)[len(taken) // 2] if taken else 0.3
+    units = planned.units()
+    total = 0.0
+    for unit in units:
+        absent = unit.environment != MAIN and not _is_built(places, loaded, unit.environment)
+        seconds = 4.0 + 2.0 * absent + (each + 0.05) * len(unit.cells)
+        total += seconds
+        console.print(
+            f"{unit.environment:>12}  {len(unit.cells):>4} cells"
+            f"{'  to be built' if absent else ''}"
+        )
+    cells = sum(len(unit.cells) for unit in units)
+    minutes = total / planned.terms.jobs / 60
+    console.print(
+        f"{cells} cells in {len(units)} environments, about {minutes:.1f} minutes"
+        f" with {planned.terms.jobs} at once."
+    )
+    return ExitCode.AS_EXPECTED
+
+
+def _is_built(places: Places, loaded: Project, name: str) -> bool:
+    if name not in loaded.locks:
+        return True
+    environment = loaded.environments[name]
+    recipe = recipes.recipe(places, loaded.matrix, loaded.locks[name], environment)
+    return building.is_built(places, name, recipe.digest)
+
+
+def _run(planned: Campaign, store: Store, options: Options, console: Console) -> ExitCode:
+    begin = time.monotonic()
+    with Display(console) as display:
+        for missing in unenforceable():
+            display.say(f"  cannot be bounded on this machine: {missing}", "yellow")
+        renderer = _Renderer(planned.project, store)
+        tally = campaign.run(planned, store, display, renderer.now_and_then)
+    rows = renderer.finally_()
+    return _summary(planned, rows, tally, options, console, time.monotonic() - begin)
+
+
+class _Renderer:
+    """Renders what there is: soon after the first environment, then now and then, then at the end."""
+
+    def __init__(self, loaded: Project, store: Store) -> None:
+        self.project = loaded
+        self.store = store
+        self.last = 0.0
+
+    def now_and_then(self) -> None:
+        if time.monotonic() - self.last > _RENDER_EVERY:
+            self.finally_()
+
+    def finally_(self) -> list[Observation]:
+        self.last = time.monotonic()
+        rows = [*reading.published_rows(self.project.places), *self.store.rows()]
+        rendering.render(self.project, rows)
+        self.last = time.monotonic()
+        return rows
+
+
+def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
+    planned: Campaign,
+    rows: Sequence[Observation],
+    tally: Tally,
+    options: Options,
+    console: Console,
+    seconds: float,
+) -> ExitCode:
+    _, grid = rendering.judged_grid(planned.project, rows)
+    mine = [one for one in grid if planned.selection(one.seen.cell)]
+    surprises = [one for one in mine if one.verdict.is_surprise and one.seen.source == LOCAL]
+    _print_counts(mine, tally, console, seconds)
+    _print_surprises(surprises, console)
+    console.print(f"The table: {rendering.index(planned.project.places)}")
+    if tally.interrupted:
+        console.print("Interrupted; what was measured is kept, and the next run goes on from here.")
+        return ExitCode.INTERRUPTED
+    named = {name for name in tally.unbuilt if name != MAIN or options.strict}
+    if MAIN in tally.unbuilt and any(MAIN in text for text in options.wish.release):
+        named.add(MAIN)
+    if named:
+        return ExitCode.UNBUILDABLE
+    return ExitCode.UNEXPECTED if surprises else ExitCode.AS_EXPECTED
+
+
+def _print_counts(
+    mine: Sequence[Judged], tally: Tally, console: Console, seconds: float
+) -> None:
+    verdicts = Counter(one.verdict for one in mine)
+    said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
+    console.print(f"{tally.measured} cells measured in {seconds:.0f} s. Of {len(mine)}: {said}.")
+    unproven = Counter(_why(one) for one in mine if one.verdict is Verdict.UNPROVEN)
+    for why, number in unproven.most_common():
+        console.print(f"  unproven, {number}: {why}")
+
+
+def _why(one: Judged) -> str:
+    seen = one.seen
+    if seen.unstable:
+        return "unstable"
+    if seen.outcome.was_run and not seen.outcome.blames_machine:
+        return "never computed in its precision"
+    return f"{seen.outcome}: {seen.reason}" if seen.reason else str(seen.outcome)
+
+
+def _print_surprises(surprises: Sequence[Judged], console: Console) -> None:
+    for one in surprises[:_LISTED]:
+        seen = one.seen
+        console.print(f"  {one.verdict}: {cell_name(seen)}: {what_happened(seen)}", markup=False)
+    if len(surprises) > _LISTED:
+        console.print(f"  … and {len(surprises) - _LISTED} more; the table has them all.")

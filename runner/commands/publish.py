@@ -1,0 +1,119 @@
+"""`publish`: this machine's evidence into the repository, a coherent set or none."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import string
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from runner import project, rendering
+from runner.errors import ExitCode, Fault, refuse
+from runner.evidence import published, reading
+from runner.evidence.published import Publication
+from runner.model.matrix import MAIN
+from runner.model.observation import LOCAL, Observation
+from runner.model.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from runner.judging.verdicts import Judged
+    from runner.places import Places
+
+
+def publish_all(places: Places, console: Console) -> ExitCode:
+    """Write the whole grid; raises RunnerError, and writes nothing, when cells are missing or stale."""
+    rows = reading.both(places, lambda text: console.print(text, style="yellow"))
+    loaded, grid = rendering.judged_grid(project.load(places), rows)
+    _refuse_gaps(grid)
+    earlier = published.read_publications(places.published)
+    fresh = _publication(grid, earlier)
+    final = [_named(one.seen, fresh.name) for one in grid if _is_evidence(one.seen)]
+    used = {row.source for row in final}
+    publications = [one for one in [*earlier.values(), fresh] if one.name in used]
+    files = published.write(places.published, final, publications, loaded.names)
+    _replace(places.published, files)
+    console.print(f"{len(final)} cells in {len(files)} files: {places.shown(places.published)}")
+    return ExitCode.AS_EXPECTED
+
+
+def _is_evidence(row: Observation) -> bool:
+    return row.outcome not in {Outcome.NOT_APPLICABLE, Outcome.NOT_RUN}
+
+
+def _refuse_gaps(grid: Sequence[Judged]) -> None:
+    gaps = [
+        one
+        for one in grid
+        if one.seen.cell.environment != MAIN
+        and (one.stale or one.seen.outcome in {Outcome.NOT_RUN, Outcome.UNBUILDABLE})
+    ]
+    if gaps:
+        counts = Counter(one.seen.cell.environment for one in gaps)
+        shown = ", ".join(f"{name} ({number})" for name, number in counts.most_common(5))
+        raise refuse(
+            Fault(
+                where="publish",
+                found=f"{len(gaps)} cells without current evidence: {shown}",
+                allowed="a whole grid",
+                remedy="Run `nox -s matrix` first.",
+            )
+        )
+
+
+def _named(row: Observation, name: str) -> Observation:
+    return dataclasses.replace(row, source=name) if row.source == LOCAL else row
+
+
+def _publication(grid: Iterable[Judged], earlier: Mapping[str, Publication]) -> Publication:
+    rows = [one.seen for one in grid if one.seen.source == LOCAL]
+    ran = [row.provenance for row in rows if row.outcome.was_run]
+    if not ran:
+        allowed = "cells measured on this machine"
+        raise refuse(Fault(where="publish", found="no local evidence", allowed=allowed))
+    main = {
+        row.provenance.packages.get("transformers", "")
+        for row in rows
+        if row.cell.environment == MAIN and row.outcome.was_run
+    }
+    return Publication(
+        name=_fresh_name(earlier),
+        date=_today(),
+        hardware=_each(found.hardware for found in ran),
+        torch_build=_each(found.torch_build for found in ran),
+        python=_each(found.python for found in ran),
+        main=_each(main) or "unbuildable",
+    )
+
+
+def _each(found: Iterable[str]) -> str:
+    return ", ".join(sorted(set(found)))
+
+
+def _today() -> str:
+    return dt.datetime.now(tz=dt.UTC).date().isoformat()
+
+
+def _fresh_name(earlier: Mapping[str, Publication]) -> str:
+    names = [_today(), *(f"{_today()}-{letter}" for letter in string.ascii_lowercase[1:])]
+    return next(name for name in names if name not in earlier)
+
+
+def _replace(folder: Path, files: Mapping[Path, str]) -> None:
+    """Write every file beside its place first, so that a full disk leaves the old set whole."""
+    drafts = {}
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.draft")
+        draft.write_text(text, encoding="utf-8")
+        drafts[draft] = path
+    for draft, path in drafts.items():
+        draft.replace(path)
+    for left in [*folder.glob("*/*.csv"), *folder.glob("*/*.json")]:
+        if left not in files:
+            left.unlink()

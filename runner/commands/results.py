@@ -1,0 +1,90 @@
+"""`results`: cells for programs and spreadsheets, on standard output."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner import project, rendering
+from runner.errors import ExitCode, Fault, refuse
+from runner.evidence import reading
+from runner.judging.ranges import failing_ranges
+from runner.model.outcomes import Outcome
+from runner.planning.selection import select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from runner.judging.verdicts import Judged
+    from runner.model.observation import Observation
+    from runner.model.outcomes import Device
+    from runner.places import Places
+    from runner.planning.selection import Wish
+    from runner.project import Project
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Printing:
+    """The options of `results` as they were typed."""
+
+    wish: Wish
+    device: Device | None
+    format: str
+    wide: bool
+    ranges: bool
+
+
+def print_cells(places: Places, printing: Printing, console: Console) -> ExitCode:
+    """Print the selected cells, or the ranges in which they fail."""
+    if printing.format not in {"csv", "json"}:
+        raise refuse(Fault(where="--format", found=repr(printing.format), allowed="csv, json"))
+    rows = reading.both(places, lambda text: console.print(text, style="yellow"))
+    loaded, grid = rendering.judged_grid(project.load(places), rows)
+    mine = _selected(grid, loaded, printing)
+    sys.stdout.write(_ranges(mine, loaded) if printing.ranges else _table(mine, loaded, printing))
+    return ExitCode.AS_EXPECTED
+
+
+def _selected(grid: Sequence[Judged], loaded: Project, printing: Printing) -> list[Judged]:
+    selection = select(printing.wish, loaded.cases, loaded.names)
+    return [
+        one
+        for one in grid
+        if selection(one.seen.cell._replace(device=selection.device))
+        and printing.device in {None, one.seen.cell.device}
+    ]
+
+
+def _table(mine: Sequence[Judged], loaded: Project, printing: Printing) -> str:
+    from reports.tables import tabulate  # noqa: PLC0415 - pandas costs half a second
+
+    simulated = [name for name, case in loaded.cases.items() if case.block.simulates]
+    frame = tabulate(mine, loaded.names, wide=printing.wide, simulated=simulated)
+    if printing.format == "json":
+        return f"{frame.to_json(orient='records', indent=1)}\n"
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def _ranges(mine: Sequence[Judged], loaded: Project) -> str:
+    lines = ["case,workaround,precision,device,range\n"]
+    lines.extend(_range_lines(mine, loaded.names))
+    return "".join(lines)
+
+
+def _range_lines(mine: Sequence[Judged], order: Sequence[str]) -> Iterator[str]:
+    variants: dict[tuple[str, ...], dict[str, Observation]] = {}
+    for one in mine:
+        cell = one.seen.cell
+        key = (cell.case, cell.workaround, cell.precision, cell.device)
+        variants.setdefault(key, {})[cell.environment] = one.seen
+    for key, seen in variants.items():
+        measurable = [
+            name
+            for name in order
+            if name not in seen or seen[name].outcome is not Outcome.NOT_APPLICABLE
+        ]
+        for found in failing_ranges(measurable, seen):
+            yield ",".join([*key, f'"{found.text}"']) + "\n"

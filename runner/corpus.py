@@ -1,0 +1,52 @@
+"""The cases of a folder, read; every fault of every file collected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.errors import Fault, RunnerError
+from runner.model.case import Case, read_case
+from runner.model.script import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from runner.places import Places
+
+
+def case_files(folder: Path) -> list[Path]:
+    """Return the case files of a folder, by name; one whose name begins with `_` is none."""
+    return sorted(path for path in folder.rglob("*.py") if not path.name.startswith("_"))
+
+
+def load_case(path: Path, where: str) -> Case:
+    """Read one file as a case; raises RunnerError with every fault of its block."""
+    if not path.is_file():
+        raise RunnerError([Fault(where=where, found="no such file", allowed="a case")])
+    return read_case(decode(path.read_bytes(), where), where, str(path.resolve()))
+
+
+def load_corpus(places: Places, files: Iterable[Path]) -> tuple[dict[str, Case], list[Fault]]:
+    """Read case files; return those that are sound by name, and the faults of the others."""
+    cases: dict[str, Case] = {}
+    faults: list[Fault] = []
+    for path in files:
+        where = places.shown(path.resolve())
+        try:
+            case = load_case(path, where)
+        except RunnerError as error:
+            faults.extend(error.faults)
+            continue
+        if case.name in cases:
+            faults.append(_twice(case, cases[case.name]))
+        cases[case.name] = case
+    return cases, faults
+
+
+def _twice(case: Case, other: Case) -> Fault:
+    return Fault(
+        where=case.where,
+        found=f"the name {case.name!r}, which {other.where} has too",
+        allowed="each name once",
+    )

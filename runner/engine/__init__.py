@@ -1,0 +1,1 @@
+"""Running cells: an environment's zygote, and the pool that keeps several busy."""

@@ -1,0 +1,22 @@
+"""The class of hardware that a cell ran on: enough to compare, nothing that names a machine."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from pathlib import Path
+
+# What decides how bf16 and fp16 are computed on a CPU.
+_TELLING = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "asimd", "bf16", "sve")
+
+
+@functools.cache
+def hardware() -> str:
+    """Return the processor's architecture and the extensions that matter, `x86_64 avx2 avx512f`."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.machine()
+    flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+    present = set(flags.partition(":")[2].split())
+    return " ".join([platform.machine(), *(flag for flag in _TELLING if flag in present)])

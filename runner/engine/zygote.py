@@ -1,0 +1,143 @@
+"""The runner's end of a zygote: start it, send it cells, read what they did."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.engine.surroundings import surroundings
+from runner.inside.main import BOOT
+from runner.places import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.environments.building import Built
+    from runner.model.outcomes import Device
+
+_STARTING = 300.0
+_GRACE = 60.0
+_LINE = 1 << 24
+
+
+class ZygoteError(Exception):
+    """The zygote ended or fell silent; the text says how."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """How a zygote is to be started; `fork` off makes every cell a fresh interpreter."""
+
+    built: Built
+    device: Device
+    preload: Mapping[str, object]
+    fork: bool
+    slots: int
+    threads: int
+
+
+class Zygote:
+    """A running zygote; close it to end it and everything below it."""
+
+    def __init__(self, start: Start) -> None:
+        """Start it and wait until it is ready; raises ZygoteError."""
+        self.start = start
+        self.scratch = Path(tempfile.mkdtemp(prefix="repromatrix-"))
+        for name in ("home", "hub", "cells"):
+            (self.scratch / name).mkdir()
+        self.refused: list[str] = []
+        self.hello: dict[str, Any] = {}
+        while not self.hello.get("ready"):
+            self._begin()
+            self.hello = self._read(_STARTING)
+            if not self.hello.get("ready"):
+                # Its imports left something half-done behind: start again without them.
+                self.refused.append(self.hello["refused"])
+                self._end()
+
+    def _begin(self) -> None:
+        here, there = os.pipe()
+        settings = {
+            "answers": there,
+            "cells": str(self.scratch / "cells"),
+            "slots": self.start.slots,
+            "fork": self.start.fork,
+            "preload": dict(self.start.preload),
+            "refused": self.refused,
+        }
+        environ = surroundings(self.scratch, self.start.device, self.start.threads)
+        self.log = (self.scratch / "log").open("ab")
+        self.process = subprocess.Popen(
+            [self.start.built.python, "-c", BOOT, str(ROOT), "serve", json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=self.log,
+            stderr=self.log,
+            pass_fds=[there],
+            env=environ,
+            cwd=self.scratch,
+            start_new_session=True,
+        )
+        os.close(there)
+        self.answers = here
+        self.buffer = b""
+
+    def _read(self, seconds: float) -> dict[str, Any]:
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self.buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.answers], [], [], left)[0]:
+                msg = f"no answer within {seconds:.0f} s"
+                raise ZygoteError(msg)
+            chunk = os.read(self.answers, 1 << 16)
+            if not chunk or len(self.buffer) > _LINE:
+                raise ZygoteError(self._last_words())
+            self.buffer += chunk
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _last_words(self) -> str:
+        code = self.process.wait()
+        said = (self.scratch / "log").read_text(errors="backslashreplace").strip().splitlines()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return f"it ended with {how}" + (f": {said[-1][:300]}" if said else "")
+
+    def run(self, requests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Send cells and yield (id, answer) as they end; raises ZygoteError when it is lost."""
+        assert self.process.stdin is not None  # noqa: S101 - it was opened as a pipe
+        lines = "".join(json.dumps(request) + "\n" for request in requests)
+        try:
+            self.process.stdin.write(lines.encode())
+            self.process.stdin.flush()
+        except BrokenPipeError as error:
+            raise ZygoteError(self._last_words()) from error
+        # Each has its own deadline inside; twice, because a case that compiles runs twice.
+        patience = 2 * max((request["seconds"] for request in requests), default=0) + _GRACE
+        for _ in requests:
+            answer = self._read(patience)
+            yield answer.pop("id"), answer
+
+    def close(self) -> None:
+        """End it and everything below it, and remove its folder."""
+        self._end()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _end(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()  # it sweeps its cells and ends
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.answers)
+        self.log.close()

@@ -1,0 +1,1 @@
+"""Pinned virtualenvs: where they are, what they hold, how they come about."""

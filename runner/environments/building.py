@@ -1,0 +1,137 @@
+"""Virtualenvs made: complete or absent, never changed once they are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.environments import bytecode, torch_build, uv
+from runner.processes import anonymous
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from runner.places import Places
+
+_MARKER = "complete.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """What to install under which name; `digest` identifies it.
+
+    `lock` is the text of the lock, `torch` its version, `beside` are requirements that stand in
+    no lock (a development version), `versions` is what must be installed afterwards.
+    """
+
+    name: str
+    digest: str
+    python: str
+    lock: str
+    torch: str
+    beside: tuple[str, ...] = ()
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Built:
+    """A complete virtualenv."""
+
+    name: str
+    folder: Path
+    python: Path
+    versions: Mapping[str, str]
+
+
+class UnbuildableError(Exception):
+    """An environment could not be made; the text is the reason, without addresses and paths."""
+
+
+def build(places: Places, recipe: Recipe) -> Built:
+    """Return the complete virtualenv of a recipe, making it when it is absent.
+
+    The folder carries the digest of its recipe, so a rebuild never touches one that is in use.
+    Raises UnbuildableError with the installer's reason.
+    """
+    folder = places.built / f"{recipe.name}-{recipe.digest[:8]}"
+    found = _complete(folder, recipe.name)
+    if found is None:
+        with _alone(places, recipe.name):
+            found = _complete(folder, recipe.name) or _make(places, recipe, folder)
+    _point(places.built / recipe.name, folder)
+    return found
+
+
+def is_built(places: Places, name: str, digest: str) -> bool:
+    """Say whether an environment is complete."""
+    return (places.built / f"{name}-{digest[:8]}" / _MARKER).exists()
+
+
+def _complete(folder: Path, name: str) -> Built | None:
+    try:
+        marker = json.loads((folder / _MARKER).read_text())
+    except (OSError, ValueError):
+        return None
+    return _built(name, folder, marker["versions"])
+
+
+def _built(name: str, folder: Path, versions: Mapping[str, str]) -> Built:
+    return Built(name=name, folder=folder, python=folder / "bin" / "python", versions=versions)
+
+
+@contextlib.contextmanager
+def _alone(places: Places, name: str) -> Iterator[None]:
+    """Keep a second run from making the same environment at the same time."""
+    folder = places.built / ".making"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / name).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _make(places: Places, recipe: Recipe, folder: Path) -> Built:
+    shutil.rmtree(folder, ignore_errors=True)
+    _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
+    torch = torch_build.choose(recipe.torch)
+    wanted = folder / "requirements.txt"
+    wanted.write_text("\n".join([recipe.lock, torch.requirement, *recipe.beside, ""]))
+    python = folder / "bin" / "python"
+    _run("pip", "install", "--quiet", "--python", python, "--requirement", wanted, *torch.options)
+    versions = bytecode.installed(folder)
+    _verify(recipe, versions)
+    bytecode.share(places.built, folder, versions)
+    marker = {"versions": versions, "digest": recipe.digest}
+    (folder / _MARKER).write_text(json.dumps(marker, indent=1, sort_keys=True))
+    return _built(recipe.name, folder, versions)
+
+
+def _run(*arguments: str | Path) -> None:
+    done = uv.call(*arguments)
+    if done.code != 0:
+        raise UnbuildableError(anonymous(" ".join(done.err.split()))[-600:])
+
+
+def _verify(recipe: Recipe, versions: Mapping[str, str]) -> None:
+    """Hold every line of the lock against what is installed; torch's local part is its build's."""
+    wrong = [
+        f"{name} {version} is locked, {versions.get(name, 'nothing')} is installed"
+        for name, version in recipe.versions.items()
+        if versions.get(name, "").partition("+")[0] != version.partition("+")[0]
+    ]
+    if wrong:
+        raise UnbuildableError("; ".join(wrong))
+
+
+def _point(link: Path, folder: Path) -> None:
+    """Let the environment's plain name lead to its folder."""
+    if link.is_symlink() and link.readlink().name == folder.name:
+        return
+    fresh = link.with_name(f".{link.name}.new")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(folder.name)
+    fresh.replace(link)

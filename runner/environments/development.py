@@ -1,0 +1,123 @@
+"""`main`: the development version, resolved to a commit that is recorded with every cell."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import processes
+from runner.environments import torch_build
+from runner.environments.building import Built, Recipe, UnbuildableError, build
+from runner.environments.pinning import compile_lock
+from runner.environments.shelf import markers
+from runner.errors import RunnerError
+from runner.model.cell import Environment, Source
+from runner.model.lock import read_lock
+from runner.model.matrix import MAIN
+
+if TYPE_CHECKING:
+    from runner.model.matrix import Matrix
+    from runner.places import Places
+
+VARIABLE = "REPROMATRIX_MAIN"
+_SECONDS = 10
+_GIT = re.compile(r"(?:transformers\s*@\s*)?git\+(?P<url>[^@]+(?:@[^/@]+:[^@]+)?)(?:@(?P<rev>.+))?$")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Where the development version comes from, pinned: a requirement, and its commit if it has one."""
+
+    requirement: str
+    commit: str
+
+
+def origin(matrix: Matrix) -> Origin:
+    """Resolve REPROMATRIX_MAIN, or the matrix's requirement, to something that cannot move.
+
+    Raises UnbuildableError within seconds when it cannot be reached.
+    """
+    wanted = os.environ.get(VARIABLE) or matrix.main.requirement
+    folder = Path(wanted).expanduser()
+    if folder.is_dir():
+        return _folder(folder.resolve())
+    found = _GIT.match(wanted) or _GIT.match(f"git+{wanted}" if "://" in wanted else "")
+    if found:
+        return _repository(found["url"], found["rev"] or "HEAD")
+    return Origin(requirement=wanted, commit="")
+
+
+def _repository(url: str, revision: str) -> Origin:
+    commit = revision if _COMMIT.fullmatch(revision) else _ask(url, revision)
+    return Origin(requirement=f"transformers @ git+{url}@{commit}", commit=commit)
+
+
+def _ask(url: str, revision: str) -> str:
+    environ = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    done = processes.finish(
+        ["git", "ls-remote", url, revision], environ=environ, seconds=_SECONDS
+    )
+    found = _COMMIT.match(done.out)
+    if done.code == 0 and found:
+        return found[0]
+    reason = " ".join(done.err.split()) or f"it has no {revision}"
+    raise UnbuildableError(f"the repository does not answer: {processes.anonymous(reason)}"[:300])
+
+
+def _folder(folder: Path) -> Origin:
+    """Pin a folder by its commit, or by its content where it is changed or is no repository."""
+    head = processes.finish(["git", "-C", folder, "rev-parse", "HEAD"], seconds=_SECONDS)
+    status = processes.finish(["git", "-C", folder, "status", "--porcelain"], seconds=60)
+    if head.code == 0 and not status.out.strip():
+        return Origin(requirement=f"transformers @ {folder.as_uri()}", commit=head.out.strip())
+    content = hashlib.sha256()
+    for file in sorted((folder / "src").rglob("*.py")):
+        content.update(file.read_bytes())
+    commit = f"{head.out.strip()[:12]}dirty{content.hexdigest()[:12]}"
+    return Origin(requirement=f"transformers @ {folder.as_uri()}", commit=commit)
+
+
+def build_main(places: Places, matrix: Matrix) -> tuple[Environment, Built]:
+    """Build `main`; its companions are the newest release's wherever they fit.
+
+    Raises UnbuildableError.
+    """
+    source = origin(matrix)
+    lock = _lock(places, matrix, source)
+    here = markers(matrix.python)
+    versions = read_lock(lock, MAIN, MAIN).versions(here)
+    digest = hashlib.sha256(
+        "\n".join((source.requirement, source.commit, lock, torch_build.chosen())).encode()
+    ).hexdigest()
+    recipe = Recipe(
+        name=MAIN,
+        digest=digest[:16],
+        python=matrix.python,
+        lock=lock,
+        torch=matrix.torch.version,
+        beside=(source.requirement,),
+        versions={**versions, "torch": matrix.torch.version},
+    )
+    built = build(places, recipe)
+    version = built.versions["transformers"] + (f"+g{source.commit[:12]}" if source.commit else "")
+    pins = {**versions, "torch": matrix.torch.version, "transformers": version}
+    environment = Environment(
+        name=MAIN, source=Source.MAIN, python=matrix.python, pins=pins, markers=here
+    )
+    return environment, built
+
+
+def _lock(places: Places, matrix: Matrix, source: Origin) -> str:
+    newest = (places.locks / f"{matrix.releases[-1].name}.txt").read_text()
+    wanted = [source.requirement, *matrix.companions]
+    try:
+        text = compile_lock(matrix, wanted, until=None, where=MAIN, preferred=newest)
+    except RunnerError as error:
+        raise UnbuildableError(error.faults[0].found) from error
+    # transformers itself is installed from its source, not from an index.
+    return re.sub(r"(?m)^transformers(?: @|==).*(?:\\\n.*)*\n", "", text)

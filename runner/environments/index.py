@@ -1,0 +1,33 @@
+"""The releases that the package index has, asked through pip, which knows the user's index."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+
+from packaging.version import Version
+
+from runner import processes
+from runner.errors import ExitCode, Fault, refuse
+
+FIRST = Version("4.49.0")
+
+
+def released() -> list[str]:
+    """Return every final, not yanked release from 4.49.0 on, oldest first; raises RunnerError."""
+    done = processes.finish(
+        [sys.executable, "-m", "pip", "index", "versions", "transformers", "--json"], seconds=120
+    )
+    if done.code != 0:
+        reason = processes.anonymous(" ".join(done.err.split()))[-300:]
+        fault = Fault(where="the package index", found=reason, allowed="an index that answers")
+        raise refuse(fault, ExitCode.UNBUILDABLE)
+    versions = [Version(text) for text in json.loads(done.out)["versions"]]
+    final = [version for version in versions if version >= FIRST and not version.is_prerelease]
+    return [str(version) for version in sorted(final)]
+
+
+def today() -> dt.date:
+    """Return the day that a release found now is entered under, in UTC."""
+    return dt.datetime.now(tz=dt.UTC).date()

@@ -1,0 +1,130 @@
+"""Locks made: every release resolved with its companions as they stood seven days after it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.environments import uv
+from runner.errors import ExitCode, Fault, refuse
+from runner.model.lock import inputs_digest, left_out
+from runner.processes import anonymous
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.model.matrix import Matrix, Release
+
+COOLING = dt.timedelta(days=7)
+_FIND_LINKS = frozenset({"UV_FIND_LINKS"})
+
+
+def inputs(matrix: Matrix, release: Release) -> tuple[str, ...]:
+    """Return what a lock is resolved from, one fact per line."""
+    torch = matrix.torch
+    return (
+        f"transformers=={release.name}",
+        *matrix.companions,
+        f"torch=={torch.version}",
+        *(f"torch needs {requirement}" for requirement in torch.requires),
+        f"python {matrix.python}",
+        f"as of {release.date + COOLING}, what torch alone needs as of {torch.as_of}",
+    )
+
+
+def header(matrix: Matrix, release: Release) -> str:
+    """Return the first lines of a lock: the command, and the identity of its inputs."""
+    lines = inputs(matrix, release)
+    return (
+        f"# Made by: nox -s lock -- {release.name}\n"
+        f"# {lines[-1]}; torch {matrix.torch.version} and its accelerator packages are left out.\n"
+        f"# input: {inputs_digest(lines)}\n"
+    )
+
+
+def resolve(matrix: Matrix, release: Release) -> str:
+    """Return the text of a release's lock; raises RunnerError with the resolver's reason.
+
+    Find-links stay out of it: a local build of torch would write a version that exists nowhere else.
+    """
+    wanted = [f"transformers=={release.name}", *matrix.companions]
+    day = release.date + COOLING
+    return header(matrix, release) + compile_lock(matrix, wanted, until=day, where=release.name)
+
+
+def compile_lock(
+    matrix: Matrix, wanted: Sequence[str], *, until: dt.date | None, where: str, preferred: str = ""
+) -> str:
+    """Resolve requirements with the matrix's torch; pins of `preferred` are kept where they fit."""
+    torch = matrix.torch
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "in.txt").write_text("\n".join([*wanted, f"torch=={torch.version}", ""]))
+        (folder / "uv.toml").write_text(_metadata(matrix))
+        (folder / "out.txt").write_text(preferred)
+        done = uv.call(
+            *("pip", "compile", folder / "in.txt", "--config-file", folder / "uv.toml"),
+            *("--output-file", folder / "out.txt", "--universal", "--generate-hashes"),
+            *("--python-version", matrix.python, "--fork-strategy", "fewest"),
+            *("--no-annotate", "--no-header", "--no-emit-package", "torch", "--quiet"),
+            *(_dates(matrix, until) if until else ()),
+            without=_FIND_LINKS,
+        )
+        if done.code != 0:
+            raise _unresolved(where, done.err)
+        return (folder / "out.txt").read_text()
+
+
+def _dates(matrix: Matrix, until: dt.date) -> list[str]:
+    own = [requirement.split(">")[0] for requirement in _only_torchs(matrix)]
+    dates = [f"{package}={matrix.torch.as_of}T23:59:59Z" for package in ("torch", *own)]
+    each = [part for date in dates for part in ("--exclude-newer-package", date)]
+    return ["--exclude-newer", f"{until}T23:59:59Z", *each]
+
+
+def _only_torchs(matrix: Matrix) -> list[str]:
+    """Return what torch alone needs and a newer torch needs newer: its build tools."""
+    return [requirement for requirement in matrix.torch.requires if "setuptools" in requirement]
+
+
+def _metadata(matrix: Matrix) -> str:
+    """Tell the resolver what torch needs beside its accelerator packages, so that none is looked at."""
+    requires = [requirement for requirement in matrix.torch.requires if not left_out(requirement)]
+    quoted = ", ".join(f'"{requirement}"' for requirement in requires)
+    version = matrix.torch.version
+    return (
+        f'[[dependency-metadata]]\nname = "torch"\nversion = "{version}"\nrequires-dist = [{quoted}]\n'
+    )
+
+
+def _unresolved(name: str, said: str) -> Exception:
+    reason = anonymous(" ".join(said.split()))[:600]
+    fault = Fault(where=f"environments/locks/{name}.txt", found=reason, allowed="a resolution")
+    return refuse(fault, ExitCode.UNBUILDABLE)
+
+
+def published_on(name: str, *, today: dt.date | None = None) -> dt.date | None:
+    """Return the day (UTC) on which a release appeared in the index; None when it is not there.
+
+    The index answers only whether a release existed at a time, so the day is searched for.
+    """
+    high = today or dt.datetime.now(tz=dt.UTC).date()
+    low = high - dt.timedelta(days=3650)
+    if not _existed(name, high):
+        return None
+    while (high - low).days > 1:
+        middle = low + (high - low) // 2
+        low, high = (low, middle) if _existed(name, middle) else (middle, high)
+    return high
+
+
+def _existed(name: str, day: dt.date) -> bool:
+    done = uv.call(
+        *("pip", "install", "--dry-run", "--no-deps", "--target", os.devnull, "--quiet"),
+        *("--exclude-newer", f"{day}T23:59:59Z", f"transformers=={name}"),
+        seconds=60,
+    )
+    return done.code == 0

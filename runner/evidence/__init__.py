@@ -1,0 +1,1 @@
+"""What was measured: this machine's store, the published evidence, and the two read together."""

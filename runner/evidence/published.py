@@ -1,0 +1,335 @@
+"""The evidence in the repository: sorted text that reads well in a diff.
+
+`publications.toml` has a line per publication, `environments.csv` what each environment held,
+`<device>/<case>.csv` the cells (releases of one minor line that agree share a row, each named),
+and `<device>/<case>.json` each failure once. No times, no paths, no addresses.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.errors import Fault, refuse
+from runner.model.cell import Cell
+from runner.model.observation import Failed, Observation, Provenance
+from runner.model.outcomes import Device, Exercised, Outcome, Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+FORMAT = 1
+_PACKAGES = ("transformers", "accelerate", "peft")
+_DIGITS = 4
+
+
+class Row(NamedTuple):
+    """One line of a cells file, all text; `releases` are separated by spaces."""
+
+    workaround: str
+    precision: str
+    releases: str
+    outcome: str
+    exercised: str
+    flags: str
+    failure: str
+    computed: str
+    measured: str
+    publication: str
+
+
+class EnvironmentRow(NamedTuple):
+    """What an environment held when it was measured."""
+
+    environment: str
+    publication: str
+    digest: str
+    python: str
+    transformers: str
+    accelerate: str
+    peft: str
+    torch: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Publication:
+    """One act of publishing: when, on what, with which torch, and the commit of main."""
+
+    name: str
+    date: str
+    hardware: str
+    torch_build: str
+    python: str
+    main: str
+
+    def line(self) -> str:
+        """Return it as one line of `publications.toml`."""
+        facts = {
+            "date": self.date,
+            "hardware": self.hardware,
+            "torch": self.torch_build,
+            "python": self.python,
+            "main": self.main,
+        }
+        inside = ", ".join(f"{key} = {json.dumps(value)}" for key, value in facts.items())
+        return f"{json.dumps(self.name)} = {{ {inside} }}\n"
+
+
+# Writing ---------------------------------------------------------------------------------------
+
+
+def write(
+    folder: Path,
+    rows: Sequence[Observation],
+    publications: Sequence[Publication],
+    order: Sequence[str],
+) -> dict[Path, str]:
+    """Return the files of a published set and their texts; the caller writes all or none."""
+    files = {folder / "publications.toml": _publications(publications)}
+    files[folder / "environments.csv"] = _environments(rows, order)
+    for (device, case), own in _by_file(rows).items():
+        failures = {_failure_id(row.failed): row.failed for row in own if row.failed}
+        base = folder / device
+        files[base / f"{case}.csv"] = _cells(own, order)
+        files[base / f"{case}.json"] = _failures(own[0].provenance.case_digest, failures)
+    return files
+
+
+def _publications(publications: Sequence[Publication]) -> str:
+    head = f"# Written by `nox -s publish`; one line per publication.\nformat = {FORMAT}\n\n"
+    return head + "[publications]\n" + "".join(sorted(one.line() for one in publications))
+
+
+def _by_file(rows: Iterable[Observation]) -> dict[tuple[str, str], list[Observation]]:
+    files: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for row in rows:
+        files[str(row.cell.device), row.cell.case].append(row)
+    return dict(sorted(files.items()))
+
+
+def _environments(rows: Iterable[Observation], order: Sequence[str]) -> str:
+    found = {_environment_row(row) for row in rows}
+    place = {name: number for number, name in enumerate(order)}
+    key = lambda row: (place.get(row.environment, len(place)), row)  # noqa: E731
+    return _csv(EnvironmentRow._fields, sorted(found, key=key))
+
+
+def _environment_row(row: Observation) -> EnvironmentRow:
+    provenance = row.provenance
+    return EnvironmentRow(
+        row.cell.environment,
+        row.source,
+        provenance.environment_digest,
+        provenance.python,
+        *(provenance.packages.get(package, "") for package in _PACKAGES),
+        provenance.torch_build,
+        row.reason if row.outcome is Outcome.UNBUILDABLE else "",
+    )
+
+
+def _cells(rows: Iterable[Observation], order: Sequence[str]) -> str:
+    place = {name: number for number, name in enumerate(order)}
+    variants: dict[tuple[str, Precision], list[Observation]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: place.get(row.cell.environment, len(place))):
+        variants[row.cell.workaround, row.cell.precision].append(row)
+    lines = [line for key in sorted(variants, key=_variant_key) for line in _lines(variants[key])]
+    return _csv(Row._fields, lines)
+
+
+def _variant_key(key: tuple[str, Precision]) -> tuple[str, int]:
+    return key[0], list(Precision).index(key[1])
+
+
+def _lines(rows: Sequence[Observation]) -> list[Row]:
+    """Let neighbours of one minor line that agree in everything share a row."""
+    lines: list[Row] = []
+    for row in rows:
+        line = _row(row)
+        last = lines[-1] if lines else None
+        if last and _minor(last.releases) == _minor(line.releases) and _alike(last, line):
+            lines[-1] = last._replace(releases=f"{last.releases} {line.releases}")
+        else:
+            lines.append(line)
+    return lines
+
+
+def _minor(releases: str) -> str:
+    return ".".join(releases.partition(" ")[0].split(".")[:2])
+
+
+def _alike(one: Row, other: Row) -> bool:
+    return one._replace(releases="") == other._replace(releases="")
+
+
+def _row(row: Observation) -> Row:
+    return Row(
+        row.cell.workaround,
+        str(row.cell.precision),
+        row.cell.environment,
+        str(row.outcome),
+        str(row.exercised),
+        "unstable" if row.unstable else "",
+        _failure_id(row.failed) if row.failed else "",
+        _pairs(row.computed),
+        _pairs({name: float(f"{value:.{_DIGITS}g}") for name, value in row.measured.items()}),
+        row.source,
+    )
+
+
+def _pairs(found: Mapping[str, float]) -> str:
+    return " ".join(f"{name}={value}" for name, value in sorted(found.items()))
+
+
+def _failure_id(failed: Failed) -> str:
+    text = "\n".join((failed.error_class, failed.signature))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _failures(digest: str, failures: Mapping[str, Failed]) -> str:
+    content = {
+        "case-digest": digest,
+        "failures": {
+            name: {
+                "class": failed.error_class,
+                "message": failed.message,
+                "signature": failed.signature,
+                "traceback": failed.traceback.splitlines(),
+            }
+            for name, failed in sorted(failures.items())
+        },
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _csv(fields: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(fields)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+# Reading ---------------------------------------------------------------------------------------
+
+
+def read_publications(folder: Path) -> dict[str, Publication]:
+    """Return the publications by name; raises RunnerError when they are of a newer format."""
+    path = folder / "publications.toml"
+    if not path.exists():
+        return {}
+    table = tomllib.loads(path.read_text())
+    if table.get("format", 0) > FORMAT:
+        found, allowed = f"format {table['format']}", f"format {FORMAT} or older"
+        raise refuse(Fault(where=path.name, found=found, allowed=allowed, remedy="Update."))
+    return {
+        name: Publication(
+            name=name,
+            date=line["date"],
+            hardware=line["hardware"],
+            torch_build=line["torch"],
+            python=line["python"],
+            main=line["main"],
+        )
+        for name, line in table["publications"].items()
+    }
+
+
+def read(folder: Path) -> Iterator[Observation]:
+    """Yield every published cell; raises RunnerError when a file cannot be read."""
+    publications = read_publications(folder)
+    environments = {
+        (row.environment, row.publication, row.digest): row
+        for row in map(EnvironmentRow._make, _lines_of(folder / "environments.csv"))
+    }
+    held = {(row.environment, row.publication): row for row in environments.values()}
+    for path in sorted(folder.glob("*/*.csv")):
+        yield from _read_file(path, held, publications)
+
+
+def _lines_of(path: Path) -> Iterator[list[str]]:
+    if not path.exists():
+        return
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = csv.reader(file)
+        next(lines, None)
+        yield from lines
+
+
+def _read_file(
+    path: Path,
+    held: Mapping[tuple[str, str], EnvironmentRow],
+    publications: Mapping[str, Publication],
+) -> Iterator[Observation]:
+    about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    failures = {name: _failed(line) for name, line in about["failures"].items()}
+    for row in map(Row._make, _lines_of(path)):
+        for release in row.releases.split():
+            yield _observation(
+                path,
+                row,
+                held[release, row.publication],
+                failures.get(row.failure),
+                publications[row.publication],
+                about["case-digest"],
+            )
+
+
+def _failed(line: Mapping[str, str]) -> Failed:
+    return Failed(
+        error_class=line["class"],
+        message=line["message"],
+        signature=line["signature"],
+        traceback="\n".join(line["traceback"]),
+    )
+
+
+def _observation(  # noqa: PLR0913, PLR0917 - one row is joined from five files
+    path: Path,
+    row: Row,
+    held: EnvironmentRow,
+    failed: Failed | None,
+    publication: Publication,
+    digest: str,
+) -> Observation:
+    packages = {name: getattr(held, name) for name in _PACKAGES if getattr(held, name)}
+    return Observation(
+        cell=Cell(
+            path.stem,
+            row.workaround,
+            held.environment,
+            Precision(row.precision),
+            Device(path.parent.name),
+        ),
+        outcome=Outcome(row.outcome),
+        provenance=Provenance(
+            case_digest=digest,
+            environment_digest=held.digest,
+            packages=packages,
+            python=held.python,
+            torch_build=held.torch,
+            hardware=publication.hardware,
+            protocol=1,
+            run=publication.name,
+        ),
+        source=publication.name,
+        failed=failed,
+        reason=held.reason if row.outcome == Outcome.UNBUILDABLE else "",
+        exercised=Exercised(row.exercised),
+        computed={name: int(number) for name, number in _unpaired(row.computed)},
+        measured={name: float(number) for name, number in _unpaired(row.measured)},
+        unstable="unstable" in row.flags.split(),
+    )
+
+
+def _unpaired(text: str) -> Iterator[tuple[str, str]]:
+    for pair in text.split():
+        name, _, number = pair.rpartition("=")
+        yield name, number

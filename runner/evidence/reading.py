@@ -1,0 +1,39 @@
+"""Evidence from both places, each row naming where it comes from."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from runner.evidence import published
+from runner.evidence.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runner.model.observation import Observation
+    from runner.places import Places
+
+
+@contextlib.contextmanager
+def opened(places: Places, say: Callable[[str], None]) -> Iterator[Store]:
+    """Open this machine's store for the length of a block."""
+    store = Store(places.store, say)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def both(places: Places, say: Callable[[str], None]) -> list[Observation]:
+    """Return published and local evidence, the local last: of two alike it is the one that is kept."""
+    rows = list(published.read(places.published))
+    if places.store.exists():
+        with opened(places, say) as store:
+            rows.extend(store.rows())
+    return rows
+
+
+def published_rows(places: Places) -> list[Observation]:
+    """Return the published evidence alone."""
+    return list(published.read(places.published))

@@ -1,0 +1,168 @@
+"""One cell in one process: run the case as `python case.py` would, and report how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+import types
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from runner.inside.witness import Witness, exercised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MESSAGE = 20_000
+_TRACEBACK = 20_000
+
+
+class Request(TypedDict):
+    """What the runner asks of the zygote."""
+
+    id: int
+    case: str
+    precision: str
+    workaround: str
+    device: str
+    exercises: str
+    fresh: bool
+    witness: bool
+    seconds: float
+    memory: int
+    threads: int
+
+
+class Report(TypedDict, total=False):
+    """What a child says before it ends; a missing one is an outcome too."""
+
+    exit: int | None
+    error_class: str
+    message: str
+    traceback: str
+    seconds: float
+    exercised: str
+    computed: dict[str, int]
+    measured: dict[str, float]
+    compiles: bool
+    imported: dict[str, str]
+    threads_left: int
+
+
+def run(request: Request, send: Callable[[bytes], None]) -> None:
+    """Run the case of a request in this process, report, and end the process."""
+    # Bound before the case runs: it may replace attributes of json and os.
+    dumps, leave, say = json.dumps, os._exit, send
+    witness = Witness()
+    _prepare(request)
+    if request["witness"]:
+        witness.watch()
+    report = _observe(request, witness)
+    say(dumps(report).encode())
+    leave(0)
+
+
+def _prepare(request: Request) -> None:
+    os.environ["REPRO_DEVICE"] = request["device"]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(request["threads"])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
+        del sys.modules[name]
+    sys.argv = [request["case"], request["precision"]]
+    if request["workaround"]:
+        sys.argv.append(request["workaround"])
+
+
+def _observe(request: Request, witness: Witness) -> Report:
+    module = types.ModuleType("__main__")
+    module.__file__ = request["case"]
+    sys.modules["__main__"] = module
+    report: Report = {"exit": None}
+    begin = time.perf_counter()
+    try:
+        with open(request["case"], "rb") as file:  # noqa: PTH123
+            # dont_inherit: the case decides itself about `from __future__ import …`.
+            code = compile(file.read(), request["case"], "exec", dont_inherit=True)
+        exec(code, module.__dict__)  # noqa: S102 - running the case is the purpose
+        report["exit"] = 0
+    except SystemExit as end:
+        report.update(_exit(end))
+    except BaseException as error:  # noqa: BLE001 - whatever a case raises is its outcome
+        report.update(_raised(error))
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does at its end
+    report["seconds"] = time.perf_counter() - begin
+    report.update(_seen(request, witness, module, failed=report["exit"] != 0))
+    return report
+
+
+def _seen(
+    request: Request, witness: Witness, module: types.ModuleType, *, failed: bool
+) -> Report:
+    where = exercised(
+        request["precision"], request["device"], request["exercises"], witness, failed=failed
+    )
+    return {
+        "exercised": where if request["witness"] else "",
+        "computed": dict(witness.computed),
+        "compiles": witness.compiles,
+        "measured": _numbers(module.__dict__.get("measured")),
+        "imported": _files(),
+    }
+
+
+def _exit(end: SystemExit) -> Report:
+    match end.code:
+        case None:
+            return {"exit": 0}
+        case int(code):
+            return {"exit": code, "error_class": "SystemExit", "message": str(code)}
+        case other:
+            return {"exit": 1, "error_class": "SystemExit", "message": _text(other)}
+
+
+def _raised(error: BaseException) -> Report:
+    return {
+        "exit": 1,
+        "error_class": type(error).__name__,
+        "message": _text(error),
+        "traceback": _traceback(error),
+    }
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)[:_MESSAGE]
+    except BaseException as error:  # noqa: BLE001 - a hostile __str__ is part of the outcome
+        return f"<its message cannot be read: {type(error).__name__}>"
+
+
+def _traceback(error: BaseException) -> str:
+    """Return the frames without the message, our own frames left out."""
+    frames = traceback.extract_tb(error.__traceback__)
+    text = "".join(frame for frame in traceback.format_list(frames[1:]))
+    return text[-_TRACEBACK:]
+
+
+def _numbers(found: object) -> dict[str, float]:
+    if not isinstance(found, dict):
+        return {}
+    return {
+        str(name): float(value)
+        for name, value in found.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+
+
+def _files() -> dict[str, str]:
+    """Return the files of the packages under test that were really imported."""
+    found: dict[str, str] = {}
+    for name in ("torch", "transformers", "accelerate", "peft"):
+        module: Any = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        if file:
+            found[name] = str(file)
+    return found

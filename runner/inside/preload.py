@@ -1,0 +1,81 @@
+"""Importing, once and before any fork, what the cases of an environment import anyway."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import time
+from typing import Any, TypedDict
+
+
+class Wanted(TypedDict):
+    """Module names to import, and per module the names that cases take from it."""
+
+    modules: list[str]
+    names: dict[str, list[str]]
+
+
+class Unsafe(Exception):  # noqa: N818 - it says what the process is now, not what went wrong
+    """An import failed and left submodules behind: this process may not be forked any more."""
+
+    def __init__(self, what: str, why: str) -> None:
+        """Keep what failed, so that the next attempt leaves it out."""
+        super().__init__(f"{what}: {why}")
+        self.what = what
+        self.why = why
+
+
+def preload(wanted: Wanted, refused: list[str]) -> float:
+    """Import what is wanted, less what failed before; return the seconds it took.
+
+    Raises Unsafe at the first failure: the caller starts again in a new process without it,
+    so that no half-imported package is visible to any case.
+    """
+    begin = time.perf_counter()
+    for module in wanted["modules"]:
+        if module not in refused and importlib.util.find_spec(module) is not None:
+            _import(module)
+    for module, names in wanted["names"].items():
+        if module in sys.modules:
+            _resolve(module, names, refused)
+    return time.perf_counter() - begin
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except BaseException as error:
+        raise Unsafe(module, f"{type(error).__name__}: {error}"[:500]) from error
+
+
+def _resolve(module: str, names: list[str], refused: list[str]) -> None:
+    found: Any = sys.modules[module]
+    offered = set(dir(found))
+    for name in names:
+        full = f"{module}.{name}"
+        # A name that this release does not have is the case's own finding, not ours.
+        if name not in offered or full in refused:
+            continue
+        try:
+            getattr(found, name)
+        except BaseException as error:
+            raise Unsafe(full, f"{type(error).__name__}: {error}"[:500]) from error
+
+
+def versions() -> dict[str, str]:
+    """Return every installed distribution and its version, names in lower case."""
+    from importlib import metadata  # noqa: PLC0415 - 20 ms, asked for once
+
+    found = {}
+    for distribution in metadata.distributions():
+        name = distribution.metadata["Name"]
+        if name:
+            found[name.lower().replace("_", "-").replace(".", "-")] = distribution.version
+    return found
+
+
+def build_of_torch() -> str:
+    """Return torch's full version, with its local part, as imported."""
+    torch = sys.modules.get("torch")
+    return str(getattr(torch, "__version__", ""))

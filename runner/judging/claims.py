@@ -1,0 +1,78 @@
+"""What reports say, held against what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from runner.model import requirements
+from runner.model.outcomes import Exercised, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from runner.model.case import Case, Claim
+    from runner.model.cell import Cell, Environment
+    from runner.model.observation import Observation
+
+
+class Standing(StrEnum):
+    """How a claim stands after measurement."""
+
+    CONFIRMED = "confirmed"
+    CONTRADICTED = "contradicted"
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedClaim:
+    """A claim with the cells that agree with it and those that do not."""
+
+    claim: Claim
+    standing: Standing
+    agreeing: tuple[Cell, ...]
+    contradicting: tuple[Cell, ...]
+
+
+def check_claims(
+    case: Case, seen: Iterable[Observation], environments: Mapping[str, Environment]
+) -> tuple[CheckedClaim, ...]:
+    """Hold every claim of a case against its observations; one that names no outcome is unchecked."""
+    rows = [row for row in seen if row.cell.case == case.name]
+    return tuple(_check(claim, rows, environments) for claim in case.block.claims)
+
+
+def _check(
+    claim: Claim, rows: list[Observation], environments: Mapping[str, Environment]
+) -> CheckedClaim:
+    covered = [row for row in rows if claim.outcome and _covers(claim, row, environments)]
+    agreeing = tuple(row.cell for row in covered if _agrees(claim.outcome, row.outcome))
+    against = tuple(row.cell for row in covered if not _agrees(claim.outcome, row.outcome))
+    standing = Standing.UNCHECKED
+    if covered:
+        standing = Standing.CONTRADICTED if against else Standing.CONFIRMED
+    return CheckedClaim(
+        claim=claim, standing=standing, agreeing=agreeing, contradicting=against
+    )
+
+
+def _covers(claim: Claim, row: Observation, environments: Mapping[str, Environment]) -> bool:
+    environment = environments.get(row.cell.environment)
+    judged = row.outcome is Outcome.PASSES or row.outcome.is_failure
+    return (
+        environment is not None
+        and judged
+        and not row.unstable
+        and row.exercised is not Exercised.NO
+        and row.cell.workaround == claim.workaround
+        and (not claim.precisions or row.cell.precision in claim.precisions)
+        and all(
+            requirements.holds(requirement, environment.pins, environment.markers)
+            for requirement in claim.when
+        )
+    )
+
+
+def _agrees(claimed: Outcome | None, seen: Outcome) -> bool:
+    return seen is claimed or (claimed is Outcome.FAILS and seen.is_failure)

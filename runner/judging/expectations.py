@@ -1,0 +1,70 @@
+"""Which entry of a case holds in a cell, and what an outcome means against it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.model import requirements
+from runner.model.case import EVERY
+from runner.model.outcomes import Exercised, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from runner.model.case import Case, Failure
+    from runner.model.cell import Cell, Environment
+    from runner.model.observation import Observation
+
+
+def entries(case: Case, cell: Cell, environment: Environment) -> tuple[Failure, ...]:
+    """Return every `fails` entry that holds in a cell; `check` refuses a case with two."""
+    return tuple(entry for entry in case.block.fails if _holds(entry, cell, environment))
+
+
+def expected(case: Case, cell: Cell, environment: Environment) -> Failure | None:
+    """Return the entry that holds in a cell, or None where the case is expected to pass."""
+    return next(iter(entries(case, cell, environment)), None)
+
+
+def _holds(entry: Failure, cell: Cell, environment: Environment) -> bool:
+    return (
+        cell.precision in entry.precisions
+        and cell.device in entry.devices
+        and (EVERY in entry.workarounds or cell.workaround in entry.workarounds)
+        and all(
+            requirements.holds(requirement, environment.pins, environment.markers)
+            for requirement in entry.when
+        )
+    )
+
+
+def judge(entry: Failure | None, seen: Observation) -> Verdict:
+    """Say what an observation means against the entry that holds in its cell."""
+    if seen.unstable:
+        return Verdict.UNPROVEN
+    match seen.outcome:
+        case Outcome.NOT_APPLICABLE | Outcome.DECLINES:
+            return Verdict.NOT_APPLICABLE
+        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+            return Verdict.UNPROVEN
+        case Outcome.PASSES:
+            if seen.exercised is Exercised.NO:
+                return Verdict.UNPROVEN
+            return Verdict.AS_EXPECTED if entry is None else Verdict.FIXED
+        case Outcome.FAILS | Outcome.CRASHES | Outcome.TIMES_OUT:
+            if entry is None:
+                return Verdict.REGRESSED
+            return _as_described(entry, seen)
+
+
+def _as_described(entry: Failure, seen: Observation) -> Verdict:
+    if not described(entry, seen):
+        return Verdict.CHANGED
+    return Verdict.UNPROVEN if seen.exercised is Exercised.NO else Verdict.AS_EXPECTED
+
+
+def described(entry: Failure, seen: Observation) -> bool:
+    """Say whether a failure is the one that an entry describes, by `raises` and `match` alone."""
+    if seen.outcome is not entry.outcome:
+        return False
+    if seen.outcome is not Outcome.FAILS:
+        return True
+    return seen.failed is not None and entry.describes(seen.failed.error_class, seen.failed.message)

@@ -1,0 +1,89 @@
+"""Intervals of releases, derived from measured cells and never typed by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.model.outcomes import Exercised, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.model.observation import Observation
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """Neighbouring releases that fail alike; `unknown_*` are releases at its edges that say nothing.
+
+    `after` is the last release that passed before it, `until` the first that passed behind it:
+    empty where no release on that side was measured to pass.
+    """
+
+    releases: tuple[str, ...]
+    after: str
+    unknown_before: tuple[str, ...]
+    unknown_behind: tuple[str, ...]
+    until: str
+
+    @property
+    def text(self) -> str:
+        """The range in words, gaps written as gaps."""
+        first, last = self.releases[0], self.releases[-1]
+        span = first if first == last else f"{first} to {last}"
+        begin = f" (after {self.after}, by {first})" if self.unknown_before and self.after else ""
+        if self.until and self.unknown_behind:
+            return f"{span}{begin}, healed after {last}, by {self.until}"
+        return f"{span}{begin}, healed in {self.until}" if self.until else f"{span}{begin}, not healed"
+
+
+def failing_ranges(
+    order: Sequence[str], seen: Mapping[str, Observation]
+) -> tuple[Range, ...]:
+    """Derive the ranges in which a cell fails along an ordered list of releases.
+
+    `seen` maps a release to its observation for one case, workaround, precision and device.
+    A release without a judged observation is unknown: it neither opens nor closes a range by itself.
+    """
+    ranges: list[Range] = []
+    current: list[str] = []
+    gap: list[str] = []
+    before: tuple[str, ...] = ()
+    last_pass = ""
+    for release in order:
+        match _fails(seen.get(release)):
+            case None:
+                gap.append(release)
+            case True:
+                if not current:
+                    before = tuple(gap)
+                current.append(release)
+                gap = []
+            case False:
+                if current:
+                    ranges.append(_range(current, last_pass, before, gap, release))
+                current, gap, last_pass = [], [], release
+    if current:
+        ranges.append(_range(current, last_pass, before, gap, ""))
+    return tuple(ranges)
+
+
+def _range(
+    releases: list[str], after: str, before: tuple[str, ...], behind: list[str], until: str
+) -> Range:
+    return Range(
+        releases=tuple(releases),
+        after=after,
+        unknown_before=before,
+        unknown_behind=tuple(behind),
+        until=until,
+    )
+
+
+def _fails(row: Observation | None) -> bool | None:
+    if row is None or row.unstable or row.exercised is Exercised.NO:
+        return None
+    if row.outcome.is_failure:
+        return True
+    return False if row.outcome is Outcome.PASSES else None

@@ -1,0 +1,236 @@
+"""What makes a case a fair one: rules that its source and its block must keep. Pure."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from runner.errors import Fault
+from runner.judging.expectations import entries
+from runner.model.case import EVERY, PLAIN, Isolation
+from runner.planning.plan import cells_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.model.case import Case, Failure
+    from runner.model.cell import Cell, Environment
+    from runner.model.outcomes import Device, Precision
+
+_NAME = re.compile(r"^[a-z0-9]+(_[a-z0-9]+)+$")
+_WORD = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
+_LINES = 60
+_NEEDS = frozenset({"cuda", "bf16-hardware", "fp16-hardware"})
+_VERSION_ATTRIBUTES = frozenset({"__version__", "version_info"})
+_VERSION_MODULES = frozenset({"importlib.metadata", "importlib_metadata", "pkg_resources"})
+_VERSION_CALLS = frozenset({"is_torch_version", "is_transformers_version", "compare_versions"})
+
+
+def scrutinise(
+    case: Case,
+    environments: Mapping[str, Environment],
+    precisions: Sequence[Precision],
+    devices: Iterable[Device],
+) -> list[Fault]:
+    """Return every fault of one case that its file alone, or the environments, can tell."""
+    faults = [*_names(case), *_source(case), *_workarounds(case), *_claims(case)]
+    faults += _packages(case, environments)
+    for device in devices:
+        faults += _overlaps(case, environments, precisions, device)
+    return faults
+
+
+def _fault(case: Case, key: str, found: str, allowed: str, remedy: str = "") -> Fault:
+    where = case.where
+    return Fault(where=where, key=key, found=found, allowed=allowed, remedy=remedy)
+
+
+def _names(case: Case) -> Iterator[Fault]:
+    if not _NAME.match(case.name):
+        allowed = "<model or package>_<what>.py, words in lower case joined by _"
+        yield _fault(case, "file name", repr(case.name), allowed)
+    if not _WORD.match(case.block.area):
+        yield _fault(case, "area", repr(case.block.area), "lower-case words joined by -")
+    if not case.block.models:
+        yield _fault(case, "models", "an empty list", "at least one model family")
+    for name in case.block.workarounds:
+        if not _WORD.match(name):
+            allowed = "lower-case words joined by -"
+            yield _fault(case, f"workarounds.{name}", repr(name), allowed)
+    for need in case.block.needs:
+        if need not in _NEEDS:
+            yield _fault(case, "needs", repr(need), ", ".join(sorted(_NEEDS)))
+    for address in case.block.reports:
+        if not address.startswith("https://"):
+            yield _fault(case, "reports", repr(address), "https:// addresses")
+
+
+def _source(case: Case) -> Iterator[Fault]:
+    try:
+        tree = ast.parse(case.script.code)
+    except SyntaxError as error:
+        yield _fault(case, f"line {error.lineno}", str(error.msg), "Python that can be parsed")
+        return
+    if not ast.get_docstring(tree):
+        yield _fault(case, "docstring", "none", "one sentence that says what must hold, then why")
+    lines = sum(1 for line in case.script.code.splitlines() if line.strip())
+    if lines >= _LINES:
+        yield _fault(case, "length", f"{lines} lines of code", f"fewer than {_LINES}, blank ones not counted")
+    yield from _versions_read(case, tree)
+    yield from _messages_raised(case, tree)
+    yield from _late_settings(case, tree)
+
+
+def _line(case: Case, node: ast.AST) -> str:
+    return f"line {case.script.first_line + _offset(case) + getattr(node, 'lineno', 0)}"
+
+
+def _offset(case: Case) -> int:
+    """Return how many lines of the file lie above the code, less the block's first line."""
+    return case.script.block.count("\n") - 1
+
+
+def _versions_read(case: Case, tree: ast.Module) -> Iterator[Fault]:
+    for node in ast.walk(tree):
+        found = _version_source(node)
+        if found:
+            allowed = "behaviour, not versions: expectations say which versions, the case does not"
+            yield _fault(case, _line(case, node), f"it reads a version ({found})", allowed)
+
+
+def _version_source(node: ast.AST) -> str:
+    match node:
+        case ast.Attribute(attr=name) if name in _VERSION_ATTRIBUTES:
+            return name
+        case ast.Name(id=name) if name in _VERSION_CALLS | _VERSION_ATTRIBUTES:
+            return name
+        case ast.Constant(value=str(text)) if text in _VERSION_ATTRIBUTES:
+            return text
+        case ast.ImportFrom(module=str(name)) if name in _VERSION_MODULES:
+            return name
+        case ast.ImportFrom(module="importlib", names=names):
+            return next((alias.name for alias in names if alias.name == "metadata"), "")
+        case ast.Import(names=names):
+            return next((alias.name for alias in names if alias.name in _VERSION_MODULES), "")
+        case _:
+            return ""
+
+
+def _messages_raised(case: Case, tree: ast.Module) -> Iterator[Fault]:
+    texts = [text for entry in case.block.fails for text in entry.match]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Raise):
+            continue
+        said = " ".join(_strings(node))
+        hit = next((text for text in texts if text in said), None)
+        if hit is not None:
+            allowed = "an exception of the library, or an assert on something measured"
+            yield _fault(case, _line(case, node), f"it raises the message {hit!r} itself", allowed)
+
+
+def _strings(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
+    """A case that sets environment variables before its imports must not share a process."""
+    if case.block.isolation is Isolation.PROCESS:
+        return
+    libraries = {canonicalize_name(item.name) for item in case.head.dependencies}
+    set_at = 0
+    for node in tree.body:
+        if _sets_environment(node):
+            set_at = node.lineno
+        elif set_at and _imported(node) & libraries:
+            found = "it sets environment variables before its imports"
+            yield _fault(case, _line(case, node), found, '`isolation = "process"` for such a case')
+            return
+
+
+def _sets_environment(node: ast.stmt) -> bool:
+    text = ast.unparse(node)
+    return bool(re.search(r"environ(\[|\.(setdefault|update|pop)\()|putenv\(", text)) and not (
+        isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    )
+
+
+def _imported(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.Import(names=names):
+            return {str(canonicalize_name(alias.name.partition(".")[0])) for alias in names}
+        case ast.ImportFrom(module=str(module)):
+            return {str(canonicalize_name(module.partition(".")[0]))}
+        case _:
+            return set()
+
+
+def _workarounds(case: Case) -> Iterator[Fault]:
+    known = {PLAIN, EVERY, *case.block.workarounds}
+    allowed = ", ".join(sorted(case.block.workarounds)) or "none: the case has no workarounds"
+    for number, entry in enumerate(case.block.fails):
+        for name in entry.workarounds:
+            if name not in known:
+                yield _fault(case, f"fails[{number}].workarounds", repr(name), allowed)
+
+
+def _claims(case: Case) -> Iterator[Fault]:
+    for number, claim in enumerate(case.block.claims):
+        if claim.workaround not in {PLAIN, *case.block.workarounds}:
+            key = f"claims[{number}].workaround"
+            yield _fault(case, key, repr(claim.workaround), ", ".join(case.block.workarounds))
+        if not claim.report.startswith("https://"):
+            key = f"claims[{number}].report"
+            yield _fault(case, key, repr(claim.report), "the https:// address of a report")
+
+
+def _packages(case: Case, environments: Mapping[str, Environment]) -> Iterator[Fault]:
+    installed = {name for environment in environments.values() for name in environment.pins}
+    for key, requirement in _conditions(case):
+        if canonicalize_name(requirement.name) not in installed:
+            found = f"{requirement.name!r}, which no environment has"
+            yield _fault(case, key, found, "a package that some environment has")
+
+
+def _conditions(case: Case):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    for number, entry in enumerate(case.block.fails):
+        for requirement in entry.when:
+            yield f"fails[{number}].when", requirement
+    for number, claim in enumerate(case.block.claims):
+        for requirement in claim.when:
+            yield f"claims[{number}].when", requirement
+
+
+def _overlaps(
+    case: Case,
+    environments: Mapping[str, Environment],
+    precisions: Sequence[Precision],
+    device: Device,
+) -> Iterator[Fault]:
+    """Decide over the real cells, not by interval arithmetic, that no two entries hold in one."""
+    told: set[tuple[int, int]] = set()
+    if len(case.block.fails) < 2:  # noqa: PLR2004
+        return
+    for name, environment in environments.items():
+        for cell in cells_of(case, name, precisions, device):
+            for pair in _pairs(case, entries(case, cell, environment)):
+                if pair not in told:
+                    told.add(pair)
+                    yield _overlap(case, pair, cell)
+
+
+def _pairs(case: Case, held: Sequence[Failure]) -> Iterator[tuple[int, int]]:
+    if len(held) > 1:
+        numbers = [number for number, entry in enumerate(case.block.fails) if entry in held]
+        yield from combinations(numbers, 2)
+
+
+def _overlap(case: Case, pair: tuple[int, int], cell: Cell) -> Fault:
+    variant = f" with {cell.workaround}" if cell.workaround else ""
+    found = f"both hold for {cell.precision} on {cell.environment}{variant}"
+    return _fault(case, f"fails[{pair[0]}] and fails[{pair[1]}]", found, "one entry per cell")

@@ -1,0 +1,219 @@
+"""A case: one script that reproduces one reported bug, with what is expected of it and where."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from runner.errors import Fault, refuse
+from runner.model.outcomes import Device, Outcome, Precision
+from runner.model.reading import Record, RequirementText, read
+from runner.model.script import Script, parse_script
+
+PLAIN = ""
+"""The name that stands for the case without any workaround."""
+
+EVERY = "*"
+"""In `fails[].workarounds`: the plain case and every workaround."""
+
+_TABLE = "tool.repromatrix"
+_HALF_OPEN = frozenset({">=", "<", "=="})
+
+
+class Kind(StrEnum):
+    """Why the behaviour is as it is."""
+
+    BUG = "bug"
+    CHANGE = "change"
+    POLICY = "policy"
+
+
+class Isolation(StrEnum):
+    """How much a case shares with the process that prepared its imports."""
+
+    FORK = "fork"
+    PROCESS = "process"
+
+
+class Exercise(StrEnum):
+    """What the precision witness must see before a pass proves anything."""
+
+    COMPUTE = "compute"
+    LOAD = "load"
+
+
+class Workaround(Record):
+    """A named alternative path inside a case that is claimed to avoid the bug."""
+
+    says: str
+    skips: bool = False
+
+
+def _workaround(value: object) -> object:
+    return {"says": value} if isinstance(value, str) else value
+
+
+def _one_or_more(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+WorkaroundText = Annotated[Workaround, BeforeValidator(_workaround)]
+
+
+class Claim(Record):
+    """What a report says; checked against evidence, never counted as an expectation."""
+
+    report: str
+    says: str
+    when: tuple[RequirementText, ...] = ()
+    precisions: tuple[Precision, ...] = ()
+    workaround: str = PLAIN
+    outcome: Outcome | None = None
+
+
+class Failure(Record):
+    """A deviation from passing: where the case is expected to fail, and how."""
+
+    when: tuple[RequirementText, ...] = ()
+    precisions: tuple[Precision, ...] = tuple(Precision)
+    devices: tuple[Device, ...] = tuple(Device)
+    workarounds: tuple[str, ...] = (PLAIN,)
+    outcome: Literal[Outcome.FAILS, Outcome.CRASHES, Outcome.TIMES_OUT] = Outcome.FAILS
+    raises: str | None = None
+    match: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = ()
+    fixed_by: str | None = None
+    note: str | None = None
+
+    @field_validator("when")
+    @classmethod
+    def _half_open(cls, when: tuple[RequirementText, ...]) -> tuple[RequirementText, ...]:
+        for requirement in when:
+            for specifier in requirement.specifier:
+                if specifier.operator not in _HALF_OPEN:
+                    msg = f"half-open ranges of >= and <, or ==; not {specifier.operator}"
+                    raise ValueError(msg)
+        return when
+
+    @model_validator(mode="after")
+    def _described(self) -> Failure:
+        if self.outcome is Outcome.FAILS and not (self.raises and self.match):
+            msg = "an entry that fails names `raises` and `match`"
+            raise ValueError(msg)
+        return self
+
+    def describes(self, error_class: str, message: str) -> bool:
+        """Say whether an exception is the described one, by exact class name and plain substring."""
+        return error_class == self.raises and any(text in message for text in self.match)
+
+
+class Block(Record):
+    """The table `[tool.repromatrix]`."""
+
+    title: str = Field(min_length=1)
+    area: str = Field(min_length=1)
+    models: tuple[str, ...]
+    reports: tuple[str, ...]
+    found_by: Literal["measurement"] | None = None
+    kind: Kind = Kind.BUG
+    needs: tuple[str, ...] = ()
+    isolation: Isolation = Isolation.FORK
+    exercises: Exercise = Exercise.COMPUTE
+    simulates: str | None = None
+    environments: tuple[str, ...] = ()
+    timeout: float | None = Field(default=None, gt=0)
+    workarounds: dict[str, WorkaroundText] = {}
+    claims: tuple[Claim, ...] = ()
+    fails: tuple[Failure, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> Block:
+        if not self.reports and self.found_by is None:
+            msg = "`reports` is empty only with `found-by = \"measurement\"`"
+            raise ValueError(msg)
+        return self
+
+
+class Head(Record):
+    """What PEP 723 defines, and our table."""
+
+    requires_python: str = ">=3.10"
+    dependencies: tuple[RequirementText, ...] = ()
+    tool: dict[str, Any] = {}
+
+    @field_validator("requires_python")
+    @classmethod
+    def _specifier(cls, text: str) -> str:
+        try:
+            SpecifierSet(text)
+        except InvalidSpecifier as error:
+            raise ValueError(str(error)) from error
+        return text
+
+    @field_validator("dependencies")
+    @classmethod
+    def _no_addresses(cls, found: tuple[RequirementText, ...]) -> tuple[RequirementText, ...]:
+        for requirement in found:
+            if requirement.url:
+                msg = "names and versions; an address cannot be judged against an environment"
+                raise ValueError(msg)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One script in `cases/`, read."""
+
+    name: str
+    where: str
+    """Its path as a reader of the checkout writes it."""
+    head: Head
+    block: Block
+    script: Script
+    path: str = ""
+    """The file that is run."""
+
+    @cached_property
+    def docstring(self) -> str:
+        """The sentence of what must hold, and why it did not."""
+        return ast.get_docstring(ast.parse(self.script.code)) or ""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The plain case and its workarounds, in the order of the file."""
+        return (PLAIN, *self.block.workarounds)
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of everything that changes what is run, 16 hexadecimal digits."""
+        runs = {
+            "code": self.script.code,
+            "dependencies": sorted(map(str, self.head.dependencies)),
+            "environments": sorted(self.block.environments),
+            "isolation": self.block.isolation,
+            "needs": sorted(self.block.needs),
+            "requires-python": self.head.requires_python,
+            "timeout": self.block.timeout,
+            "workarounds": sorted(self.block.workarounds),
+        }
+        return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_case(text: str, where: str, path: str = "") -> Case:
+    """Read one case; raises RunnerError with every fault of its block."""
+    script = parse_script(text, where)
+    head = read(Head, script.table, where=where, prefix="script")
+    if "repromatrix" not in head.tool:
+        allowed = f"a table [{_TABLE}] in the script block"
+        raise refuse(Fault(where=where, key=_TABLE, found="no such table", allowed=allowed))
+    block = read(Block, head.tool["repromatrix"], where=where, prefix=_TABLE)
+    name = PurePath(where).stem
+    return Case(name=name, where=where, head=head, block=block, script=script, path=path)

@@ -1,0 +1,80 @@
+"""Environments and cells: what can be run, and where it applies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.specifiers import SpecifierSet
+
+from runner.model import requirements
+from runner.model.outcomes import Device, Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runner.model.case import Case
+
+PROTOCOL = 1
+"""Raised when the way in which a cell is run changes what may come out of it."""
+
+
+class Source(StrEnum):
+    """What an environment is made from."""
+
+    RELEASE = "release"
+    MAIN = "main"
+    PAIR = "pair"
+    STACK = "stack"
+    INTERPRETER = "interpreter"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """Everything that is installed together, by name."""
+
+    name: str
+    source: Source
+    python: str
+    pins: Mapping[str, str]
+    markers: Mapping[str, str]
+    stated_digest: str = ""
+    """The digest where not all that is installed is known, as of a published row."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of what is installed, 16 hexadecimal digits."""
+        if self.stated_digest:
+            return self.stated_digest
+        installed = {"python": self.python, "packages": dict(self.pins)}
+        return hashlib.sha256(json.dumps(installed, sort_keys=True).encode()).hexdigest()[:16]
+
+    def version(self, package: str) -> str:
+        """Return the version of a package, or nothing when it is not installed."""
+        return self.pins.get(package, "")
+
+
+class Cell(NamedTuple):
+    """The unit that is run; `workaround` is empty for the plain case."""
+
+    case: str
+    workaround: str
+    environment: str
+    precision: Precision
+    device: Device
+
+
+def obstacles(case: Case, environment: Environment, device: Device) -> tuple[str, ...]:
+    """Name what keeps a case from being applicable in an environment; nothing when it is."""
+    found = list(
+        requirements.unsatisfied(case.head.dependencies, environment.pins, environment.markers)
+    )
+    if not SpecifierSet(case.head.requires_python).contains(environment.python, prereleases=True):
+        found.append(f"needs Python {case.head.requires_python}, has {environment.python}")
+    if "cuda" in case.block.needs and device is not Device.CUDA:
+        found.append("needs cuda, runs on cpu")
+    return tuple(found)

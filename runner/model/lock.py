@@ -1,0 +1,88 @@
+"""A lock: the pinned packages of one environment, as a requirements file with hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from runner.errors import Fault, RunnerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_INPUT = re.compile(r"(?m)^# input: (\w+)$")
+_LEFT_OUT = re.compile(r"^(torch|triton|nvidia-.*|cuda-.*|pytorch-triton.*)$")
+
+
+def left_out(name: str) -> bool:
+    """Say whether a package belongs to torch's build and is therefore in no lock."""
+    return bool(_LEFT_OUT.match(canonicalize_name(name)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lock:
+    """The pins of one environment; `inputs` identifies what they were resolved from."""
+
+    name: str
+    pins: tuple[Requirement, ...]
+    inputs: str
+    digest: str
+
+    def versions(self, markers: Mapping[str, str]) -> dict[str, str]:
+        """Return what is installed where the markers evaluate so: canonical name to version."""
+        return {
+            canonicalize_name(pin.name): next(iter(pin.specifier)).version
+            for pin in self.pins
+            if pin.marker is None or pin.marker.evaluate(dict(markers))
+        }
+
+
+def inputs_digest(lines: Iterable[str]) -> str:
+    """Identify the inputs of a resolution, so that a lock made from others is seen to be stale."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def read_lock(text: str, name: str, where: str) -> Lock:
+    """Read a lock; raises RunnerError with every line that pins nothing or carries no hash."""
+    pins: list[Requirement] = []
+    faults: list[Fault] = []
+    for line in _logical_lines(text):
+        try:
+            pins.append(_pin(line))
+        except ValueError as error:
+            allowed = "lines of the form name==version with a hash, none of them torch's"
+            faults.append(Fault(where=where, key=line[:60], found=str(error), allowed=allowed))
+    if faults:
+        raise RunnerError(faults)
+    found = _INPUT.search(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return Lock(name=name, pins=tuple(pins), inputs=found[1] if found else "", digest=digest)
+
+
+def _logical_lines(text: str) -> list[str]:
+    joined = text.replace("\\\n", " ")
+    return [line.strip() for line in joined.splitlines() if line.strip() and line[0] != "#"]
+
+
+def _pin(line: str) -> Requirement:
+    requirement, *hashes = line.split(" --hash=")
+    try:
+        pin = Requirement(requirement.strip())
+    except InvalidRequirement as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(reason) from error
+    if len(pin.specifier) != 1 or next(iter(pin.specifier)).operator != "==":
+        msg = f"{pin.name} without an exact version"
+        raise ValueError(msg)
+    if not hashes:
+        msg = f"{pin.name} without a hash"
+        raise ValueError(msg)
+    if left_out(pin.name):
+        msg = f"{pin.name}, which matrix.toml chooses"
+        raise ValueError(msg)
+    return pin

@@ -1,0 +1,69 @@
+"""What one cell did, with its provenance: the row that is stored, published and read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runner.model.outcomes import Exercised, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runner.model.cell import Cell
+
+LOCAL = "this machine"
+"""The source of evidence that this machine's store holds; published evidence names its publication."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failed:
+    """How a cell failed: class and message of the exception, its signature and its traceback."""
+
+    error_class: str
+    message: str
+    signature: str
+    traceback: str = ""
+
+    @property
+    def headline(self) -> str:
+        """`Class: first line of the message`."""
+        lines = self.message.strip().splitlines()
+        return f"{self.error_class}: {lines[0]}" if lines else self.error_class
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provenance:
+    """What a cell ran on. `packages` maps canonical names to installed versions."""
+
+    case_digest: str
+    environment_digest: str
+    packages: Mapping[str, str]
+    python: str
+    torch_build: str
+    hardware: str
+    protocol: int
+    run: str
+    imported: Mapping[str, str] = field(default_factory=dict)
+    """Package to the file that was really imported, relative to the environment."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observation:
+    """One cell, measured."""
+
+    cell: Cell
+    outcome: Outcome
+    provenance: Provenance
+    source: str
+    failed: Failed | None = None
+    reason: str = ""
+    """Why the cell was not run or could not be judged, in words."""
+    exercised: Exercised = Exercised.EMPTY
+    computed: Mapping[str, int] = field(default_factory=dict)
+    """Results of computing operators by dtype, `bfloat16` or `bfloat16@cuda` to their number."""
+    measured: Mapping[str, float] = field(default_factory=dict)
+    unstable: bool = False
+    repeats: int = 1
+    seconds: float | None = None
+    output: str = ""

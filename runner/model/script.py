@@ -1,0 +1,62 @@
+"""The inline metadata of a script (PEP 723): text in, table and the code below it out."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from runner.errors import Fault, refuse
+
+# The expression of the specification, https://packaging.python.org/specifications/inline-script-metadata/
+_BLOCK = re.compile(
+    r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$",
+)
+_ALLOWED = "exactly one block between `# /// script` and `# ///`"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Script:
+    """A script taken apart."""
+
+    table: dict[str, Any]
+    block: str
+    code: str
+    first_line: int
+
+
+def decode(content: bytes, where: str) -> str:
+    """Return the text of a file; raises RunnerError when it is not UTF-8."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"byte {content[error.start]:#04x} at offset {error.start}"
+        fault = Fault(where=where, found=found, allowed="UTF-8 text", remedy="Save it as UTF-8.")
+        raise refuse(fault) from error
+
+
+def parse_script(text: str, where: str) -> Script:
+    """Take a script apart; raises RunnerError when there is not exactly one readable block."""
+    matches = [match for match in _BLOCK.finditer(text) if match["type"] == "script"]
+    if len(matches) != 1:
+        found = f"{len(matches) or 'no'} script block{'s' if len(matches) > 1 else ''}"
+        raise refuse(Fault(where=where, found=found, allowed=_ALLOWED))
+    match = matches[0]
+    content = "".join(
+        line[2:] if line.startswith("# ") else line[1:]
+        for line in match["content"].splitlines(keepends=True)
+    )
+    code = text[match.end() :]
+    first_line = text.count("\n", 0, match.start("content")) + 1
+    return Script(
+        table=_load(content, where), block=match.group(0), code=code, first_line=first_line
+    )
+
+
+def _load(content: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        fault = Fault(where=where, key="script block", found=str(error), allowed="TOML 1.0")
+        raise refuse(fault) from error

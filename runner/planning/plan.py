@@ -1,0 +1,94 @@
+"""The plan of a run: cells whose evidence is missing or stale, by environment, coarse to fine."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.model.cell import PROTOCOL, Cell, obstacles
+from runner.model.outcomes import Device, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from runner.model.case import Case
+    from runner.model.cell import Environment
+    from runner.model.observation import Observation
+    from runner.model.outcomes import Precision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """The unit of scheduling: one environment with the cells that it is to run."""
+
+    environment: str
+    cells: tuple[Cell, ...]
+
+
+def cells_of(
+    case: Case, environment: str, precisions: Iterable[Precision], device: Device
+) -> Iterator[Cell]:
+    """Yield every cell of a case in one environment, plain first."""
+    for workaround in case.variants:
+        for precision in precisions:
+            yield Cell(case.name, workaround, environment, precision, device)
+
+
+def applicable(
+    cells: Iterable[Cell], cases: Mapping[str, Case], environment: Environment
+) -> tuple[Cell, ...]:
+    """Keep the cells whose case can be run in an environment."""
+    return tuple(
+        cell for cell in cells if not obstacles(cases[cell.case], environment, cell.device)
+    )
+
+
+def is_current(seen: Observation, case: Case, environment: Environment) -> bool:
+    """Say whether stored evidence still answers for its cell."""
+    provenance = seen.provenance
+    return (
+        seen.outcome not in {Outcome.NOT_RUN, Outcome.UNBUILDABLE}
+        and provenance.case_digest == case.digest
+        and provenance.environment_digest == environment.digest
+        and provenance.protocol == PROTOCOL
+    )
+
+
+def missing(
+    cells: Iterable[Cell],
+    cases: Mapping[str, Case],
+    environment: Environment,
+    known: Mapping[Cell, Observation],
+) -> tuple[Cell, ...]:
+    """Keep the cells that no current evidence answers for."""
+    return tuple(
+        cell
+        for cell in cells
+        if cell not in known or not is_current(known[cell], cases[cell.case], environment)
+    )
+
+
+def coarse_to_fine(names: Sequence[str]) -> tuple[str, ...]:
+    """Order names so that the table is useful whenever the run stops: both ends, then middles.
+
+    >>> coarse_to_fine("abcde")
+    ('e', 'a', 'c', 'b', 'd')
+    """
+    if not names:
+        return ()
+    order = dict.fromkeys((names[-1], names[0]))
+    gaps = deque([(0, len(names) - 1)])
+    while gaps:
+        low, high = gaps.popleft()
+        middle = (low + high) // 2
+        if low < middle:
+            order[names[middle]] = None
+            gaps.extend([(low, middle), (middle, high)])
+    return tuple(order)
+
+
+def plan(names: Sequence[str], cells_in: Callable[[str], tuple[Cell, ...]]) -> tuple[Unit, ...]:
+    """Return the units in the order in which they are to be run; environments with nothing to do are left out."""
+    units = (Unit(environment=name, cells=cells_in(name)) for name in coarse_to_fine(names))
+    return tuple(unit for unit in units if unit.cells)

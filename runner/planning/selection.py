@@ -1,0 +1,170 @@
+"""What was asked for, as a value that says yes or no to a cell."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from runner.errors import ExitCode, Fault, RunnerError, refuse
+from runner.model.case import PLAIN
+from runner.model.matrix import MAIN
+from runner.model.outcomes import Device, Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.model.case import Case
+    from runner.model.cell import Cell
+
+NONE = "none"
+"""How the plain case is named where a workaround is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """The names that were asked for, each checked to exist."""
+
+    cases: frozenset[str]
+    environments: frozenset[str]
+    precisions: frozenset[Precision]
+    workarounds: frozenset[str] | None
+    device: Device
+
+    def __call__(self, cell: Cell) -> bool:
+        """Say whether a cell was asked for."""
+        return (
+            cell.case in self.cases
+            and cell.environment in self.environments
+            and cell.precision in self.precisions
+            and cell.device is self.device
+            and (self.workarounds is None or cell.workaround in self.workarounds)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """The options as they were typed; empty means everything."""
+
+    case: Sequence[str] = ()
+    area: Sequence[str] = ()
+    release: Sequence[str] = ()
+    precision: Sequence[str] = ()
+    workaround: Sequence[str] = ()
+    device: Device = Device.CPU
+
+
+def select(wish: Wish, cases: Mapping[str, Case], names: Sequence[str]) -> Selection:
+    """Turn what was typed into a selection.
+
+    Raises RunnerError (exit 2) naming what does not exist, or (exit 3) when nothing is left.
+    """
+    chosen = _cases(wish, cases)
+    environments = environments_of(wish.release, names)
+    workarounds = _workarounds(wish.workaround, [cases[name] for name in chosen])
+    precisions = frozenset(_precision(text) for text in _split(wish.precision)) or frozenset(
+        Precision
+    )
+    _not_empty("--case", wish.case or wish.area, chosen)
+    _not_empty("--release", wish.release, environments)
+    return Selection(
+        cases=frozenset(chosen),
+        environments=frozenset(environments),
+        precisions=precisions,
+        workarounds=workarounds,
+        device=wish.device,
+    )
+
+
+def _split(texts: Iterable[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def _cases(wish: Wish, cases: Mapping[str, Case]) -> list[str]:
+    areas = {case.block.area for case in cases.values()}
+    for area in wish.area:
+        if area not in areas:
+            raise _unknown("--area", area, areas)
+    return [
+        name
+        for name in _named_cases(wish.case, list(cases))
+        if not wish.area or cases[name].block.area in wish.area
+    ]
+
+
+def _named_cases(patterns: Sequence[str], names: list[str]) -> list[str]:
+    if not patterns:
+        return names
+    found: dict[str, None] = {}
+    for pattern in _split(patterns):
+        matching = fnmatch.filter(names, pattern)
+        if not matching and not set(pattern) & set("*?["):
+            raise _unknown("--case", pattern, names)
+        found.update(dict.fromkeys(matching))
+    return list(found)
+
+
+def environments_of(texts: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the environments that `--release` asks for, in the order of the table; all for nothing."""
+    if not texts:
+        return list(names)
+    found: dict[str, None] = {}
+    for text in texts:
+        if text.strip()[:1] in {">", "<", "=", "!", "~"}:
+            found.update(dict.fromkeys(_specified(text, names)))
+        else:
+            found.update(dict.fromkeys(_named(text, names)))
+    return [name for name in names if name in found]
+
+
+def _specified(text: str, names: Sequence[str]) -> list[str]:
+    """Return the published releases in a specifier; `main`, pairs and stacks are named instead."""
+    try:
+        specifier = SpecifierSet(text)
+    except InvalidSpecifier as error:
+        allowed = 'a release, a comma list, or a specifier like ">=4.50,<4.52"'
+        raise refuse(Fault(where="--release", found=repr(text), allowed=allowed)) from error
+    releases = [name for name in names if name != MAIN and "+" not in name and name[0].isdigit()]
+    return [name for name in releases if specifier.contains(name, prereleases=True)]
+
+
+def _named(text: str, names: Sequence[str]) -> list[str]:
+    for part in _split([text]):
+        if part not in names:
+            raise _unknown("--release", part, names)
+    return _split([text])
+
+
+def _workarounds(texts: Sequence[str], cases: Sequence[Case]) -> frozenset[str] | None:
+    if not texts:
+        return None
+    known = {NONE, *(name for case in cases for name in case.block.workarounds)}
+    for text in _split(texts):
+        if text not in known:
+            raise _unknown("--workaround", text, known)
+    return frozenset(PLAIN if text == NONE else text for text in _split(texts))
+
+
+def _precision(text: str) -> Precision:
+    try:
+        return Precision(text)
+    except ValueError:
+        raise _unknown("--precision", text, list(Precision)) from None
+
+
+def _unknown(option: str, found: str, known: Iterable[str]) -> RunnerError:
+    allowed = sorted(map(str, known))
+    nearest = difflib.get_close_matches(found, allowed, n=1, cutoff=0.3)
+    shown = ", ".join(allowed if len(allowed) <= 12 else [*allowed[:5], "…", *allowed[-5:]])  # noqa: PLR2004
+    remedy = f"Did you mean {nearest[0]!r}?" if nearest else ""
+    return refuse(Fault(where=option, found=repr(found), allowed=shown, remedy=remedy))
+
+
+def _not_empty(option: str, asked: Sequence[str], found: Sequence[str]) -> None:
+    if not found:
+        shown = " ".join(asked) or "nothing"
+        fault = Fault(where=option, found=f"{shown!r}, which selects nothing", allowed="a match")
+        raise refuse(fault, ExitCode.NOTHING_SELECTED)

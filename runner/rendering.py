@@ -1,0 +1,75 @@
+"""Evidence to pages: the one place where the program meets `reports/`."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from runner.evidence.survey import Grid, choose, survey
+from runner.judging.verdicts import judge_all
+from runner.model.outcomes import Device
+from runner.project import informed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.judging.verdicts import Judged
+    from runner.model.observation import Observation
+    from runner.places import Places
+    from runner.project import Project
+
+
+def judged_grid(
+    project: Project, rows: Sequence[Observation]
+) -> tuple[Project, tuple[Judged, ...]]:
+    """Return every cell of the whole grid with its meaning, and the project as evidence informs it."""
+    known_to = informed(project, rows)
+    known = choose(rows, known_to.cases, known_to.environments)
+    grid = Grid(
+        cases=known_to.cases,
+        environments=known_to.environments,
+        precisions=known_to.matrix.precisions,
+        devices=devices(rows),
+    )
+    return known_to, judge_all(survey(grid, known), known_to.cases, known_to.environments)
+
+
+def devices(rows: Iterable[Observation]) -> tuple[Device, ...]:
+    """Return the devices that something was measured on; the CPU where nothing was."""
+    found = {row.cell.device for row in rows}
+    return tuple(device for device in Device if device in found) or (Device.CPU,)
+
+
+def identity(project: Project, rows: Iterable[Observation]) -> str:
+    """Identify what a rendering would show, so that an unchanged one is left alone."""
+    content = hashlib.sha256()
+    for case in project.cases.values():
+        content.update(repr((case.head, case.block, case.digest)).encode())
+    for environment in project.environments.values():
+        content.update(f"{environment.name} {environment.digest}\n".encode())
+    for row in rows:
+        content.update(repr(row).encode())
+    templates = project.places.root / "reports"
+    for path in sorted([*templates.glob("*.py"), *templates.glob("templates/*")]):
+        content.update(path.read_bytes())
+    return content.hexdigest()
+
+
+def render(project: Project, rows: Sequence[Observation]) -> bool:
+    """Render the site from evidence; say whether anything had to be done."""
+    places = project.places
+    stamp = places.site / ".identity"
+    wanted = identity(project, rows)
+    if stamp.exists() and stamp.read_text() == wanted and (places.site / "index.html").exists():
+        return False
+    from reports.site import render as draw  # noqa: PLC0415 - pandas costs half a second
+
+    known_to, judged = judged_grid(project, rows)
+    draw(known_to.cases, list(known_to.environments.values()), judged, places.site)
+    stamp.write_text(wanted)
+    return True
+
+
+def index(places: Places) -> str:
+    """Return where the table is, as a reader of the checkout writes it."""
+    return places.shown(places.site / "index.html")
