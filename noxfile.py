@@ -74,7 +74,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Time the runner against a plain loop and against the floor, side by side."""
-    _through(session, [_python(session, "runner"), "tests/bench/bench.py", *session.posargs])
+    _through(session, [_python(session, "tests"), "tests/bench/bench.py", *session.posargs])
 
 
 @nox.session(default=False)
@@ -114,7 +114,9 @@ def _python(session: nox.Session, group: str) -> str:
         if not marker.exists() or marker.read_text() != stamp:
             make = [sys.executable, "-m", "virtualenv", "--clear", "--quiet", str(folder)]
             session.run(*make, external=True, silent=True)
-            session.run(str(python), *"-m pip install --quiet".split(), *wanted, external=True, silent=True)
+            session.run(
+                str(python), "-m", "pip", "install", "--quiet", *wanted, external=True, silent=True
+            )
             marker.write_text(stamp)
     return str(python)
 
@@ -134,7 +136,9 @@ def _through(session: nox.Session, command: list[str]) -> None:
     program after half a second; an interrupted run must render its report first.
     """
     session.log(" ".join([Path(command[0]).name, *command[1:]]))
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environ = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     with subprocess.Popen(command, env=environ | {"REPROMATRIX_DOOR": str(os.getpid())}) as program:
         before = {
             number: signal.signal(number, lambda given, _: program.send_signal(given))

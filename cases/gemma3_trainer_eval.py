@@ -18,7 +18,7 @@
 # outer-cache-off = "Set use_cache to False in model.config of the built model."
 # text-cache-off = "Set use_cache to False in model.config.text_config of the built model."
 # early-cache-off = "Set text_config.use_cache to False in the config that the model is built from."
-# decoder-cache-off = "Set use_cache to False in the config of the language model inside, language_model.config."
+# decoder-cache-off = "Set use_cache to False in the own config of the language model inside."
 #
 # [tool.repromatrix.workarounds.never-evaluate]
 # says = "Choose eval_steps larger than the run, so that nothing is evaluated."

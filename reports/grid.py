@@ -10,7 +10,6 @@ from packaging.version import InvalidVersion, Version
 
 from reports.marks import Mark, meaning
 from reports.phrases import in_address, shortened, visible
-from reports.tables import pivot
 from runner.model.case import PLAIN
 from runner.model.cell import Cell, Source
 from runner.model.outcomes import Device, Precision
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reports.survey import Survey
-    from reports.tables import Pivot
     from runner.model.case import Case
     from runner.model.cell import Environment
 
@@ -121,8 +119,7 @@ def _column(environment: Environment, line: str) -> Column:
 
 def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case/") -> Grid:
     """Return the grid of some cases on one device; `page` leads to the folder of their pages."""
-    shown = pivot(survey.marks)
-    draw = _Pen(survey=survey, device=device, shown=shown, page=page)
+    draw = _Pen(survey=survey, device=device, page=page)
     return Grid(
         device=device,
         lines=lines(survey.environments),
@@ -151,7 +148,6 @@ def _areas(survey: Survey, names: Sequence[str], draw: _Pen) -> tuple[Area, ...]
 class _Pen:
     survey: Survey
     device: Device
-    shown: Pivot
     page: str
 
     def rows(self, case: Case) -> list[Row]:
@@ -172,7 +168,7 @@ class _Pen:
         return f"{self.page}{in_address(case)}.html" if self.page else ""
 
     def _stack(self, case: str, workaround: str, release: str, *, opens: bool) -> Stack:
-        found = self.shown.get((case, workaround, self.device.value, release))
+        found = self.survey.pivot.get((case, workaround, self.device.value, release))
         if found is None:
             return Stack(opens=opens)
         cells = [Cell(case, workaround, release, item, self.device) for item in Precision]

@@ -109,4 +109,4 @@ def number(value: float) -> str:
 
 def in_address(name: str) -> str:
     """Return a name as one segment, or the fragment, of a relative address."""
-    return quote(name, safe="+")
+    return quote(name, safe="+", errors="replace")

@@ -77,6 +77,11 @@ class Survey:
         """One row per cell of the table, with its mark and its flags."""
         return tables.marks(self.rows.values(), self.cells, self.simulated)
 
+    @cached_property
+    def pivot(self) -> tables.Pivot:
+        """The marks by precision of every case, workaround, device and release."""
+        return tables.pivot(self.marks)
+
     def of_case(self, name: str) -> list[Judged]:
         """Return what was observed of a case, in the order of the table."""
         variants = list(self.cases[name].variants)

@@ -1,4 +1,4 @@
-"""Measures reported dtype bugs on every release of transformers, and says what the measurements mean.
+"""Measures reported dtype bugs on every release of transformers, and says what it means.
 
 Layers, lowest first; a module imports only from layers before its own (a test holds this):
 `errors`, `model` (the words), `judging` (what an outcome means), `planning` (what to run),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from runner.engine.pool import Done, Phase, Pool, Ready, Terms, Unbuilt, not_built
-from runner.errors import Interrupted
 from runner.environments import building, development, recipes
+from runner.errors import Interrupted
 from runner.evidence.survey import choose
 from runner.judging.expectations import expected, judge
 from runner.model.cell import Source
@@ -154,6 +154,8 @@ def run(
                     tally.zygote_memory = max(tally.zygote_memory, event.memory)
                     audience.done(event.unit.environment)
                     pause()
+                case BaseException():
+                    raise event
     except Interrupted:
         tally.interrupted = True
     return tally
@@ -190,4 +192,3 @@ def run_name() -> str:
 def known_rows(rows: Iterable[Observation], project: Project) -> dict[Cell, Observation]:
     """Return the observation that answers for each cell."""
     return choose(rows, project.cases, project.environments)
-

@@ -115,8 +115,12 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
     ] = None,
     *,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Print what would run; run nothing.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="An unreachable main is an error.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what would run; run nothing.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="An unreachable main is an error.")
+    ] = False,
     trust_published: Annotated[
         bool, typer.Option("--trust-published", help="Do not run what the repository answers.")
     ] = False,
@@ -178,16 +182,16 @@ def results(  # noqa: PLR0913, PLR0917
     """Print cells with their outcome and verdict."""
     from runner.commands.results import Printing, print_cells  # noqa: PLC0415
 
-    wish = Wish(
-        case=case, area=area, release=release, precision=precision, workaround=workaround
-    )
+    wish = Wish(case=case, area=area, release=release, precision=precision, workaround=workaround)
     printing = Printing(wish=wish, device=device, format=format, wide=wide, ranges=ranges)
     raise typer.Exit(print_cells(Places(), printing, _console()))
 
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Case files; all of `cases/` unless named.")] = [],  # noqa: B006
+    files: Annotated[
+        list[Path], typer.Argument(help="Case files; all of `cases/` unless named.")
+    ] = [],  # noqa: B006
 ) -> None:
     """Check every case and every environment file, installing nothing."""
     from runner.commands.check import examine  # noqa: PLC0415

@@ -52,7 +52,7 @@ class RunnerError(Exception):
         super().__init__("\n".join(str(fault) for fault in self.faults))
 
 
-class Interrupted(BaseException):  # noqa: N818 - it is a request to stop, not an error
+class Interrupted(BaseException):
     """Ctrl-C or SIGTERM; not KeyboardInterrupt, which libraries turn into codes of their own."""
 
 

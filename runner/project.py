@@ -40,7 +40,7 @@ class Project:
 
 
 def load(places: Places, files: Sequence[Path] | None = None) -> Project:
-    """Read a checkout, or its environments with other case files; raises RunnerError with all faults."""
+    """Read a checkout, or other case files with its environments; raises RunnerError."""
     matrix = shelf.load_matrix(places)
     locks, faults = shelf.load_all(places, matrix)
     cases, more = load_corpus(places, case_files(places.cases) if files is None else files)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def judged_grid(
     project: Project, rows: Sequence[Observation]
 ) -> tuple[Project, tuple[Judged, ...]]:
-    """Return every cell of the whole grid with its meaning, and the project as evidence informs it."""
+    """Return the whole grid with its meaning, and the project as evidence informs it."""
     known_to = informed(project, rows)
     known = choose(rows, known_to.cases, known_to.environments)
     grid = Grid(

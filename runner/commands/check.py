@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def examine(places: Places, files: Sequence[Path], console: Console) -> ExitCode:
-    """Print every fault and every case that is not proven; raises RunnerError when there is a fault."""
+    """Print every case that is not proven; raises RunnerError with every fault."""
     faults = _faults(places, files)
     if faults:
         raise RunnerError(faults)

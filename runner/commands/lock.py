@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.model.matrix import WHERE, Matrix, Release, read_matrix
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Sequence
 
     from rich.console import Console
@@ -41,9 +41,7 @@ def pin(places: Places, names: Sequence[str], console: Console, *, new: bool) ->
     return ExitCode.AS_EXPECTED
 
 
-def _write(
-    places: Places, matrix: Matrix, releases: Sequence[Release], console: Console
-) -> None:
+def _write(places: Places, matrix: Matrix, releases: Sequence[Release], console: Console) -> None:
     """Resolve several at once; all that can be resolved are written before a fault is raised."""
     faults: list[Fault] = []
 

@@ -19,7 +19,6 @@ from runner.inside.cage import unenforceable
 from runner.model.matrix import MAIN
 from runner.model.observation import LOCAL
 from runner.model.outcomes import Verdict
-from runner.places import Places
 from runner.planning.selection import Wish, select
 from runner.terminal.progress import Display, cell_name, what_happened
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from runner.evidence.store import Store
     from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
+    from runner.places import Places
     from runner.project import Project
 
 _RENDER_EVERY = 60.0
@@ -146,8 +146,7 @@ def _print_plan(planned: Campaign, console: Console) -> ExitCode:
         seconds = 4.0 + 2.0 * absent + (each + 0.05) * len(unit.cells)
         total += seconds
         console.print(
-            f"{unit.environment:>12}  {len(unit.cells):>4} cells"
-            f"{'  to be built' if absent else ''}"
+            f"{unit.environment:>12}  {len(unit.cells):>4} cells{'  to be built' if absent else ''}"
         )
     cells = sum(len(unit.cells) for unit in units)
     minutes = total / planned.terms.jobs / 60
@@ -178,7 +177,7 @@ def _run(planned: Campaign, store: Store, options: Options, console: Console) ->
 
 
 class _Renderer:
-    """Renders what there is: soon after the first environment, then now and then, then at the end."""
+    """Renders what there is: after the first environment, now and then, and at the end."""
 
     def __init__(self, loaded: Project, store: Store) -> None:
         self.project = loaded
@@ -222,9 +221,7 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
     return ExitCode.UNEXPECTED if surprises else ExitCode.AS_EXPECTED
 
 
-def _print_counts(
-    mine: Sequence[Judged], tally: Tally, console: Console, seconds: float
-) -> None:
+def _print_counts(mine: Sequence[Judged], tally: Tally, console: Console, seconds: float) -> None:
     verdicts = Counter(one.verdict for one in mine)
     said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
     console.print(f"{tally.measured} cells measured in {seconds:.0f} s. Of {len(mine)}: {said}.")

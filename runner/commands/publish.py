@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def publish_all(places: Places, console: Console) -> ExitCode:
-    """Write the whole grid; raises RunnerError, and writes nothing, when cells are missing or stale."""
+    """Write the whole grid, or raise RunnerError and write nothing where cells are missing."""
     rows = reading.both(places, lambda text: console.print(text, style="yellow"))
     loaded, grid = rendering.judged_grid(project.load(places), rows)
     _refuse_gaps(grid)

@@ -78,7 +78,7 @@ def _range_lines(mine: Sequence[Judged], order: Sequence[str]) -> Iterator[str]:
     variants: dict[tuple[str, ...], dict[str, Observation]] = {}
     for one in mine:
         cell = one.seen.cell
-        key = (cell.case, cell.workaround, cell.precision, cell.device)
+        key = tuple(map(str, (cell.case, cell.workaround, cell.precision, cell.device)))
         variants.setdefault(key, {})[cell.environment] = one.seen
     for key, seen in variants.items():
         measurable = [

@@ -37,7 +37,9 @@ class Setting:
     """Whether packages may come from outside the environment, as with `--python`."""
 
 
-def observe(cell: Cell, case_digest: str, answer: Mapping[str, Any], setting: Setting) -> Observation:
+def observe(
+    cell: Cell, case_digest: str, answer: Mapping[str, Any], setting: Setting
+) -> Observation:
     """Turn an answer into an observation; a cell that imported foreign files is refused."""
     imported = answer.get("imported", {})
     foreign = [] if setting.foreign_files else _foreign(imported, setting.prefix)

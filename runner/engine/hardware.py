@@ -7,7 +7,17 @@ import platform
 from pathlib import Path
 
 # What decides how bf16 and fp16 are computed on a CPU.
-_TELLING = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "asimd", "bf16", "sve")
+_TELLING = (
+    "avx2",
+    "avx512f",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_bf16",
+    "amx_fp16",
+    "asimd",
+    "bf16",
+    "sve",
+)
 
 
 @functools.cache

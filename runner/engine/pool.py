@@ -183,7 +183,7 @@ class _Batch:
         self, cells: Sequence[Cell], *, fresh: bool, told: bool = True
     ) -> Iterator[Observation]:
         """Run cells; one that takes the zygote with it is tried alone, then blamed."""
-        left = {number: cell for number, cell in enumerate(cells)}
+        left = dict(enumerate(cells))
         losses: dict[Cell, int] = {}
         while left and not self.pool.stopping.is_set():
             try:
@@ -253,7 +253,8 @@ class _Batch:
             try:
                 self.zygote = Zygote(start)
             except ZygoteError as error:
-                raise UnbuildableError(f"its python cannot prepare the imports: {error}") from error
+                msg = f"its python cannot prepare the imports: {error}"
+                raise UnbuildableError(msg) from error
             self.memory = max(self.memory, int(self.zygote.hello["memory"]))
         return self.zygote
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 
 def site_packages(folder: Path) -> Path:
@@ -35,7 +35,7 @@ def installed(folder: Path) -> dict[str, str]:
 
 
 def share(built: Path, folder: Path, versions: Mapping[str, str]) -> int:
-    """Link compiled files from complete virtualenvs that hold the same versions; return how many."""
+    """Link compiled files from virtualenvs that hold the same versions; return how many."""
     donors = list(_donors(built, folder))
     here = site_packages(folder)
     linked = 0

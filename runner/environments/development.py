@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
 VARIABLE = "REPROMATRIX_MAIN"
 _SECONDS = 10
-_GIT = re.compile(r"(?:transformers\s*@\s*)?git\+(?P<url>[^@]+(?:@[^/@]+:[^@]+)?)(?:@(?P<rev>.+))?$")
+# A user name before the host may hold an @ too; the revision's stands in the path.
+_GIT = re.compile(r"(?:transformers\s*@\s*)?git\+(?P<url>[a-z+]+://[^/]*/[^@]*)(?:@(?P<rev>.+))?$")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """Where the development version comes from, pinned: a requirement, and its commit if it has one."""
+    """Where the development version comes from: a requirement, and its commit if it has one."""
 
     requirement: str
     commit: str
@@ -59,9 +60,7 @@ def _repository(url: str, revision: str) -> Origin:
 
 def _ask(url: str, revision: str) -> str:
     environ = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-    done = processes.finish(
-        ["git", "ls-remote", url, revision], environ=environ, seconds=_SECONDS
-    )
+    done = processes.finish(["git", "ls-remote", url, revision], environ=environ, seconds=_SECONDS)
     found = _COMMIT.match(done.out)
     if done.code == 0 and found:
         return found[0]
@@ -91,9 +90,8 @@ def build_main(places: Places, matrix: Matrix) -> tuple[Environment, Built]:
     lock = _lock(places, matrix, source)
     here = markers(matrix.python)
     versions = read_lock(lock, MAIN, MAIN).versions(here)
-    digest = hashlib.sha256(
-        "\n".join((source.requirement, source.commit, lock, torch_build.chosen())).encode()
-    ).hexdigest()
+    facts = (source.requirement, source.commit, lock, torch_build.chosen())
+    digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
     recipe = Recipe(
         name=MAIN,
         digest=digest[:16],

@@ -48,7 +48,7 @@ def header(matrix: Matrix, release: Release) -> str:
 def resolve(matrix: Matrix, release: Release) -> str:
     """Return the text of a release's lock; raises RunnerError with the resolver's reason.
 
-    Find-links stay out of it: a local build of torch would write a version that exists nowhere else.
+    Find-links stay out: a local build of torch would write a version that exists nowhere else.
     """
     wanted = [f"transformers=={release.name}", *matrix.companions]
     day = release.date + COOLING
@@ -91,13 +91,12 @@ def _only_torchs(matrix: Matrix) -> list[str]:
 
 
 def _metadata(matrix: Matrix) -> str:
-    """Tell the resolver what torch needs beside its accelerator packages, so that none is looked at."""
+    """Say what torch needs beside its accelerator packages, so that none is looked at."""
     requires = [requirement for requirement in matrix.torch.requires if not left_out(requirement)]
     quoted = ", ".join(f'"{requirement}"' for requirement in requires)
     version = matrix.torch.version
-    return (
-        f'[[dependency-metadata]]\nname = "torch"\nversion = "{version}"\nrequires-dist = [{quoted}]\n'
-    )
+    lines = ("[[dependency-metadata]]", 'name = "torch"', f'version = "{version}"')
+    return "\n".join([*lines, f"requires-dist = [{quoted}]", ""])
 
 
 def _unresolved(name: str, said: str) -> Exception:

@@ -49,7 +49,7 @@ def parse(listing: str) -> dict[str, str]:
 
 
 def for_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for uv: the given one with pip's settings where uv has none of its own."""
+    """Return uv's environment: the given one, with pip's settings where uv has none."""
     result = dict(environ)
     result.pop("PYTHONDONTWRITEBYTECODE", None)
     # Several indexes behave as with pip: the best version of all of them.

@@ -23,7 +23,9 @@ PLATFORM = "linux"
 def load_matrix(places: Places) -> Matrix:
     """Read `environments/matrix.toml`; raises RunnerError."""
     if not places.matrix.exists():
-        raise RunnerError([Fault(where=WHERE, found="no such file", allowed="the list of releases")])
+        raise RunnerError(
+            [Fault(where=WHERE, found="no such file", allowed="the list of releases")]
+        )
     return read_matrix(decode(places.matrix.read_bytes(), WHERE))
 
 
@@ -36,7 +38,11 @@ def load_lock(places: Places, matrix: Matrix, release: Release) -> Lock:
         fault = Fault(where=where, found="no such file", allowed="a lock", remedy=remedy)
         raise RunnerError([fault])
     lock = read_lock(decode(path.read_bytes(), where), release.name, where)
-    faults = [fault for fault in (_own(lock, where, remedy), _fresh(lock, matrix, release, where, remedy)) if fault]
+    faults = [
+        fault
+        for fault in (_own(lock, where, remedy), _fresh(lock, matrix, release, where, remedy))
+        if fault
+    ]
     if faults:
         raise RunnerError(faults)
     return lock
@@ -51,9 +57,7 @@ def _own(lock: Lock, where: str, remedy: str) -> Fault | None:
     return Fault(where=where, found=found, allowed=f"transformers{wanted}", remedy=remedy)
 
 
-def _fresh(
-    lock: Lock, matrix: Matrix, release: Release, where: str, remedy: str
-) -> Fault | None:
+def _fresh(lock: Lock, matrix: Matrix, release: Release, where: str, remedy: str) -> Fault | None:
     wanted = inputs_digest(inputs(matrix, release))
     if lock.inputs == wanted:
         return None

@@ -1,4 +1,4 @@
-"""Which build of the one torch is installed: as uv is told to, else a CPU build, else the index's."""
+"""Which build of torch is installed: as uv is told to, else a CPU build, else the index's."""
 
 from __future__ import annotations
 

@@ -129,7 +129,9 @@ def _environment_row(row: Observation) -> EnvironmentRow:
         row.source,
         provenance.environment_digest,
         provenance.python,
-        *(provenance.packages.get(package, "") for package in _PACKAGES),
+        provenance.packages.get("transformers", ""),
+        provenance.packages.get("accelerate", ""),
+        provenance.packages.get("peft", ""),
         provenance.torch_build,
         row.reason if row.outcome is Outcome.UNBUILDABLE else "",
     )
@@ -189,7 +191,7 @@ def _pairs(found: Mapping[str, float]) -> str:
 
 
 def _failure_id(failed: Failed) -> str:
-    text = "\n".join((failed.error_class, failed.signature))
+    text = f"{failed.error_class}\n{failed.signature}"
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

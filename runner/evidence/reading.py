@@ -26,7 +26,7 @@ def opened(places: Places, say: Callable[[str], None]) -> Iterator[Store]:
 
 
 def both(places: Places, say: Callable[[str], None]) -> list[Observation]:
-    """Return published and local evidence, the local last: of two alike it is the one that is kept."""
+    """Return published and local evidence; the local comes last, and of two alike is kept."""
     rows = list(published.read(places.published))
     if places.store.exists():
         with opened(places, say) as store:

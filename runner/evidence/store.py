@@ -123,7 +123,9 @@ def _unusable(path: Path) -> str:
         with contextlib.closing(sqlite3.connect(path, timeout=_WAIT)) as database:
             version = int(database.execute("PRAGMA user_version").fetchone()[0])
             if version > VERSION:
-                return f"was written by a newer version (format {version}, this one reads {VERSION})"
+                return (
+                    f"was written by a newer version (format {version}, this one reads {VERSION})"
+                )
             damage = str(database.execute("PRAGMA quick_check").fetchone()[0])
             return "" if damage == "ok" else f"is damaged ({damage})"
     except sqlite3.DatabaseError as error:

@@ -99,9 +99,7 @@ def _observe(request: Request, witness: Witness) -> Report:
     return report
 
 
-def _seen(
-    request: Request, witness: Witness, module: types.ModuleType, *, failed: bool
-) -> Report:
+def _seen(request: Request, witness: Witness, module: types.ModuleType, *, failed: bool) -> Report:
     where = exercised(
         request["precision"], request["device"], request["exercises"], witness, failed=failed
     )

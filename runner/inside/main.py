@@ -19,7 +19,9 @@ from runner.inside.slot import Slot, sender
 if TYPE_CHECKING:
     from runner.inside.child import Request
 
-BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from runner.inside.main import main; main()"
+BOOT = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from runner.inside.main import main; main()"
+)
 _TICK = 50  # milliseconds between two looks at the memory of running cells
 
 
@@ -33,6 +35,8 @@ def main() -> None:
             _serve(json.loads(message), boot)
         case "cell":
             _cell(*json.loads(message))
+        case _:
+            raise SystemExit(mode)
 
 
 def _cell(request: Request, channel: int, nonce: str) -> None:

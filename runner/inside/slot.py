@@ -85,7 +85,7 @@ class Slot:
         if self.request["fresh"]:
             os.set_inheritable(channel, True)  # noqa: FBT003
             message = json.dumps([self.request, channel, self.nonce.decode()])
-            os.execv(sys.executable, [*self.boot, "cell", message])
+            os.execv(sys.executable, [*self.boot, "cell", message])  # noqa: S606 - our own boot
         _close_all_but(channel)
         child.run(self.request, sender(channel, self.nonce))
 

@@ -94,7 +94,7 @@ class Witness:
 
 
 def _mode(torch: ModuleType, witness: Witness) -> Any:  # noqa: ANN401
-    from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found]  # noqa: I001, PLC0415
+    from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found]  # noqa: PLC0415
 
     tensor, parameter = torch.Tensor, torch.nn.Parameter
 
@@ -102,7 +102,7 @@ def _mode(torch: ModuleType, witness: Witness) -> Any:  # noqa: ANN401
         def __torch_dispatch__(
             self,
             func: Any,  # noqa: ANN401
-            types: Sequence[type],  # noqa: ARG002
+            types: Sequence[type],
             args: tuple[Any, ...] = (),
             kwargs: dict[str, Any] | None = None,
         ) -> Any:  # noqa: ANN401
@@ -161,7 +161,7 @@ class _OnImport:
         """Let the other finders find torch, and wrap how it is executed."""
         if name != "torch":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         for finder in sys.meta_path:
             spec = finder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None:

@@ -1,1 +1,1 @@
-"""What an outcome means: expectations, verdicts, claims, ranges, and what makes a case a fair one. Pure."""
+"""What an outcome means: expectations, verdicts, claims, ranges; what makes a case fair. Pure."""

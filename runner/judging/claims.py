@@ -38,7 +38,7 @@ class CheckedClaim:
 def check_claims(
     case: Case, seen: Iterable[Observation], environments: Mapping[str, Environment]
 ) -> tuple[CheckedClaim, ...]:
-    """Hold every claim of a case against its observations; one that names no outcome is unchecked."""
+    """Hold every claim of a case against its observations; one without outcome is unchecked."""
     rows = [row for row in seen if row.cell.case == case.name]
     return tuple(_check(claim, rows, environments) for claim in case.block.claims)
 
@@ -52,9 +52,7 @@ def _check(
     standing = Standing.UNCHECKED
     if covered:
         standing = Standing.CONTRADICTED if against else Standing.CONFIRMED
-    return CheckedClaim(
-        claim=claim, standing=standing, agreeing=agreeing, contradicting=against
-    )
+    return CheckedClaim(claim=claim, standing=standing, agreeing=agreeing, contradicting=against)
 
 
 def _covers(claim: Claim, row: Observation, environments: Mapping[str, Environment]) -> bool:

@@ -36,7 +36,9 @@ def _holds(entry: Failure, cell: Cell, environment: Environment) -> bool:
     )
 
 
-def judge(entry: Failure | None, seen: Observation) -> Verdict:
+def judge(  # noqa: PLR0911 - a table: one return per kind of outcome
+    entry: Failure | None, seen: Observation
+) -> Verdict:
     """Say what an observation means against the entry that holds in its cell."""
     if seen.unstable:
         return Verdict.UNPROVEN

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Range:
-    """Neighbouring releases that fail alike; `unknown_*` are releases at its edges that say nothing.
+    """Neighbouring releases that fail; `unknown_*` are releases at its edges that say nothing.
 
     `after` is the last release that passed before it, `until` the first that passed behind it:
     empty where no release on that side was measured to pass.
@@ -35,16 +35,16 @@ class Range:
         begin = f" (after {self.after}, by {first})" if self.unknown_before and self.after else ""
         if self.until and self.unknown_behind:
             return f"{span}{begin}, healed after {last}, by {self.until}"
-        return f"{span}{begin}, healed in {self.until}" if self.until else f"{span}{begin}, not healed"
+        return (
+            f"{span}{begin}, healed in {self.until}" if self.until else f"{span}{begin}, not healed"
+        )
 
 
-def failing_ranges(
-    order: Sequence[str], seen: Mapping[str, Observation]
-) -> tuple[Range, ...]:
+def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tuple[Range, ...]:
     """Derive the ranges in which a cell fails along an ordered list of releases.
 
     `seen` maps a release to its observation for one case, workaround, precision and device.
-    A release without a judged observation is unknown: it neither opens nor closes a range by itself.
+    A release without a judged observation is unknown: it neither opens nor closes a range.
     """
     ranges: list[Range] = []
     current: list[str] = []

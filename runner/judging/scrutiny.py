@@ -79,7 +79,9 @@ def _source(case: Case) -> Iterator[Fault]:
         yield _fault(case, "docstring", "none", "one sentence that says what must hold, then why")
     lines = sum(1 for line in case.script.code.splitlines() if line.strip())
     if lines >= _LINES:
-        yield _fault(case, "length", f"{lines} lines of code", f"fewer than {_LINES}, blank ones not counted")
+        yield _fault(
+            case, "length", f"{lines} lines of code", f"fewer than {_LINES}, blank ones not counted"
+        )
     yield from _versions_read(case, tree)
     yield from _messages_raised(case, tree)
     yield from _late_settings(case, tree)
@@ -102,7 +104,7 @@ def _versions_read(case: Case, tree: ast.Module) -> Iterator[Fault]:
             yield _fault(case, _line(case, node), f"it reads a version ({found})", allowed)
 
 
-def _version_source(node: ast.AST) -> str:
+def _version_source(node: ast.AST) -> str:  # noqa: PLR0911 - one return per way to read one
     match node:
         case ast.Attribute(attr=name) if name in _VERSION_ATTRIBUTES:
             return name
@@ -139,7 +141,7 @@ def _strings(node: ast.AST) -> Iterator[str]:
 
 
 def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
-    """A case that sets environment variables before its imports must not share a process."""
+    """Refuse a case that sets environment variables before its imports and shares a process."""
     if case.block.isolation is Isolation.PROCESS:
         return
     libraries = {canonicalize_name(item.name) for item in case.head.dependencies}

@@ -111,7 +111,7 @@ class Failure(Record):
         return self
 
     def describes(self, error_class: str, message: str) -> bool:
-        """Say whether an exception is the described one, by exact class name and plain substring."""
+        """Say whether an exception is the described one: exact class name, plain substring."""
         return error_class == self.raises and any(text in message for text in self.match)
 
 
@@ -130,14 +130,14 @@ class Block(Record):
     simulates: str | None = None
     environments: tuple[str, ...] = ()
     timeout: float | None = Field(default=None, gt=0)
-    workarounds: dict[str, WorkaroundText] = {}
+    workarounds: dict[str, WorkaroundText] = Field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     fails: tuple[Failure, ...] = ()
 
     @model_validator(mode="after")
     def _has_a_source(self) -> Block:
         if not self.reports and self.found_by is None:
-            msg = "`reports` is empty only with `found-by = \"measurement\"`"
+            msg = '`reports` is empty only with `found-by = "measurement"`'
             raise ValueError(msg)
         return self
 
@@ -147,7 +147,7 @@ class Head(Record):
 
     requires_python: str = ">=3.10"
     dependencies: tuple[RequirementText, ...] = ()
-    tool: dict[str, Any] = {}
+    tool: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("requires_python")
     @classmethod

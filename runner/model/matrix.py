@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import tomllib
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
@@ -76,7 +77,7 @@ def read_matrix(text: str) -> Matrix:
         raise refuse(Fault(where=WHERE, found=str(error), allowed="TOML 1.0")) from error
     matrix = read(Matrix, table, where=WHERE, prefix="matrix")
     names = [release.name for release in matrix.releases]
-    for earlier, later in zip(names, names[1:], strict=False):
+    for earlier, later in pairwise(names):
         if Version(earlier) >= Version(later):
             found = f"{later} after {earlier}"
             allowed = "each release once, in the order of their versions"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from runner.model.cell import Cell
 
 LOCAL = "this machine"
-"""The source of evidence that this machine's store holds; published evidence names its publication."""
+"""The source of what this machine's store holds; published evidence names its publication."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

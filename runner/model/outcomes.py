@@ -46,7 +46,7 @@ class Outcome(StrEnum):
 
     @property
     def blames_machine(self) -> bool:
-        """Whether the machine, not the code under test, decided: never a regression, never a pass."""
+        """Whether the machine decided, not the code: never a regression, never a pass."""
         match self:
             case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE:
                 return True

@@ -55,7 +55,9 @@ def read(record: type[R], table: Mapping[str, Any], *, where: str, prefix: str) 
 
 def _fault(record: type[Record], detail: ErrorDetails, where: str, prefix: str) -> Fault:
     location = detail["loc"]
-    key = prefix + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    key = prefix + "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in location
+    )
     match detail["type"]:
         case "missing":
             return Fault(where=where, key=key, found="nothing", allowed="this key is required")
@@ -95,6 +97,4 @@ def _record_at(record: type[Record], location: tuple[int | str, ...]) -> type[Re
 def _records_in(annotation: object) -> list[type[Record]]:
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return [annotation]
-    return [
-        record for part in getattr(annotation, "__args__", ()) for record in _records_in(part)
-    ]
+    return [record for part in getattr(annotation, "__args__", ()) for record in _records_in(part)]

@@ -1,1 +1,1 @@
-"""What to run, in which order: cells selected, compared with evidence, grouped by environment. Pure."""
+"""What to run and when: cells selected, held against evidence, by environment. Pure."""

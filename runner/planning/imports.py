@@ -15,7 +15,7 @@ PRELOADED = ("torch", "transformers", "accelerate", "peft")
 
 
 def wanted(cases: Iterable[Case]) -> dict[str, object]:
-    """Return the packages and names that these cases take from torch and the Hugging Face libraries."""
+    """Return the packages and names that cases take from torch and the Hugging Face libraries."""
     modules: set[str] = set()
     names: dict[str, set[str]] = {}
     for case in cases:
@@ -39,3 +39,5 @@ def _imports(tree: ast.Module) -> Iterable[tuple[str, str]]:
                 whole = module in PRELOADED
                 top = module.partition(".")[0]
                 yield from ((top, alias.name if whole else "") for alias in aliases)
+            case _:
+                pass

@@ -89,6 +89,6 @@ def coarse_to_fine(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def plan(names: Sequence[str], cells_in: Callable[[str], tuple[Cell, ...]]) -> tuple[Unit, ...]:
-    """Return the units in the order in which they are to be run; environments with nothing to do are left out."""
+    """Return the units in the order in which they are to be run, those without cells left out."""
     units = (Unit(environment=name, cells=cells_in(name)) for name in coarse_to_fine(names))
     return tuple(unit for unit in units if unit.cells)

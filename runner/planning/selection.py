@@ -87,7 +87,7 @@ def _cases(wish: Wish, cases: Mapping[str, Case]) -> list[str]:
     areas = {case.block.area for case in cases.values()}
     for area in wish.area:
         if area not in areas:
-            raise _unknown("--area", area, areas)
+            raise _unknown("area", area, areas)
     return [
         name
         for name in _named_cases(wish.case, list(cases))
@@ -102,13 +102,13 @@ def _named_cases(patterns: Sequence[str], names: list[str]) -> list[str]:
     for pattern in _split(patterns):
         matching = fnmatch.filter(names, pattern)
         if not matching and not set(pattern) & set("*?["):
-            raise _unknown("--case", pattern, names)
+            raise _unknown("case", pattern, names)
         found.update(dict.fromkeys(matching))
     return list(found)
 
 
 def environments_of(texts: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the environments that `--release` asks for, in the order of the table; all for nothing."""
+    """Return what `--release` asks for, in the order of the table; for nothing, all."""
     if not texts:
         return list(names)
     found: dict[str, None] = {}
@@ -134,7 +134,7 @@ def _specified(text: str, names: Sequence[str]) -> list[str]:
 def _named(text: str, names: Sequence[str]) -> list[str]:
     for part in _split([text]):
         if part not in names:
-            raise _unknown("--release", part, names)
+            raise _unknown("release", part, names)
     return _split([text])
 
 
@@ -144,7 +144,7 @@ def _workarounds(texts: Sequence[str], cases: Sequence[Case]) -> frozenset[str] 
     known = {NONE, *(name for case in cases for name in case.block.workarounds)}
     for text in _split(texts):
         if text not in known:
-            raise _unknown("--workaround", text, known)
+            raise _unknown("workaround", text, known)
     return frozenset(PLAIN if text == NONE else text for text in _split(texts))
 
 
@@ -152,15 +152,15 @@ def _precision(text: str) -> Precision:
     try:
         return Precision(text)
     except ValueError:
-        raise _unknown("--precision", text, list(Precision)) from None
+        raise _unknown("precision", text, list(Precision)) from None
 
 
-def _unknown(option: str, found: str, known: Iterable[str]) -> RunnerError:
+def _unknown(name: str, found: str, known: Iterable[str]) -> RunnerError:
     allowed = sorted(map(str, known))
     nearest = difflib.get_close_matches(found, allowed, n=1, cutoff=0.3)
     shown = ", ".join(allowed if len(allowed) <= 12 else [*allowed[:5], "…", *allowed[-5:]])  # noqa: PLR2004
     remedy = f"Did you mean {nearest[0]!r}?" if nearest else ""
-    return refuse(Fault(where=option, found=repr(found), allowed=shown, remedy=remedy))
+    return refuse(Fault(where=f"--{name}", found=repr(found), allowed=shown, remedy=remedy))
 
 
 def _not_empty(option: str, asked: Sequence[str], found: Sequence[str]) -> None:
