@@ -21,10 +21,9 @@ from reports.phrases import (
     requirement_words,
     visible,
 )
-from reports.survey import failing
 from reports.workarounds import Advice, advise
 from runner.judging.claims import Standing, check_claims
-from runner.judging.ranges import failing_ranges
+from runner.judging.ranges import failing_ranges, fails
 from runner.model.case import EVERY, PLAIN
 from runner.model.cell import Cell
 from runner.model.outcomes import Device, Outcome, Precision
@@ -179,7 +178,7 @@ def _fails(survey: Survey, kind: Cell) -> Fails:
     # A release that cannot run the case says nothing about it, not even that a gap is open.
     order = [name for name in survey.releases if not _out_of_reach(seen.get(name))]
     found = failing_ranges(order, seen)
-    said = [failing(seen.get(name)) for name in order]
+    said = [fails(seen.get(name)) for name in order]
     return Fails(
         precision=kind.precision,
         ranges=tuple(item.text for item in found),

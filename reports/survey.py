@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports import tables
 from runner.model.cell import Cell, Source
 from runner.model.observation import LOCAL
-from runner.model.outcomes import Device, Exercised, Outcome, Precision
+from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from runner.judging.verdicts import Judged
     from runner.model.case import Case
     from runner.model.cell import Environment
-    from runner.model.observation import Observation
 
 _IN_THE_TABLE = frozenset({Source.RELEASE, Source.MAIN})
 
@@ -127,11 +126,3 @@ def survey(
 def _preference(row: Judged) -> tuple[bool, bool, str]:
     return (not row.seen.outcome.was_run, row.seen.source != LOCAL, row.seen.source)
 
-
-def failing(seen: Observation | None) -> bool | None:
-    """Say whether a cell fails; None where it says nothing, by the rule of `failing_ranges`."""
-    if seen is None or seen.unstable or seen.exercised is Exercised.NO:
-        return None
-    if seen.outcome.is_failure:
-        return True
-    return False if seen.outcome is Outcome.PASSES else None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from reports.phrases import listed, spans, visible
-from reports.survey import failing
+from runner.judging.ranges import fails
 from runner.model.case import PLAIN
 from runner.model.cell import Cell
 from runner.model.outcomes import Device, Precision
@@ -124,4 +124,4 @@ def _where(
 
 def _fails(survey: Survey, cell: Cell) -> bool | None:
     row = survey.rows.get(cell)
-    return failing(row.seen if row is not None else None)
+    return fails(row.seen if row is not None else None)

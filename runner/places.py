@@ -20,8 +20,18 @@ class Places:
     """The folders of one checkout."""
 
     root: Path = ROOT
-    cases: Path = ROOT / "cases"
-    state: Path = ROOT / ".repromatrix"
+    own: bool = False
+    """For a case that is not in `cases/`: nothing of it is kept under the corpus's name."""
+
+    @property
+    def cases(self) -> Path:
+        """One script per reported bug."""
+        return self.root / "cases"
+
+    @property
+    def state(self) -> Path:
+        """What this machine keeps of a checkout."""
+        return self.root / ".repromatrix"
 
     @property
     def matrix(self) -> Path:
@@ -41,17 +51,19 @@ class Places:
     @property
     def store(self) -> Path:
         """This machine's evidence; REPROMATRIX_STORE moves it."""
-        return _chosen("REPROMATRIX_STORE", self.state / "evidence.sqlite")
+        path = _chosen("REPROMATRIX_STORE", self.state / "evidence.sqlite")
+        return path.with_name(f"own-{path.name}") if self.own else path
 
     @property
     def published(self) -> Path:
-        """The evidence that is in the repository."""
-        return self.root / "reports" / "published"
+        """The evidence that is in the repository; none of it is about a case of your own."""
+        return self.state / "own-published" if self.own else self.root / "reports" / "published"
 
     @property
     def site(self) -> Path:
         """The rendered pages."""
-        return _chosen("REPROMATRIX_SITE", self.root / "reports" / "site")
+        path = _chosen("REPROMATRIX_SITE", self.root / "reports" / "site")
+        return path.with_name(f"own-{path.name}") if self.own else path
 
     def shown(self, path: Path) -> str:
         """Return a path as a reader of this checkout would write it."""

@@ -79,7 +79,7 @@ def _own_files(places: Places, wish: Wish) -> tuple[Places, list[Path] | None]:
     files = [Path(text) for text in wish.case if text.endswith(".py") or "/" in text]
     if not files:
         return places, None
-    return dataclasses.replace(places, state=places.state / "own"), files
+    return dataclasses.replace(places, own=True), files
 
 
 def _campaign(loaded: Project, wish: Wish, options: Options, store: Store) -> Campaign:
@@ -173,7 +173,10 @@ def _run(planned: Campaign, store: Store, options: Options, console: Console) ->
         renderer = _Renderer(planned.project, store)
         tally = campaign.run(planned, store, display, renderer.now_and_then)
     rows = renderer.finally_()
-    return _summary(planned, rows, tally, options, console, time.monotonic() - begin)
+    code = _summary(planned, rows, tally, options, console, time.monotonic() - begin)
+    table = rendering.index(planned.project.places)
+    console.print(f"The table: {table} (first drawn after {renderer.first:.0f} s)")
+    return code
 
 
 class _Renderer:
@@ -182,6 +185,8 @@ class _Renderer:
     def __init__(self, loaded: Project, store: Store) -> None:
         self.project = loaded
         self.store = store
+        self.began = time.monotonic()
+        self.first = 0.0
         self.last = 0.0
 
     def now_and_then(self) -> None:
@@ -193,6 +198,7 @@ class _Renderer:
         rows = [*reading.published_rows(self.project.places), *self.store.rows()]
         rendering.render(self.project, rows)
         self.last = time.monotonic()
+        self.first = self.first or self.last - self.began
         return rows
 
 
@@ -209,7 +215,6 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
     surprises = [one for one in mine if one.verdict.is_surprise and one.seen.source == LOCAL]
     _print_counts(mine, tally, console, seconds)
     _print_surprises(surprises, console)
-    console.print(f"The table: {rendering.index(planned.project.places)}")
     if tally.interrupted:
         console.print("Interrupted; what was measured is kept, and the next run goes on from here.")
         return ExitCode.INTERRUPTED

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner import project, rendering
 from runner.errors import ExitCode, Fault, refuse
-from runner.evidence import published, reading
+from runner.evidence import published, publishing, reading
 from runner.evidence.published import Publication
 from runner.model.matrix import MAIN
 from runner.model.observation import LOCAL, Observation
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 def publish_all(places: Places, console: Console) -> ExitCode:
     """Write the whole grid, or raise RunnerError and write nothing where cells are missing."""
     rows = reading.both(places, lambda text: console.print(text, style="yellow"))
-    loaded, grid = rendering.judged_grid(project.load(places), rows)
+    checkout = project.load(places)
+    loaded, grid = rendering.judged_grid(checkout, rows)
+    grid = tuple(one for one in grid if one.seen.cell.environment in checkout.environments)
     _refuse_gaps(grid)
     earlier = published.read_publications(places.published)
     fresh = _publication(grid, earlier)
     final = [_named(one.seen, fresh.name) for one in grid if _is_evidence(one.seen)]
     used = {row.source for row in final}
     publications = [one for one in [*earlier.values(), fresh] if one.name in used]
-    files = published.write(places.published, final, publications, loaded.names)
+    files = publishing.write(places.published, final, publications, loaded.names)
     _replace(places.published, files)
     console.print(f"{len(final)} cells in {len(files)} files: {places.shown(places.published)}")
     return ExitCode.AS_EXPECTED

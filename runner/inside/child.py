@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ from runner.inside.witness import Witness, exercised
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH100, PTH120 - bound early
 _MESSAGE = 20_000
 _TRACEBACK = 20_000
 
@@ -94,6 +96,7 @@ def _observe(request: Request, witness: Witness) -> Report:
     except BaseException as error:  # noqa: BLE001 - whatever a case raises is its outcome
         report.update(_raised(error))
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does at its end
+    _flush()
     report["seconds"] = time.perf_counter() - begin
     report.update(_seen(request, witness, module, failed=report["exit"] != 0))
     return report
@@ -110,6 +113,13 @@ def _seen(request: Request, witness: Witness, module: types.ModuleType, *, faile
         "measured": _numbers(module.__dict__.get("measured")),
         "imported": _files(),
     }
+
+
+def _flush() -> None:
+    """Let go of what was printed: the process ends without the interpreter's own clean-up."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BaseException):  # a case may have put anything there
+            stream.flush()
 
 
 def _exit(end: SystemExit) -> Report:
@@ -133,26 +143,39 @@ def _raised(error: BaseException) -> Report:
 
 def _text(value: object) -> str:
     try:
-        return str(value)[:_MESSAGE]
+        return _valid(str(value)[:_MESSAGE])
     except BaseException as error:  # noqa: BLE001 - a hostile __str__ is part of the outcome
         return f"<its message cannot be read: {type(error).__name__}>"
 
 
 def _traceback(error: BaseException) -> str:
-    """Return the frames without the message, our own frames left out."""
-    frames = traceback.extract_tb(error.__traceback__)
-    text = "".join(frame for frame in traceback.format_list(frames[1:]))
-    return text[-_TRACEBACK:]
+    """Return the frames without the message, as they would be without us.
+
+    The witness stands between torch and its operator, which adds a frame of its own behind it.
+    """
+    kept: list[traceback.FrameSummary] = []
+    ours = False
+    for frame in traceback.extract_tb(error.__traceback__):
+        behind, ours = ours, frame.filename.startswith(_HERE)
+        if not ours and not (behind and frame.filename.endswith("/torch/_ops.py")):
+            kept.append(traceback.FrameSummary(frame.filename, frame.lineno, frame.name))
+    return _valid("".join(traceback.format_list(kept))[-_TRACEBACK:])
+
+
+def _valid(text: str) -> str:
+    """Write out what no file and no database takes: the undecodable bytes of a file name."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _numbers(found: object) -> dict[str, float]:
     if not isinstance(found, dict):
         return {}
-    return {
-        str(name): float(value)
-        for name, value in found.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
+    numbers: dict[str, float] = {}
+    for name, value in found.items():
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            with contextlib.suppress(OverflowError):
+                numbers[_text(name)] = float(value)
+    return numbers
 
 
 def _files() -> dict[str, str]:

@@ -182,11 +182,18 @@ def classify(stopped: str, status: int, report: dict[str, Any] | None) -> dict[s
 
 def _without_report(status: int) -> dict[str, Any]:
     if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
+        name = _signal_name(os.WTERMSIG(status))
         return {"outcome": "crashes", "error_class": name, "message": f"died by {name}"}
     code = os.WEXITSTATUS(status)
     message = f"the process ended with exit code {code} and without a report"
     return {"outcome": "fails", "error_class": "MissingReport", "message": message}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have none
+        return f"signal {number}"
 
 
 def _chunks(descriptor: int) -> list[bytes]:

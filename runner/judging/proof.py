@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from runner.judging.expectations import described
 from runner.model.outcomes import Exercised, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from runner.judging.verdicts import Judged
+
+_FRAME = re.compile(r'(?m)^  File "([^"]+)", line')
 
 
 def lacking(name: str, judged: Iterable[Judged]) -> tuple[str, ...]:
@@ -23,9 +26,20 @@ def lacking(name: str, judged: Iterable[Judged]) -> tuple[str, ...]:
         and not one.stale
         and one.seen.exercised is not Exercised.NO
     ]
-    lacks = []
+    lacks = [f"its failure ends in {frame}" for frame in sorted(set(_own_frames(rows)))]
     if not any(one.entry is not None and described(one.entry, one.seen) for one in rows):
         lacks.append("no measured cell fails as described")
     if not any(one.seen.outcome is Outcome.PASSES for one in rows):
         lacks.append("no measured cell passes")
     return tuple(lacks)
+
+
+def _own_frames(rows: Iterable[Judged]) -> Iterator[str]:
+    """Yield where an expected exception is raised by the case itself, and is no assert."""
+    for one in rows:
+        failed = one.seen.failed
+        if one.entry is None or failed is None or failed.error_class == "AssertionError":
+            continue
+        frames = _FRAME.findall(failed.traceback)
+        if frames and frames[-1].startswith("cases/"):
+            yield f"{frames[-1]}, not in a library"

@@ -52,7 +52,7 @@ def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tup
     before: tuple[str, ...] = ()
     last_pass = ""
     for release in order:
-        match _fails(seen.get(release)):
+        match fails(seen.get(release)):
             case None:
                 gap.append(release)
             case True:
@@ -81,7 +81,8 @@ def _range(
     )
 
 
-def _fails(row: Observation | None) -> bool | None:
+def fails(row: Observation | None) -> bool | None:
+    """Say whether a cell fails; None where nothing is known that could be relied on."""
     if row is None or row.unstable or row.exercised is Exercised.NO:
         return None
     if row.outcome.is_failure:

@@ -73,7 +73,8 @@ def _source(case: Case) -> Iterator[Fault]:
     try:
         tree = ast.parse(case.script.code)
     except SyntaxError as error:
-        yield _fault(case, f"line {error.lineno}", str(error.msg), "Python that can be parsed")
+        key = _line(case, error.lineno or 1)
+        yield _fault(case, key, str(error.msg), "Python that can be parsed")
         return
     if not ast.get_docstring(tree):
         yield _fault(case, "docstring", "none", "one sentence that says what must hold, then why")
@@ -87,13 +88,10 @@ def _source(case: Case) -> Iterator[Fault]:
     yield from _late_settings(case, tree)
 
 
-def _line(case: Case, node: ast.AST) -> str:
-    return f"line {case.script.first_line + _offset(case) + getattr(node, 'lineno', 0)}"
-
-
-def _offset(case: Case) -> int:
-    """Return how many lines of the file lie above the code, less the block's first line."""
-    return case.script.block.count("\n") - 1
+def _line(case: Case, number: int) -> str:
+    """Name a line of the code by its number in the file: the code begins where the block ends."""
+    above = case.script.first_line - 2 + case.script.block.count("\n")
+    return f"line {above + number}"
 
 
 def _versions_read(case: Case, tree: ast.Module) -> Iterator[Fault]:
@@ -101,7 +99,7 @@ def _versions_read(case: Case, tree: ast.Module) -> Iterator[Fault]:
         found = _version_source(node)
         if found:
             allowed = "behaviour, not versions: expectations say which versions, the case does not"
-            yield _fault(case, _line(case, node), f"it reads a version ({found})", allowed)
+            yield _fault(case, _line(case, node.lineno), f"it reads a version ({found})", allowed)
 
 
 def _version_source(node: ast.AST) -> str:  # noqa: PLR0911 - one return per way to read one
@@ -114,6 +112,8 @@ def _version_source(node: ast.AST) -> str:  # noqa: PLR0911 - one return per way
             return text
         case ast.ImportFrom(module=str(name)) if name in _VERSION_MODULES:
             return name
+        case ast.ImportFrom(names=names) if any(alias.name in _VERSION_ATTRIBUTES for alias in names):
+            return next(alias.name for alias in names if alias.name in _VERSION_ATTRIBUTES)
         case ast.ImportFrom(module="importlib", names=names):
             return next((alias.name for alias in names if alias.name == "metadata"), "")
         case ast.Import(names=names):
@@ -131,7 +131,7 @@ def _messages_raised(case: Case, tree: ast.Module) -> Iterator[Fault]:
         hit = next((text for text in texts if text in said), None)
         if hit is not None:
             allowed = "an exception of the library, or an assert on something measured"
-            yield _fault(case, _line(case, node), f"it raises the message {hit!r} itself", allowed)
+            yield _fault(case, _line(case, node.lineno), f"it raises the message {hit!r} itself", allowed)
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
             set_at = node.lineno
         elif set_at and _imported(node) & libraries:
             found = "it sets environment variables before its imports"
-            yield _fault(case, _line(case, node), found, '`isolation = "process"` for such a case')
+            yield _fault(case, _line(case, node.lineno), found, '`isolation = "process"` for such a case')
             return
 
 

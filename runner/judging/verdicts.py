@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.judging.currency import is_current
 from runner.judging.expectations import expected, judge
 
 if TYPE_CHECKING:
@@ -41,9 +42,5 @@ def judge_all(
 
 def _judge(row: Observation, case: Case, environment: Environment) -> Judged:
     entry = expected(case, row.cell, environment)
-    provenance = row.provenance
-    stale = (provenance.case_digest, provenance.environment_digest) != (
-        case.digest,
-        environment.digest,
-    )
+    stale = row.outcome.was_run and not is_current(row, case, environment)
     return Judged(seen=row, entry=entry, verdict=judge(entry, row), stale=stale)

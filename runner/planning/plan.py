@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.model.cell import PROTOCOL, Cell, obstacles
-from runner.model.outcomes import Device, Outcome
+from runner.judging.currency import is_current
+from runner.model.cell import Cell, obstacles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from runner.model.case import Case
     from runner.model.cell import Environment
     from runner.model.observation import Observation
-    from runner.model.outcomes import Precision
+    from runner.model.outcomes import Device, Precision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,17 +41,6 @@ def applicable(
     """Keep the cells whose case can be run in an environment."""
     return tuple(
         cell for cell in cells if not obstacles(cases[cell.case], environment, cell.device)
-    )
-
-
-def is_current(seen: Observation, case: Case, environment: Environment) -> bool:
-    """Say whether stored evidence still answers for its cell."""
-    provenance = seen.provenance
-    return (
-        seen.outcome not in {Outcome.NOT_RUN, Outcome.UNBUILDABLE}
-        and provenance.case_digest == case.digest
-        and provenance.environment_digest == environment.digest
-        and provenance.protocol == PROTOCOL
     )
 
 

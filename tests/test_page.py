@@ -1,0 +1,932 @@
+"""The pages, by the values that reach the templates: a new style breaks nothing here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reports.casepage import Derived, Expectation, Fact, Fails, Stated, case_page
+from reports.cells import Entry, Repeat, Variant
+from reports.context import Count, Message, Setup, Surprise, Unmeasured, index
+from reports.failures import Place, Signed
+from reports.grid import Column, Line, Row, Shown, Stack
+from reports.marks import Mark
+from reports.numbers import Computed, Dtypes, Measured, Run
+from reports.phrases import Link, excerpt, first_sentence, link_to, requirement_words, spans
+from reports.site import render
+from reports.survey import Survey, survey
+from reports.workarounds import Advice, Effect, Effects, Where, effect
+from runner.judging.claims import Standing
+from runner.judging.verdicts import Judged, judge_all
+from runner.model.case import Case, read_case
+from runner.model.cell import Cell, Environment, Source
+from runner.model.observation import LOCAL, Failed, Observation, Provenance
+from runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
+from runner.model.requirements import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    Fake = Callable[[Cell], Observation | None]
+
+BLOCK = """
+requires-python = ">=3.10"
+dependencies = ["torch", "transformers>=4.50"]
+
+[tool.repromatrix]
+title = "The cache has no float"
+reports = ["https://github.com/owner/name/issues/7"]
+area = "kv-cache"
+models = ["gemma3"]
+
+[tool.repromatrix.workarounds]
+away = { says = "Do not evaluate.", skips = true }
+cache-off = "Switch the cache off."
+
+[[tool.repromatrix.fails]]
+when = ["transformers>=4.50,<4.51"]
+precisions = ["bf16"]
+raises = "AttributeError"
+match = "no attribute 'float'"
+fixed-by = "https://github.com/owner/name/pull/8"
+
+[[tool.repromatrix.claims]]
+report = "https://github.com/owner/name/issues/7"
+says = "It fails in bf16."
+when = ["transformers==4.50.0"]
+precisions = ["bf16"]
+outcome = "fails"
+
+[[tool.repromatrix.claims]]
+report = "https://github.com/owner/name/issues/7"
+says = "It fails in fp16 too."
+precisions = ["fp16"]
+outcome = "fails"
+
+[[tool.repromatrix.claims]]
+report = "https://github.com/owner/name/issues/7"
+says = "It is rare."
+"""
+DOCSTRING = "A cache must not be asked for .float(). It was.\n\nOnly 4.50 did so."
+
+
+def a_case(block: str = BLOCK, name: str = "cache_float", docstring: str = DOCSTRING) -> Case:
+    lines = "\n".join(f"# {line}".rstrip() for line in block.strip().splitlines())
+    return read_case(f"# /// script\n{lines}\n# ///\n{docstring!r}\n", f"cases/{name}.py")
+
+
+def an_environment(name: str, source: Source = Source.RELEASE) -> Environment:
+    version = "4.52.0.dev0" if source is Source.MAIN else name
+    pins = {"transformers": version, "accelerate": "1.5.2", "torch": "2.13.0"}
+    return Environment(name=name, source=source, python="3.11.7", pins=pins, markers={})
+
+
+CASE = a_case()
+ENVIRONMENTS = (
+    an_environment("4.49.0"),
+    an_environment("4.50.0"),
+    an_environment("4.50.1"),
+    an_environment("4.51.0"),
+    an_environment("main", Source.MAIN),
+)
+NO_FLOAT = Failed(
+    error_class="AttributeError",
+    message="'HybridCache' object has no attribute 'float'",
+    signature="AttributeError: no float",
+    traceback="Traceback: deep",
+)
+HEADLINE = "AttributeError: 'HybridCache' object has no attribute 'float'"
+
+
+def observed(cell: Cell, outcome: Outcome, **kinds: object) -> Observation:
+    environment = {item.name: item for item in ENVIRONMENTS}[cell.environment]
+    provenance = Provenance(
+        case_digest=CASE.digest,
+        environment_digest=environment.digest,
+        packages=environment.pins,
+        python=environment.python,
+        torch_build="2.13.0+cpu",
+        hardware="a CPU",
+        protocol=1,
+        run="r",
+    )
+    seen = Observation(cell=cell, outcome=outcome, provenance=provenance, source=LOCAL)
+    return replace(seen, **kinds)  # type: ignore[arg-type]
+
+
+def fake_run(cell: Cell) -> Observation | None:
+    """Behave as the case describes: bf16 fails on 4.50, each workaround heals it."""
+    if cell.environment == "4.49.0":
+        reason = "needs transformers>=4.50, has 4.49.0"
+        return observed(cell, Outcome.NOT_APPLICABLE, reason=reason)
+    if cell.environment == "main":
+        return observed(cell, Outcome.UNBUILDABLE, reason="no route to host")
+    computed = {cell.precision.dtype: 1200}
+    if cell.environment < "4.51" and cell.precision is Precision.BF16 and not cell.workaround:
+        return observed(cell, Outcome.FAILS, failed=NO_FLOAT, computed=computed)
+    return observed(cell, Outcome.PASSES, computed=computed, measured={"error": 0.5})
+
+
+def cells_of(cases: Iterable[Case], devices: Iterable[Device]) -> Iterator[Cell]:
+    for device in devices:
+        for case in cases:
+            for environment in ENVIRONMENTS:
+                for workaround in case.variants:
+                    for precision in Precision:
+                        yield Cell(case.name, workaround, environment.name, precision, device)
+
+
+def judged(
+    run: Fake = fake_run, case: Case = CASE, devices: tuple[Device, ...] = (Device.CPU,)
+) -> tuple[Judged, ...]:
+    seen = [row for cell in cells_of([case], devices) if (row := run(cell)) is not None]
+    return judge_all(seen, {case.name: case}, {item.name: item for item in ENVIRONMENTS})
+
+
+def surveyed(run: Fake = fake_run, **kinds: object) -> Survey:
+    return survey({CASE.name: CASE}, ENVIRONMENTS, judged(run, **kinds))  # type: ignore[arg-type]
+
+
+def changed(where: Cell, change: Callable[[Observation], Observation | None]) -> Fake:
+    """Return a run in which one cell is different."""
+
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        return change(seen) if cell == where and seen is not None else seen
+
+    return run
+
+
+PLAIN_FP32 = Cell("cache_float", "", "4.50.1", Precision.FP32, Device.CPU)
+PLAIN_BF16 = PLAIN_FP32._replace(precision=Precision.BF16)
+
+
+def glyphs(found: Survey) -> dict[str, list[str]]:
+    """Return the first grid as pictures: fp32, bf16 and fp16 of every release."""
+    rows = [row for area in index(found).grids[0].areas for row in area.rows]
+    return {
+        row.label: ["".join(mark.glyph for mark in stack.marks) for stack in row.stacks]
+        for row in rows
+    }
+
+
+def counted(found: Survey) -> dict[str, int]:
+    tallies = index(found).headline.tallies
+    return {
+        count.style: count.numbers[0]
+        for tally in tallies
+        for count in tally.counts
+        if count.numbers[0]
+    }
+
+
+def test_the_grid_has_a_mark_for_every_precision_of_every_release() -> None:
+    expected = {
+        "cache_float": ["–––", "✓✕✓", "✓✕✓", "✓✓✓", "UUU"],  # noqa: RUF001
+        "away": ["–––", "✓✓✓", "✓✓✓", "✓✓✓", "UUU"],  # noqa: RUF001
+        "cache-off": ["–––", "✓✓✓", "✓✓✓", "✓✓✓", "UUU"],  # noqa: RUF001
+    }
+
+    assert expected == glyphs(surveyed())
+
+
+def test_a_row_links_each_release_to_its_place_and_says_what_each_mark_means() -> None:
+    small = survey({CASE.name: CASE}, ENVIRONMENTS[1:2], judged())
+    expected = Row(
+        kind="case",
+        label="cache_float",
+        href="case/cache_float.html",
+        detail="The cache has no float",
+        badges=(),
+        stacks=(
+            Stack(
+                href="case/cache_float.html#4.50.0",
+                sentences=(
+                    "fp32 on 4.50.0: passes as expected",
+                    f"bf16 on 4.50.0: fails as expected: {HEADLINE}",
+                    "fp16 on 4.50.0: passes as expected",
+                ),
+                marks=(
+                    Shown(style="passes", glyph="✓"),
+                    Shown(style="fails", glyph="✕"),
+                    Shown(style="passes", glyph="✓"),
+                ),
+                opens=True,
+            ),
+        ),
+    )
+
+    assert expected == index(small).grids[0].areas[0].rows[0]
+
+
+def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
+    expected = (
+        Line(label="4.49", columns=(Column(name="4.49.0", label="0"),)),
+        Line(
+            label="4.50",
+            columns=(Column(name="4.50.0", label="0"), Column(name="4.50.1", label="1")),
+        ),
+        Line(label="4.51", columns=(Column(name="4.51.0", label="0"),)),
+        Line(label="main", columns=(Column(name="main", label=""),)),
+    )
+
+    assert expected == index(surveyed()).grids[0].lines
+
+
+def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
+    found = surveyed()
+    drawn = Counter(
+        mark.style
+        for area in index(found).grids[0].areas
+        for row in area.rows
+        for stack in row.stacks
+        for mark in stack.marks
+    )
+    expected = {"passes": 25, "fails": 2, "not-applicable": 9, "unbuildable": 9}
+
+    assert expected == counted(found) == dict(drawn)
+    assert index(found).headline.cells == (45,)
+
+
+def test_the_headline_names_the_machine_and_counts_only_what_ran_on_it() -> None:
+    expected = Setup(
+        device="cpu",
+        hardware="a CPU",
+        torch="2.13.0+cpu",
+        python="3.11.7",
+        source="this machine",
+        cells=27,
+    )
+
+    assert (expected,) == index(surveyed()).headline.setups
+
+
+def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
+    expected = (
+        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, held against "
+        "4 releases of transformers, 4.49.0 to 4.51.0, under fp32, bf16 and fp16."
+    )
+
+    assert expected == index(surveyed()).headline.sentence
+
+
+@pytest.mark.parametrize(
+    ("change", "mark", "said"),
+    [
+        (
+            {"outcome": Outcome.FAILS, "failed": NO_FLOAT},
+            Mark.REGRESSED,
+            f"fails, expected to pass: {HEADLINE}",
+        ),
+        ({"outcome": Outcome.DECLINES, "reason": "no"}, Mark.NOT_APPLICABLE, "declines: no"),
+        (
+            {"unstable": True, "repeats": 3},
+            Mark.UNSTABLE,
+            "unstable in 3 runs, last passes",
+        ),
+        (
+            {"exercised": Exercised.NO},
+            Mark.NOT_EXERCISED,
+            "passes, but never computed in fp32",
+        ),
+        (
+            {"outcome": Outcome.OUT_OF_MEMORY, "reason": "2 GB"},
+            Mark.OUT_OF_MEMORY,
+            "out of memory: 2 GB",
+        ),
+        ({"outcome": Outcome.NOT_RUN}, Mark.NOT_RUN, "not run"),
+        (
+            {"outcome": Outcome.TIMES_OUT, "reason": "60 s"},
+            Mark.REGRESSED,
+            "times out, expected to pass: 60 s",
+        ),
+    ],
+)
+def test_each_outcome_of_a_cell_that_should_pass_has_its_mark(
+    change: dict[str, object], mark: Mark, said: str
+) -> None:
+    run = changed(PLAIN_FP32, lambda seen: replace(seen, **change))  # type: ignore[arg-type]
+    stack = index(surveyed(run)).grids[0].areas[0].rows[0].stacks[2]
+
+    assert Shown(style=mark.value, glyph=mark.glyph) == stack.marks[0]
+    assert f"fp32 on 4.50.1: {said}" == stack.sentences[0]
+
+
+def test_a_known_bug_that_fails_otherwise_is_changed_and_one_that_passes_is_fixed() -> None:
+    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
+    differs = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
+    healed = changed(PLAIN_BF16, lambda seen: replace(seen, outcome=Outcome.PASSES, failed=None))
+
+    assert glyphs(differs)["cache_float"][2] == "✓C✓"
+    assert glyphs(surveyed(healed))["cache_float"][2] == "✓F✓"
+
+
+def test_a_surprise_is_listed_with_its_message_and_its_place() -> None:
+    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
+    found = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
+    expected = Surprise(
+        style="changed",
+        glyph="C",
+        words="changed: fails, not as described",
+        case="cache_float",
+        href="case/cache_float.html",
+        error="KeyError: other",
+        places=(Place(variant="", precisions="bf16", device="cpu", releases="4.50.1"),),
+    )
+
+    assert (expected,) == index(found).surprises
+
+
+def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
+    found = surveyed(changed(PLAIN_FP32, lambda _: None))
+    expected = (
+        Unmeasured(
+            style="unbuildable",
+            glyph="U",
+            words="environment not buildable",
+            reason="no route to host",
+            cells=9,
+            releases="main",
+        ),
+        Unmeasured(
+            style="not-run", glyph="·", words="not run", reason="", cells=1, releases="4.50.1"
+        ),
+    )
+
+    assert expected == index(found).unmeasured
+
+
+def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
+    old = changed(
+        PLAIN_FP32,
+        lambda seen: replace(seen, provenance=replace(seen.provenance, case_digest="old")),
+    )
+    page = index(surveyed(old))
+    stack = page.grids[0].areas[0].rows[0].stacks[2]
+
+    assert Shown(style="passes stale", glyph="✓") == stack.marks[0]
+    assert stack.sentences[0] == "fp32 on 4.50.1: passes as expected; stale"
+    assert [(flag.style, flag.numbers) for flag in page.headline.flags] == [
+        ("stale", (1,)),
+        ("simulated", (0,)),
+    ]
+
+
+def test_an_error_message_leads_to_its_case() -> None:
+    expected = Message(
+        headline=HEADLINE,
+        case="cache_float",
+        href="case/cache_float.html#failure-1",
+        places=(Place(variant="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1"),),
+    )
+
+    assert (expected,) == index(surveyed()).messages
+
+
+def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> None:
+    found = survey({CASE.name: CASE}, ENVIRONMENTS, ())
+    page = case_page(found, CASE)
+
+    assert counted(found) == {"not-run": 45}
+    assert index(found).headline.setups == ()
+    assert {"nothing measured"} == {item.tally for row in page.ranges for item in row.fails}
+    assert (page.failures, page.numbers, page.dtypes.rows) == ((), (), ())
+
+
+def test_without_cases_there_is_nothing_to_count() -> None:
+    page = index(survey({}, (), ()))
+
+    assert page.headline.cells == (0,)
+    assert (page.grids[0].areas, page.messages) == ((), ())
+
+
+def test_two_devices_have_a_grid_and_a_count_each_and_are_named() -> None:
+    found = surveyed(devices=(Device.CPU, Device.CUDA))
+    page = index(found)
+
+    assert [grid.device for grid in page.grids] == [Device.CPU, Device.CUDA]
+    assert page.headline.cells == (45, 45)
+    assert (
+        page.grids[1].areas[0].rows[0].stacks[3].sentences[0]
+        == "fp32 on 4.51.0, cuda: passes as expected"
+    )
+
+
+def test_evidence_from_a_gpu_alone_shows_no_grid_of_a_cpu() -> None:
+    page = index(surveyed(devices=(Device.CUDA,)))
+
+    assert [grid.device for grid in page.grids] == [Device.CUDA]
+
+
+def test_a_pair_is_a_column_only_for_the_cases_that_name_it() -> None:
+    pair = an_environment("4.51.0+peft0.15.2", Source.PAIR)
+    named = a_case(BLOCK.replace("title =", 'environments = ["4.51.0+peft0.15.2"]\ntitle ='), "b")
+    found = survey({"a": a_case(name="a"), "b": named}, [ENVIRONMENTS[3], pair], ())
+
+    assert {name: rows for name, rows in glyphs(found).items() if name in {"a", "b"}} == {
+        "a": ["···", ""],
+        "b": ["···", "···"],
+    }
+
+
+def test_of_two_observations_of_a_cell_that_of_this_machine_is_shown() -> None:
+    here = next(row for row in judged() if row.seen.cell == PLAIN_FP32)
+    there = replace(
+        here, verdict=Verdict.REGRESSED, seen=replace(here.seen, source="2026-11", reason="old")
+    )
+    found = survey({CASE.name: CASE}, ENVIRONMENTS, [there, here])
+
+    assert here == found.rows[PLAIN_FP32]
+
+
+def test_areas_have_titles_and_stand_in_the_order_given() -> None:
+    cases = {name: a_case(BLOCK.replace("kv-cache", area), name) for name, area in AREAS.items()}
+    found = survey(cases, ENVIRONMENTS, (), {"rotary": "Rotary embedding", "alpha": "Alpha"})
+
+    assert [area.title for area in index(found).grids[0].areas] == [
+        "Rotary embedding",
+        "Alpha",
+        "beta",
+    ]
+
+
+AREAS = {"one": "beta", "two": "alpha", "three": "rotary"}
+
+
+def test_the_case_page_opens_with_its_sentence() -> None:
+    page = case_page(surveyed(), CASE)
+
+    assert page.sentence == "A cache must not be asked for .float()."
+    assert page.rest == ("It was.", "Only 4.50 did so.")
+    assert (Link(text="owner/name#7", href="https://github.com/owner/name/issues/7"),) == (
+        page.reports
+    )
+
+
+def test_the_facts_of_a_case_name_only_what_is_said() -> None:
+    expected = (
+        Fact(term="area", text="kv-cache"),
+        Fact(term="models", text="gemma3"),
+        Fact(term="kind", text="bug"),
+        Fact(term="depends on", text="torch, transformers>=4.50"),
+        Fact(term="Python", text=">=3.10"),
+        Fact(term="isolation", text="fork"),
+        Fact(term="exercises", text="compute"),
+    )
+
+    assert expected == case_page(surveyed(), CASE).facts
+
+
+def test_ranges_leave_out_releases_that_cannot_run_the_case() -> None:
+    never = "fails on 0 of 3 releases, 1 unknown"
+    expected = Derived(
+        variant="",
+        device="cpu",
+        fails=(
+            Fails(precision=Precision.FP32, ranges=(), tally=never),
+            Fails(
+                precision=Precision.BF16,
+                ranges=("4.50.0 to 4.50.1, healed in 4.51.0",),
+                tally="fails on 2 of 3 releases, 1 unknown",
+            ),
+            Fails(precision=Precision.FP16, ranges=(), tally=never),
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).ranges[0]
+
+
+def test_claims_stand_beside_what_was_measured() -> None:
+    report = Link(text="owner/name#7", href="https://github.com/owner/name/issues/7")
+    expected = (
+        Stated(
+            report=report,
+            says="It fails in bf16.",
+            where="transformers==4.50.0; bf16: fails",
+            standing=Standing.CONFIRMED,
+            tally="agrees with 1 cell",
+            example=(
+                Link(
+                    text=f"bf16 on 4.50.0: fails as expected: {HEADLINE}",
+                    href="#4.50.0",
+                ),
+            ),
+        ),
+        Stated(
+            report=report,
+            says="It fails in fp16 too.",
+            where="fp16: fails",
+            standing=Standing.CONTRADICTED,
+            tally="contradicted by 3 of 3 cells",
+            example=(Link(text="fp16 on 4.50.0: passes as expected", href="#4.50.0"),),
+        ),
+        Stated(
+            report=report,
+            says="It is rare.",
+            where="everywhere",
+            standing=Standing.UNCHECKED,
+            tally="names no outcome to check",
+            example=(),
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).claims
+
+
+def test_expectations_are_shown_with_the_lower_bound_first() -> None:
+    expected = Expectation(
+        where="transformers>=4.50,<4.51; bf16",
+        how="AttributeError",
+        matches=("no attribute 'float'",),
+        fixed_by=(Link(text="owner/name#8", href="https://github.com/owner/name/pull/8"),),
+        note="",
+    )
+
+    assert (expected,) == case_page(surveyed(), CASE).expectations
+
+
+@pytest.mark.parametrize(
+    ("plain", "other", "expected"),
+    [
+        (True, False, Effect.HEALS),
+        (False, False, Effect.NEEDLESS),
+        (False, True, Effect.HARMS),
+        (True, True, Effect.DOES_NOT_HELP),
+        (None, True, None),
+        (False, None, None),
+    ],
+)
+def test_a_workaround_is_judged_beside_the_plain_case(
+    plain: bool | None,  # noqa: FBT001 - who fails, in the order of the table
+    other: bool | None,  # noqa: FBT001
+    expected: Effect | None,
+) -> None:
+    assert expected == effect(plain, other)
+
+
+def test_workarounds_that_skip_the_thing_come_last() -> None:
+    effects = (
+        Effects(
+            precisions="fp32 and fp16",
+            device="cpu",
+            where=(Where(effect=Effect.NEEDLESS, releases="4.50.0 to 4.51.0", number=3),),
+        ),
+        Effects(
+            precisions="bf16",
+            device="cpu",
+            where=(
+                Where(effect=Effect.HEALS, releases="4.50.0 to 4.50.1", number=2),
+                Where(effect=Effect.NEEDLESS, releases="4.51.0", number=1),
+            ),
+        ),
+    )
+    expected = (
+        Advice(
+            name="cache-off",
+            anchor="with-cache-off",
+            says="Switch the cache off.",
+            skips=False,
+            effects=effects,
+        ),
+        Advice(
+            name="away", anchor="with-away", says="Do not evaluate.", skips=True, effects=effects
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).workarounds
+
+
+def test_failures_are_grouped_by_signature() -> None:
+    expected = Signed(
+        anchor="failure-1",
+        headline=HEADLINE,
+        message="'HybridCache' object has no attribute 'float'",
+        traceback="Traceback: deep",
+        meanings=("2 fails as described",),
+        places=(Place(variant="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1"),),
+    )
+
+    assert (expected,) == case_page(surveyed(), CASE).failures
+
+
+def test_a_crash_without_an_exception_is_a_failure_with_its_reason() -> None:
+    died = changed(
+        PLAIN_FP32, lambda seen: replace(seen, outcome=Outcome.CRASHES, reason="signal 11")
+    )
+    page = case_page(surveyed(died), CASE)
+
+    assert [item.headline for item in page.failures[1:]] == ["crashes: signal 11"]
+
+
+def test_numbers_that_agree_share_a_line() -> None:
+    whole = (Run(value="0.5", releases="4.50.0 to 4.51.0"),)
+    late = (Run(value="0.5", releases="4.51.0"),)
+    expected = (
+        Measured(name="error", variant="", precisions="fp32 and fp16", device="cpu", runs=whole),
+        Measured(name="error", variant="", precisions="bf16", device="cpu", runs=late),
+        Measured(
+            name="error", variant="away", precisions="fp32, bf16 and fp16", device="cpu", runs=whole
+        ),
+        Measured(
+            name="error",
+            variant="cache-off",
+            precisions="fp32, bf16 and fp16",
+            device="cpu",
+            runs=whole,
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).numbers
+
+
+def test_a_number_that_changes_starts_a_new_run() -> None:
+    run = changed(PLAIN_FP32, lambda seen: replace(seen, measured={"error": float("nan")}))
+    expected = (
+        Run(value="0.5", releases="4.50.0"),
+        Run(value="nan", releases="4.50.1"),
+        Run(value="0.5", releases="4.51.0"),
+    )
+
+    assert expected == case_page(surveyed(run), CASE).numbers[0].runs
+
+
+def test_dtypes_are_counted_in_the_newest_release_that_has_them() -> None:
+    found = case_page(surveyed(), CASE).dtypes
+    expected = Computed(
+        variant="",
+        precision=Precision.BF16,
+        device="cpu",
+        release="4.51.0",
+        counts=("1,200", "", ""),
+        exercised="",
+    )
+
+    assert Dtypes(names=("bfloat16", "float16", "float32"), rows=found.rows) == found
+    assert expected == found.rows[1]
+
+
+def test_the_commands_repeat_the_newest_cell_that_shows_the_bug() -> None:
+    expected = (
+        Repeat(
+            cell="bf16 on 4.50.1",
+            nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 --rerun",
+            uv="uv run --with transformers==4.50.1 cases/cache_float.py bf16",
+        ),
+        Repeat(
+            cell="bf16 on 4.50.1 with cache-off",
+            nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 "
+            "--workaround cache-off --rerun",
+            uv="uv run --with transformers==4.50.1 cases/cache_float.py bf16 cache-off",
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).repeat
+
+
+def test_a_command_for_a_gpu_says_so() -> None:
+    found = surveyed(devices=(Device.CUDA,))
+    expected = Repeat(
+        cell="bf16 on 4.50.1",
+        nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 "
+        "--device cuda --rerun",
+        uv="REPRO_DEVICE=cuda uv run --with transformers==4.50.1 cases/cache_float.py bf16",
+    )
+
+    assert expected == case_page(found, CASE).repeat[0]
+
+
+def test_every_cell_of_a_release_is_listed_newest_release_first() -> None:
+    block = case_page(surveyed(), CASE).blocks[2]
+    expected = Variant(
+        name="",
+        device="cpu",
+        entries=(
+            Entry(
+                style="passes",
+                glyph="✓",
+                words="passes",
+                facts="error 0.5",
+                sentence="fp32 on 4.50.1: passes as expected",
+            ),
+            Entry(
+                style="fails",
+                glyph="✕",
+                words="AttributeError",
+                facts="",
+                sentence=f"bf16 on 4.50.1: fails as expected: {HEADLINE}",
+            ),
+            Entry(
+                style="passes",
+                glyph="✓",
+                words="passes",
+                facts="error 0.5",
+                sentence="fp16 on 4.50.1: passes as expected",
+            ),
+        ),
+    )
+
+    assert block.release == "4.50.1"
+    assert block.versions == "accelerate 1.5.2, torch 2.13.0+cpu, from this machine"
+    assert block.command == "nox -s matrix -- --case cache_float --release 4.50.1 --rerun"
+    assert expected == block.variants[0]
+
+
+def test_a_release_with_one_reason_for_all_cells_is_one_line() -> None:
+    blocks = {block.release: block for block in case_page(surveyed(), CASE).blocks}
+
+    assert blocks["main"].note == "environment could not be built: no route to host"
+    assert blocks["4.49.0"].note == "not applicable: needs transformers>=4.50, has 4.49.0"
+    assert (blocks["main"].variants, blocks["4.49.0"].variants) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ((), ""),
+        (("a",), "a"),
+        (("b", "a"), "a to b"),
+        (("a", "c", "d"), "a, c to d"),
+        (("elsewhere",), ""),
+    ],
+)
+def test_spans_name_the_ends_of_neighbours(names: tuple[str, ...], expected: str) -> None:
+    assert expected == spans(names, ("a", "b", "c", "d"))
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//x", "http://["])
+def test_only_addresses_of_the_web_become_links(address: str) -> None:
+    assert Link(text=address, href="") == link_to(address)
+
+
+def test_a_sentence_does_not_end_inside_a_version() -> None:
+    assert first_sentence("4.50.0\nfails. So it is.") == ("4.50.0 fails.", "So it is.")
+
+
+def test_a_requirement_is_read_from_its_lower_bound() -> None:
+    text = 'transformers>=4.50,<4.51; python_version < "3.12"'
+    expected = 'transformers>=4.50,<4.51; python_version < "3.12"'
+
+    assert expected == requirement_words(parse(text))
+
+
+def test_a_message_that_is_too_long_keeps_both_ends() -> None:
+    assert excerpt("a" * 50 + "z" * 50, 10) == "aaaaa\n… 90 characters left out …\nzzzzz"
+
+
+def test_characters_that_act_on_a_screen_are_made_visible() -> None:
+    assert excerpt("\x1b[31m\u202ered", 99) == "␛[31m�red"
+
+
+class Markup(HTMLParser):
+    """The elements of a page with their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+
+HOSTILE = "'\"><img src=x onerror=alert(1)></pre><script>alert(1)</script>{{ 7*7 }}&amp;\udcff"
+
+
+def hostile_case() -> Case:
+    case = a_case(docstring=f"{HOSTILE[:-1]}.")
+    workarounds = {f"with {HOSTILE}": next(iter(case.block.workarounds.values()))}
+    claim = case.block.claims[0].model_copy(update={"says": HOSTILE, "report": HOSTILE})
+    entry = case.block.fails[0].model_copy(
+        update={"raises": HOSTILE, "match": (HOSTILE,), "note": HOSTILE, "fixed_by": HOSTILE}
+    )
+    block = case.block.model_copy(
+        update={
+            "title": HOSTILE,
+            "area": HOSTILE,
+            "models": (HOSTILE,),
+            "needs": (HOSTILE,),
+            "reports": (HOSTILE, f"javascript:{HOSTILE}", f"https://x/{HOSTILE}"),
+            "simulates": HOSTILE,
+            "workarounds": workarounds,
+            "claims": (claim,),
+            "fails": (entry,),
+        }
+    )
+    return replace(case, block=block)
+
+
+def hostile_run(cell: Cell) -> Observation:
+    failed = Failed(
+        error_class=HOSTILE, message=HOSTILE, signature=HOSTILE, traceback=f"{HOSTILE}\n{HOSTILE}"
+    )
+    seen = observed(
+        cell,
+        Outcome.FAILS if cell.precision is Precision.BF16 else Outcome.PASSES,
+        failed=failed if cell.precision is Precision.BF16 else None,
+        reason=HOSTILE,
+        unstable=cell.precision is Precision.FP16,
+        computed={HOSTILE: 1},
+        measured={HOSTILE: 1.0},
+        source=HOSTILE,
+    )
+    packages = {"accelerate": HOSTILE, "transformers": HOSTILE}
+    provenance = replace(
+        seen.provenance,
+        hardware=HOSTILE,
+        torch_build=HOSTILE,
+        python=HOSTILE,
+        packages=packages,
+    )
+    return replace(seen, provenance=provenance)
+
+
+def pages(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_hostile_text_stays_text_in_every_field(tmp_path: Path) -> None:
+    case = hostile_case()
+    cases = {case.name: case}
+    rows = judged(hostile_run, case)
+    render(cases, ENVIRONMENTS, rows, tmp_path, areas={HOSTILE: HOSTILE}, note=HOSTILE)
+    found = [
+        element
+        for name, content in pages(tmp_path).items()
+        if name.endswith(".html")
+        for element in Markup(content.decode()).found
+    ]
+    tags = {tag for tag, _ in found}
+    addresses = {attributes["href"] for tag, attributes in found if tag == "a"}
+
+    assert not tags & {"img", "iframe", "style", "form", "object"}
+    assert {"grid.js", "../grid.js"} == {
+        attributes.get("src", "inline") for tag, attributes in found if tag == "script"
+    }
+    assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
+    assert not [attributes for _, attributes in found if "style" in attributes]
+    assert not [address for address in addresses if address.startswith(("javascript", "data"))]
+
+
+def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    index_page = Markup((tmp_path / "index.html").read_text()).found
+    case_markup = Markup((tmp_path / "case" / "cache_float.html").read_text()).found
+    anchors = {attributes["id"] for _, attributes in case_markup if "id" in attributes}
+    wanted = {
+        attributes["href"].partition("#")[2]
+        for tag, attributes in [*index_page, *case_markup]
+        if tag == "a" and attributes["href"].startswith(("case/", "#"))
+    }
+
+    assert set() == wanted - anchors - {"", "behind", "surprises", "unmeasured", "messages"}
+
+
+def test_the_same_evidence_gives_the_same_bytes_in_any_order(tmp_path: Path) -> None:
+    rows = judged(devices=tuple(Device))
+    render({CASE.name: CASE}, ENVIRONMENTS, rows, tmp_path / "one")
+    render({CASE.name: CASE}, ENVIRONMENTS, tuple(reversed(rows)), tmp_path / "two")
+
+    assert pages(tmp_path / "one") == pages(tmp_path / "two")
+
+
+def test_a_site_is_four_kinds_of_files_and_pages_of_lost_cases_go(tmp_path: Path) -> None:
+    (tmp_path / "case").mkdir()
+    (tmp_path / "case" / "lost.html").write_text("old")
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+
+    assert list(pages(tmp_path)) == ["case/cache_float.html", "grid.js", "index.html", "style.css"]
+
+
+def test_an_empty_site_is_drawn(tmp_path: Path) -> None:
+    render({}, (), (), tmp_path)
+
+    assert list(pages(tmp_path)) == ["grid.js", "index.html", "style.css"]
+
+
+def test_the_page_lets_nothing_in_but_its_own_files(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, (), tmp_path)
+    policy = (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+    for name in ("index.html", "case/cache_float.html"):
+        metas = [item for tag, item in Markup((tmp_path / name).read_text()).found if tag == "meta"]
+        assert policy in [meta.get("content") for meta in metas]
+
+
+def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
+    case = a_case(BLOCK.replace("models =", 'simulates = "A small tokenizer."\nmodels ='))
+    page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()))
+    words = "a stand-in keeps the contract of a real part"
+
+    assert Count(style="simulated", glyph="", words=words, numbers=(9,)) == page.headline.flags[1]

@@ -1,0 +1,147 @@
+"""The table that `results` prints: its columns, its order, and what stands in a row."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pandas as pd
+
+from reports.tables import COLUMNS, WIDE, marks, tabulate, totals
+from runner.judging.verdicts import Judged
+from runner.model.cell import Cell
+from runner.model.observation import LOCAL, Failed, Observation, Provenance
+from runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
+
+ORDER = ("4.49.0", "4.50.0", "4.100.0", "main")
+RAN_ON = Provenance(
+    case_digest="c",
+    environment_digest="e",
+    packages={"transformers": "4.50.0", "accelerate": "1.5.2", "peft": "0.15.0"},
+    python="3.11.7",
+    torch_build="2.13.0+cpu",
+    hardware="a CPU",
+    protocol=1,
+    run="r",
+)
+
+
+def cell(
+    case: str = "alpha",
+    workaround: str = "",
+    release: str = "4.50.0",
+    precision: Precision = Precision.BF16,
+    device: Device = Device.CPU,
+) -> Cell:
+    return Cell(case, workaround, release, precision, device)
+
+
+def judged(
+    where: Cell,
+    outcome: Outcome = Outcome.PASSES,
+    verdict: Verdict = Verdict.AS_EXPECTED,
+    failed: Failed | None = None,
+) -> Judged:
+    seen = Observation(
+        cell=where, outcome=outcome, provenance=RAN_ON, source=LOCAL, failed=failed, seconds=0.25
+    )
+    return Judged(seen=seen, entry=None, verdict=verdict, stale=False)
+
+
+def test_the_columns_are_those_that_scripts_depend_on() -> None:
+    expected = (
+        "case,workaround,release,precision,device,outcome,verdict,error,exercised,"
+        "transformers,accelerate,peft,torch,seconds"
+    )
+
+    assert expected.split(",") == list(tabulate([], ORDER).columns)
+
+
+def test_a_wide_table_adds_the_flags_behind_the_same_columns() -> None:
+    expected = ["unstable", "stale", "simulated", "repeats", "source", "reason", "signature"]
+
+    assert [*COLUMNS, *expected] == list(tabulate([], ORDER, wide=True).columns)
+
+
+def test_a_row_says_what_happened_and_on_what() -> None:
+    failed = Failed(error_class="TypeError", message="no\nmore", signature="TypeError: no more")
+    row = judged(cell(), Outcome.FAILS, Verdict.REGRESSED, failed)
+    row = replace(row, stale=True, seen=replace(row.seen, exercised=Exercised.YES, reason="why"))
+    expected = {
+        "case": "alpha",
+        "workaround": "",
+        "release": "4.50.0",
+        "precision": "bf16",
+        "device": "cpu",
+        "outcome": "fails",
+        "verdict": "regressed",
+        "error": "TypeError: no",
+        "exercised": "yes",
+        "transformers": "4.50.0",
+        "accelerate": "1.5.2",
+        "peft": "0.15.0",
+        "torch": "2.13.0+cpu",
+        "seconds": 0.25,
+        "unstable": False,
+        "stale": True,
+        "simulated": True,
+        "repeats": 1,
+        "source": "this machine",
+        "reason": "why",
+        "signature": "TypeError: no more",
+    }
+
+    assert [expected] == tabulate([row], ORDER, wide=True, simulated={"alpha"}).to_dict("records")
+
+
+def test_rows_stand_in_the_order_of_the_environments_and_not_of_their_letters() -> None:
+    cells = [
+        cell(),
+        cell(device=Device.CUDA),
+        cell(precision=Precision.FP16),
+        cell(release="4.100.0", precision=Precision.FP32),
+        cell(release="main", precision=Precision.FP32),
+        cell(workaround="other", release="4.49.0"),
+        cell(case="beta", release="4.49.0"),
+    ]
+    frame = tabulate([judged(where) for where in reversed(cells)], ORDER)
+    found = frame[["case", "workaround", "release", "precision", "device"]]
+
+    assert [tuple(where) for where in cells] == list(found.itertuples(index=False, name=None))
+
+
+def test_a_published_row_has_no_seconds() -> None:
+    row = judged(cell())
+    row = replace(row, seen=replace(row.seen, seconds=None))
+    printed = tabulate([row], ORDER).to_csv(index=False).splitlines()[1]
+
+    assert printed == "alpha,,4.50.0,bf16,cpu,passes,as-expected,,,4.50.0,1.5.2,0.15.0,2.13.0+cpu,"
+
+
+def test_a_message_with_commas_and_quotes_survives_the_csv() -> None:
+    failed = Failed(error_class="KeyError", message='a, "b"', signature="s")
+    row = judged(cell(), Outcome.FAILS, Verdict.AS_EXPECTED, failed)
+    text = tabulate([row], ORDER).to_csv(index=False)
+    read_back = pd.read_csv(io.StringIO(text), keep_default_na=False)
+
+    assert list(read_back["error"]) == ['KeyError: a, "b"']
+
+
+def test_a_cell_without_an_observation_counts_as_not_run() -> None:
+    here, there = cell(), cell(precision=Precision.FP16)
+    counts = totals(marks([judged(here)], [here, there]), ["cpu"])
+
+    assert counts.query("cpu > 0")["cpu"].to_dict() == {"passes": 1, "not-run": 1}
+
+
+def test_devices_are_counted_apart_and_a_device_without_cells_counts_nothing() -> None:
+    here, there = cell(), cell(device=Device.CUDA)
+    frame = marks([judged(here), judged(there, Outcome.FAILS, Verdict.FIXED)], [here, there])
+    counts = totals(frame, ["cpu", "cuda", "other"])
+
+    assert counts.loc["passes"].to_dict() == {"cpu": 1, "cuda": 0, "other": 0}
+    assert counts.loc["fixed"].to_dict() == {"cpu": 0, "cuda": 1, "other": 0}
+
+
+def test_no_wide_column_repeats_a_narrow_one() -> None:
+    assert set() == set(COLUMNS) & set(WIDE)
