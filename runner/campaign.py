@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from runner.engine.pool import Done, Phase, Pool, Ready, Terms, Unbuilt, not_built
+from runner.engine.events import Done, Event, Phase, Ready, Terms, Unbuilt, not_built
+from runner.engine.pool import Pool
 from runner.environments import building, development, recipes
 from runner.errors import Interrupted
 from runner.evidence.survey import choose
 from runner.judging.expectations import expected, judge
-from runner.model.cell import Source
+from runner.model.cell import Source, cells_of
 from runner.model.matrix import MAIN
 from runner.model.observation import Observation
-from runner.planning.plan import Unit, applicable, cells_of, missing, plan
+from runner.planning.plan import Unit, applicable, missing, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -123,65 +125,78 @@ class Campaign:
         return self.verdict(seen, environment).is_surprise and not confirmed
 
 
-def run(
-    campaign: Campaign,
-    store: Store,
-    audience: Audience,
-    pause: Callable[[], None],
-) -> Tally:
+def run(campaign: Campaign, store: Store, audience: Audience, pause: Callable[[], None]) -> Tally:
     """Run a campaign to its end or to an interruption; what was measured is stored either way.
 
     `pause` is called between two events, to render what there is so far.
     """
-    tally = Tally()
+    hearing = _Hearing(campaign, store, audience, pause)
     units = campaign.units()
     audience.began(len(units), sum(len(unit.cells) for unit in units))
     pool = Pool(campaign.terms, campaign.project.cases, campaign.prepare, campaign.doubted)
-    environments = dict(campaign.project.environments)
     try:
-        for event in pool.run(units):
-            match event:
-                case Observation():
-                    store.put(event)
-                    tally.measured += 1
-                    environment = _environment(event, environments)
-                    audience.measured(event, campaign.verdict(event, environment))
-                case Unbuilt():
-                    _unbuilt(event, campaign, store, tally, audience)
-                case Phase():
-                    audience.phase(event.environment, event.doing)
-                case Done():
-                    tally.zygote_memory = max(tally.zygote_memory, event.memory)
-                    audience.done(event.unit.environment)
-                    pause()
-                case BaseException():
-                    raise event
+        # Closed at once when a signal comes in the middle of storing: nothing goes on behind us.
+        with contextlib.closing(pool.run(units)) as events:
+            for event in events:
+                hearing.hear(event)
     except Interrupted:
-        tally.interrupted = True
-    return tally
+        hearing.tally.interrupted = True
+        store.put(*pool.left())
+    return hearing.tally
 
 
-def _environment(seen: Observation, environments: dict[str, Environment]) -> Environment:
+class _Hearing:
+    """Stores what happens, counts it, and tells the audience."""
+
+    def __init__(
+        self, campaign: Campaign, store: Store, audience: Audience, pause: Callable[[], None]
+    ) -> None:
+        self.campaign = campaign
+        self.store = store
+        self.audience = audience
+        self.pause = pause
+        self.tally = Tally()
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case Observation():
+                self._measured(event)
+            case Unbuilt():
+                self._unbuilt(event)
+            case Phase():
+                self.audience.phase(event.environment, event.doing)
+            case Done():
+                self.tally.zygote_memory = max(self.tally.zygote_memory, event.memory)
+                self.audience.done(event.unit.environment)
+                self.pause()
+            case BaseException():
+                raise event
+
+    def _measured(self, seen: Observation) -> None:
+        self.store.put(seen)
+        self.tally.measured += seen.repeats == 1
+        environment = _environment(seen, self.campaign.project.environments)
+        self.audience.measured(seen, self.campaign.verdict(seen, environment))
+
+    def _unbuilt(self, event: Unbuilt) -> None:
+        name, known = event.unit.environment, self.campaign.known
+        self.tally.unbuilt[name] = event.reason
+        cells = [cell for cell in event.unit.cells if not _was_run(known.get(cell))]
+        run = self.campaign.terms.run
+        self.store.put(*not_built(cells, self.campaign.project.cases, event.reason, run))
+        self.audience.unbuilt(name, event.reason, len(event.unit.cells))
+
+
+def _was_run(seen: Observation | None) -> bool:
+    return seen is not None and seen.outcome.was_run
+
+
+def _environment(seen: Observation, environments: Mapping[str, Environment]) -> Environment:
     """Return the environment of a row; what `main` held stands in the row itself."""
     known = environments[seen.cell.environment]
     if known.source is Source.RELEASE:
         return known
     return dataclasses.replace(known, pins=seen.provenance.packages)
-
-
-def _unbuilt(
-    event: Unbuilt, campaign: Campaign, store: Store, tally: Tally, audience: Audience
-) -> None:
-    name = event.unit.environment
-    tally.unbuilt[name] = event.reason
-    cells = [
-        cell
-        for cell in event.unit.cells
-        if cell not in campaign.known or not campaign.known[cell].outcome.was_run
-    ]
-    rows = not_built(cells, campaign.project.cases, event.reason, campaign.terms.run)
-    store.put(*rows)
-    audience.unbuilt(name, event.reason, len(event.unit.cells))
 
 
 def run_name() -> str:

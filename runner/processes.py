@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADDRESS = re.compile(r"\b(?:git\+)?[a-z][a-z+]*://[^\s'\"<>)\]]+")
-_PATH = re.compile(r"(?<![\w<./])/(?:[\w.+@~ -]+/)+[\w.+@~-]*")
+_PATH = re.compile(r"(?<![\w<./])/(?:[\w.+@~ -]+/)*[\w.+@~-]+/?")
+
+_running: set[subprocess.Popen[str]] = set()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,23 +38,40 @@ def finish(
 ) -> Finished:
     """Run a command to its end with captured text; never through a shell, never with our input."""
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [str(part) for part in command],
             env=dict(os.environ if environ is None else environ),
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="backslashreplace",
-            timeout=seconds,
-            check=False,
             start_new_session=True,  # Ctrl-C reaches us alone; we end what we started
         )
-    except subprocess.TimeoutExpired:
-        return Finished(code=None, out="", err=f"no answer within {seconds:.0f} s")
     except FileNotFoundError as error:
         return Finished(code=127, out="", err=f"{error.filename}: no such program")
-    return Finished(code=done.returncode, out=done.stdout, err=done.stderr)
+    _running.add(process)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        process.communicate()
+        return Finished(code=None, out="", err=f"no answer within {seconds:.0f} s")
+    finally:
+        _running.discard(process)
+    return Finished(code=process.returncode, out=out, err=err)
+
+
+def end_all() -> None:
+    """Kill every command that is running, with its group; those who wait for one get its end."""
+    for process in list(_running):
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def anonymous(text: str) -> str:

@@ -47,12 +47,21 @@ def identity(project: Project, rows: Iterable[Observation]) -> str:
         content.update(repr((case.head, case.block, case.digest)).encode())
     for environment in project.environments.values():
         content.update(f"{environment.name} {environment.digest}\n".encode())
-    for row in rows:
-        content.update(repr(row).encode())
+    for shown in sorted(map(_shown, rows)):
+        content.update(shown.encode())
     templates = project.places.root / "reports"
     for path in sorted([*templates.glob("*.py"), *templates.glob("templates/*")]):
         content.update(path.read_bytes())
     return content.hexdigest()
+
+
+def _shown(row: Observation) -> str:
+    """Return what of a row a page may show: all but the run that it came from."""
+    provenance = row.provenance
+    digests = (provenance.case_digest, provenance.environment_digest, provenance.hardware)
+    facts = (row.outcome, row.failed, row.reason, row.exercised, row.computed, row.measured)
+    flags = (row.unstable, row.repeats, row.seconds, row.source)
+    return repr((*row.cell, *digests, *facts, *flags))
 
 
 def render(project: Project, rows: Sequence[Observation]) -> bool:

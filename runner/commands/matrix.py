@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
-from runner.engine.pool import Terms
+from runner.engine.events import Terms
 from runner.environments import building, interpreter, recipes
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading

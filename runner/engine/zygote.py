@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.engine.surroundings import surroundings
+from runner.inside import cage
 from runner.inside.main import BOOT
 from runner.places import ROOT
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from runner.model.outcomes import Device
 
 _STARTING = 300.0
+_SWEEPING = 10.0
 _GRACE = 60.0
 _LINE = 1 << 24
 
@@ -54,8 +57,16 @@ class Zygote:
         self.scratch = Path(tempfile.mkdtemp(prefix="repromatrix-"))
         for name in ("home", "hub", "cells"):
             (self.scratch / name).mkdir()
+        self.process: subprocess.Popen[bytes] | None = None
         self.refused: list[str] = []
         self.hello: dict[str, Any] = {}
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
         while not self.hello.get("ready"):
             self._begin()
             self.hello = self._read(_STARTING)
@@ -68,6 +79,7 @@ class Zygote:
         here, there = os.pipe()
         settings = {
             "answers": there,
+            "scratch": str(self.scratch),
             "cells": str(self.scratch / "cells"),
             "slots": self.start.slots,
             "fork": self.start.fork,
@@ -106,14 +118,14 @@ class Zygote:
         return answer
 
     def _last_words(self) -> str:
-        code = self.process.wait()
+        code = self.process.wait() if self.process is not None else 0
         said = (self.scratch / "log").read_text(errors="backslashreplace").strip().splitlines()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"it ended with {how}" + (f": {said[-1][:300]}" if said else "")
 
     def run(self, requests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Send cells and yield (id, answer) as they end; raises ZygoteError when it is lost."""
-        assert self.process.stdin is not None  # noqa: S101 - it was opened as a pipe
+        assert self.process is not None and self.process.stdin is not None  # noqa: PT018, S101
         lines = "".join(json.dumps(request) + "\n" for request in requests)
         try:
             self.process.stdin.write(lines.encode())
@@ -126,18 +138,28 @@ class Zygote:
             answer = self._read(patience)
             yield answer.pop("id"), answer
 
+    def abort(self) -> None:
+        """Drop what is in flight, from another thread: it sweeps its cells and ends."""
+        if self.process is not None and self.process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self.process.stdin.close()
+
     def close(self) -> None:
         """End it and everything below it, and remove its folder."""
         self._end()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _end(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()  # it sweeps its cells and ends
+        if self.process is None:
+            return
+        self.abort()
         try:
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=_SWEEPING)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        if self.process.returncode < 0:
+            cage.end_strays(str(self.scratch))  # killed, it swept nothing
         os.close(self.answers)
         self.log.close()
+        self.process = None

@@ -60,12 +60,26 @@ def _repository(url: str, revision: str) -> Origin:
 
 def _ask(url: str, revision: str) -> str:
     environ = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-    done = processes.finish(["git", "ls-remote", url, revision], environ=environ, seconds=_SECONDS)
-    found = _COMMIT.match(done.out)
-    if done.code == 0 and found:
-        return found[0]
+    command = ["git", "ls-remote", url, revision, f"{revision}^{{}}"]
+    done = processes.finish(command, environ=environ, seconds=_SECONDS)
+    commit = _named(done.out, revision)
+    if done.code == 0 and commit:
+        return commit
     reason = " ".join(done.err.split()) or f"it has no {revision}"
     raise UnbuildableError(f"the repository does not answer: {processes.anonymous(reason)}"[:300])
+
+
+def _named(listing: str, revision: str) -> str:
+    """Return the commit of a revision; asked for `main`, a repository lists every `x/main` too."""
+    lines = [line.partition("\t") for line in listing.splitlines()]
+    commits = {name: commit for commit, _, name in lines}
+    meant = (
+        revision,
+        f"refs/heads/{revision}",
+        f"refs/tags/{revision}^{{}}",
+        f"refs/tags/{revision}",
+    )
+    return next((commits[name] for name in meant if name in commits), "")
 
 
 def _folder(folder: Path) -> Origin:

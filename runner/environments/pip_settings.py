@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -60,11 +59,10 @@ def for_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str,
             result[variable] = separator.join(settings[option].split())
     if "proxy" in settings:
         result.setdefault("ALL_PROXY", settings["proxy"])
-    if settings.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
-        result["UV_NO_INDEX"] = "1"
     return result
 
 
-def uv_environment() -> dict[str, str]:
-    """Return the environment in which uv is to run here."""
-    return for_uv(configured(), os.environ)
+def options_for_uv(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what uv takes as an option only: it has no variable for pip's no-index."""
+    refused = settings.get("no-index", "").lower() in {"1", "true", "yes", "on"}
+    return ("--no-index",) if refused else ()

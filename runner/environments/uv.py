@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING
 
 from runner import processes
-from runner.environments.pip_settings import uv_environment
+from runner.environments.pip_settings import configured, for_uv, options_for_uv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,13 +23,16 @@ def _program() -> str:
 
 
 @functools.cache
-def _environ() -> tuple[tuple[str, str], ...]:
-    return tuple(uv_environment().items())
+def _told() -> tuple[dict[str, str], tuple[str, ...]]:
+    settings = configured()
+    return for_uv(settings, os.environ), options_for_uv(settings)
 
 
 def call(
     *arguments: str | Path, without: frozenset[str] = frozenset(), seconds: float = 900
 ) -> Finished:
     """Run uv to its end; `without` names variables of its environment to leave out."""
-    environ = {name: value for name, value in _environ() if name not in without}
-    return processes.finish([_program(), *arguments], environ=environ, seconds=seconds)
+    told, options = _told()
+    environ = {name: value for name, value in told.items() if name not in without}
+    options = options if arguments[0] == "pip" else ()
+    return processes.finish([_program(), *arguments, *options], environ=environ, seconds=seconds)

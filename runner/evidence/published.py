@@ -12,6 +12,7 @@ import json
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 from runner.errors import Fault, refuse
 from runner.model.cell import Cell
@@ -55,6 +56,11 @@ class EnvironmentRow(NamedTuple):
     reason: str
 
 
+def _toml(text: str) -> str:
+    """Quote a string; TOML knows no surrogate pairs, in which JSON writes what is beyond ASCII."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Publication:
     """One act of publishing: when, on what, with which torch, and the commit of main."""
@@ -75,8 +81,8 @@ class Publication:
             "python": self.python,
             "main": self.main,
         }
-        inside = ", ".join(f"{key} = {json.dumps(value)}" for key, value in facts.items())
-        return f"{json.dumps(self.name)} = {{ {inside} }}\n"
+        inside = ", ".join(f"{key} = {_toml(value)}" for key, value in facts.items())
+        return f"{_toml(self.name)} = {{ {inside} }}\n"
 
 
 def read_publications(folder: Path) -> dict[str, Publication]:
@@ -84,7 +90,7 @@ def read_publications(folder: Path) -> dict[str, Publication]:
     path = folder / "publications.toml"
     if not path.exists():
         return {}
-    table = tomllib.loads(path.read_text())
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
     if table.get("format", 0) > FORMAT:
         found, allowed = f"format {table['format']}", f"format {FORMAT} or older"
         raise refuse(Fault(where=path.name, found=found, allowed=allowed, remedy="Update."))
@@ -191,4 +197,4 @@ def _observation(  # noqa: PLR0913, PLR0917 - one row is joined from five files
 def _unpaired(text: str) -> Iterator[tuple[str, str]]:
     for pair in text.split():
         name, _, number = pair.rpartition("=")
-        yield name, number
+        yield unquote(name), number

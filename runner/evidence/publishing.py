@@ -8,6 +8,7 @@ import io
 import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from runner.evidence.published import FORMAT, EnvironmentRow, Publication, Row
 from runner.model.outcomes import Outcome, Precision
@@ -122,7 +123,12 @@ def _row(row: Observation) -> Row:
 
 
 def _pairs(found: Mapping[str, float]) -> str:
-    return " ".join(f"{name}={value}" for name, value in sorted(found.items()))
+    return " ".join(f"{_word(name)}={value}" for name, value in sorted(found.items()))
+
+
+def _word(name: str) -> str:
+    """Write a name as one word: cases name what they measure as they like."""
+    return quote(name, safe="@,:/()<>[]")
 
 
 def _failure_id(failed: Failed) -> str:

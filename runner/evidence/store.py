@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.model.cell import Cell
 from runner.model.observation import LOCAL, Failed, Observation, Provenance
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _WAIT = 60.0
+# Busy or not allowed, which is no damage: such a store stays where it is.
+_OUT_OF_REACH = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+)
 _TABLES = """
 CREATE TABLE IF NOT EXISTS provenances (
     id TEXT PRIMARY KEY, packages TEXT NOT NULL, python TEXT NOT NULL, torch_build TEXT NOT NULL,
@@ -94,12 +98,11 @@ class Store:
 
     def rows(self) -> Iterator[Observation]:
         """Yield everything that is stored, oldest first."""
-        query = (
-            "SELECT * FROM cells JOIN provenances ON provenances.id = cells.provenance"
-            " ORDER BY cells.rowid"
-        )
-        for row in self._db.execute(query):
-            yield _observation(row)
+        cells = self._db.execute("SELECT * FROM cells ORDER BY rowid").fetchall()
+        # After the cells: what another run stores in between must not lack its provenance.
+        held = {row["id"]: _held(row) for row in self._db.execute("SELECT * FROM provenances")}
+        for row in cells:
+            yield _observation(row, held[row["provenance"]])
 
 
 def _set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:
@@ -129,6 +132,8 @@ def _unusable(path: Path) -> str:
             damage = str(database.execute("PRAGMA quick_check").fetchone()[0])
             return "" if damage == "ok" else f"is damaged ({damage})"
     except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF in _OUT_OF_REACH:
+            raise
         return f"is damaged ({error})"
 
 
@@ -173,7 +178,27 @@ def _values(row: Observation, provenance: str) -> tuple[object, ...]:
     )
 
 
-def _observation(row: sqlite3.Row) -> Observation:
+class _Held(NamedTuple):
+    """What many cells ran on, read once."""
+
+    packages: dict[str, str]
+    python: str
+    torch_build: str
+    hardware: str
+    imported: dict[str, str]
+
+
+def _held(row: sqlite3.Row) -> _Held:
+    return _Held(
+        packages=json.loads(row["packages"]),
+        python=row["python"],
+        torch_build=row["torch_build"],
+        hardware=row["hardware"],
+        imported=json.loads(row["imported"]),
+    )
+
+
+def _observation(row: sqlite3.Row, held: _Held) -> Observation:
     return Observation(
         cell=Cell(
             row["case_name"],
@@ -183,7 +208,7 @@ def _observation(row: sqlite3.Row) -> Observation:
             Device(row["device"]),
         ),
         outcome=Outcome(row["outcome"]),
-        provenance=_provenance(row),
+        provenance=_provenance(row, held),
         source=LOCAL,
         failed=_failed(row),
         reason=row["reason"],
@@ -197,17 +222,13 @@ def _observation(row: sqlite3.Row) -> Observation:
     )
 
 
-def _provenance(row: sqlite3.Row) -> Provenance:
+def _provenance(row: sqlite3.Row, held: _Held) -> Provenance:
     return Provenance(
         case_digest=row["case_digest"],
         environment_digest=row["environment_digest"],
-        packages=json.loads(row["packages"]),
-        python=row["python"],
-        torch_build=row["torch_build"],
-        hardware=row["hardware"],
         protocol=row["protocol"],
         run=row["run"],
-        imported=json.loads(row["imported"]),
+        **held._asdict(),
     )
 
 

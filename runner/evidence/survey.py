@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.judging.currency import is_current
-from runner.model.cell import PROTOCOL, Cell, obstacles
+from runner.model.cell import PROTOCOL, Cell, cells_of, obstacles
 from runner.model.observation import Observation, Provenance
 from runner.model.outcomes import Device, Outcome
-from runner.planning.plan import cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,10 +7,12 @@ import ctypes
 import os
 import signal
 import sys
+import time
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform == "linux"
+_TRIES = 100  # a killed process takes a moment to be gone
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _libc = ctypes.CDLL(None, use_errno=True) if _LINUX else None
 
@@ -110,3 +112,28 @@ def sweep(spared: set[int]) -> None:
         for child in left:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
+
+
+def end_strays(folder: str) -> None:
+    """Kill every process whose environment names a folder: what nobody is left to sweep."""
+    for _ in range(_TRIES):
+        found = [pid for pid in _processes() if _names(pid, folder)]
+        if not found:
+            return
+        kill(found)
+        time.sleep(0.01)
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _names(pid: int, folder: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            return os.fsencode(folder) in file.read()
+    except OSError:
+        return False

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 import tempfile
@@ -72,6 +73,8 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
         }
     )
     zygote.loop()
+    # The runner does this too, unless it was killed.
+    shutil.rmtree(settings["scratch"], ignore_errors=True)
 
 
 class Zygote:

@@ -44,7 +44,9 @@ class Slot:
         self.dropped = 0
         self.nonce = secrets.token_hex(8).encode()
         self.folder = tempfile.mkdtemp(prefix="cell-")
-        self.baseline = 0 if request["fresh"] else cage.resident(os.getpid())
+        # A process with a second thread cannot be forked safely.
+        self.fresh = request["fresh"] or cage.threads() != 1
+        self.baseline = 0 if self.fresh else cage.resident(os.getpid())
         self.began = time.monotonic()
         self.reports, report = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.outputs, output = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -57,9 +59,6 @@ class Slot:
 
     def _start(self, report: int, output: int) -> int:
         parent = os.getpid()
-        if not self.request["fresh"] and cage.threads() != 1:
-            msg = f"the zygote has {cage.threads()} threads and cannot be forked safely"
-            raise RuntimeError(msg)
         pid = os.fork()
         if pid:
             return pid
@@ -82,7 +81,7 @@ class Slot:
         channel = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, _HIGH)
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
-        if self.request["fresh"]:
+        if self.fresh:
             os.set_inheritable(channel, True)  # noqa: FBT003
             message = json.dumps([self.request, channel, self.nonce.decode()])
             os.execv(sys.executable, [*self.boot, "cell", message])  # noqa: S606 - our own boot

@@ -43,7 +43,13 @@ _COMPUTING = re.compile(
     )(_?)$""",
     re.VERBOSE,
 )
-_CASTING = re.compile(r"^_?(foreach_(copy|zero|clone)|to_copy|embedding_\w*backward)_?$")
+_CASTING = re.compile(
+    r"""^_?(
+      foreach_(copy|zero|clone) | to_copy | embedding_\w*backward
+    | (slice|select|diagonal|unfold|index_select|masked_select|value_selecting_reduction)_backward
+    )_?$""",
+    re.VERBOSE,
+)
 
 Counts = dict[str, int]
 

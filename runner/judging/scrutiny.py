@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from runner.errors import Fault
 from runner.judging.expectations import entries
 from runner.model.case import EVERY, PLAIN, Isolation
-from runner.planning.plan import cells_of
+from runner.model.cell import cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -99,7 +99,12 @@ def _versions_read(case: Case, tree: ast.Module) -> Iterator[Fault]:
         found = _version_source(node)
         if found:
             allowed = "behaviour, not versions: expectations say which versions, the case does not"
-            yield _fault(case, _line(case, node.lineno), f"it reads a version ({found})", allowed)
+            yield _fault(
+                case,
+                _line(case, getattr(node, "lineno", 1)),
+                f"it reads a version ({found})",
+                allowed,
+            )
 
 
 def _version_source(node: ast.AST) -> str:  # noqa: PLR0911 - one return per way to read one
@@ -112,7 +117,9 @@ def _version_source(node: ast.AST) -> str:  # noqa: PLR0911 - one return per way
             return text
         case ast.ImportFrom(module=str(name)) if name in _VERSION_MODULES:
             return name
-        case ast.ImportFrom(names=names) if any(alias.name in _VERSION_ATTRIBUTES for alias in names):
+        case ast.ImportFrom(names=names) if any(
+            alias.name in _VERSION_ATTRIBUTES for alias in names
+        ):
             return next(alias.name for alias in names if alias.name in _VERSION_ATTRIBUTES)
         case ast.ImportFrom(module="importlib", names=names):
             return next((alias.name for alias in names if alias.name == "metadata"), "")
@@ -131,7 +138,9 @@ def _messages_raised(case: Case, tree: ast.Module) -> Iterator[Fault]:
         hit = next((text for text in texts if text in said), None)
         if hit is not None:
             allowed = "an exception of the library, or an assert on something measured"
-            yield _fault(case, _line(case, node.lineno), f"it raises the message {hit!r} itself", allowed)
+            yield _fault(
+                case, _line(case, node.lineno), f"it raises the message {hit!r} itself", allowed
+            )
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
@@ -151,7 +160,9 @@ def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
             set_at = node.lineno
         elif set_at and _imported(node) & libraries:
             found = "it sets environment variables before its imports"
-            yield _fault(case, _line(case, node.lineno), found, '`isolation = "process"` for such a case')
+            yield _fault(
+                case, _line(case, node.lineno), found, '`isolation = "process"` for such a case'
+            )
             return
 
 

@@ -15,7 +15,7 @@ from runner.model import requirements
 from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from runner.model.case import Case
 
@@ -66,6 +66,15 @@ class Cell(NamedTuple):
     environment: str
     precision: Precision
     device: Device
+
+
+def cells_of(
+    case: Case, environment: str, precisions: Iterable[Precision], device: Device
+) -> Iterator[Cell]:
+    """Yield every cell of a case in one environment, plain first."""
+    for workaround in case.variants:
+        for precision in precisions:
+            yield Cell(case.name, workaround, environment, precision, device)
 
 
 def obstacles(case: Case, environment: Environment, device: Device) -> tuple[str, ...]:

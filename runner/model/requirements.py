@@ -7,6 +7,7 @@ Development and pre-releases count as the release that they will become: `5.24.0
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     Pins = Mapping[str, str]
 
 
+@functools.lru_cache(maxsize=4096)
 def settled(version: str) -> Version:
     """Return the release that a version is or will become."""
     parsed = Version(version)

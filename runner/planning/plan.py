@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.judging.currency import is_current
-from runner.model.cell import Cell, obstacles
+from runner.model.cell import obstacles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from runner.model.case import Case
-    from runner.model.cell import Environment
+    from runner.model.cell import Cell, Environment
     from runner.model.observation import Observation
-    from runner.model.outcomes import Device, Precision
+    from runner.model.outcomes import Device
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,22 +26,16 @@ class Unit:
     cells: tuple[Cell, ...]
 
 
-def cells_of(
-    case: Case, environment: str, precisions: Iterable[Precision], device: Device
-) -> Iterator[Cell]:
-    """Yield every cell of a case in one environment, plain first."""
-    for workaround in case.variants:
-        for precision in precisions:
-            yield Cell(case.name, workaround, environment, precision, device)
-
-
 def applicable(
-    cells: Iterable[Cell], cases: Mapping[str, Case], environment: Environment
+    cells: Sequence[Cell], cases: Mapping[str, Case], environment: Environment
 ) -> tuple[Cell, ...]:
     """Keep the cells whose case can be run in an environment."""
-    return tuple(
-        cell for cell in cells if not obstacles(cases[cell.case], environment, cell.device)
-    )
+    free: dict[tuple[str, Device], bool] = {}
+    for cell in cells:
+        key = (cell.case, cell.device)
+        if key not in free:
+            free[key] = not obstacles(cases[cell.case], environment, cell.device)
+    return tuple(cell for cell in cells if free[cell.case, cell.device])
 
 
 def missing(

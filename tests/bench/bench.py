@@ -23,16 +23,17 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from runner import project  # noqa: E402
-from runner.engine.pool import Terms  # noqa: E402
+from runner.engine.events import Terms  # noqa: E402
 from runner.engine.surroundings import surroundings  # noqa: E402
 from runner.engine.zygote import Start, Zygote  # noqa: E402
 from runner.environments import building, recipes  # noqa: E402
 from runner.evidence.store import Store  # noqa: E402
 from runner.inside import cage  # noqa: E402
+from runner.model.cell import cells_of  # noqa: E402
 from runner.model.outcomes import Device  # noqa: E402
 from runner.places import Places  # noqa: E402
 from runner.planning.imports import wanted  # noqa: E402
-from runner.planning.plan import applicable, cells_of  # noqa: E402
+from runner.planning.plan import applicable  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,192 @@
+"""The cells of one environment: sent to its zygote, repeated where they surprise."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.engine.answers import Setting, observe
+from runner.engine.events import Phase
+from runner.engine.hardware import hardware
+from runner.engine.zygote import Start, Zygote, ZygoteError
+from runner.environments.building import UnbuildableError
+from runner.model.case import Isolation
+from runner.model.cell import PROTOCOL, Source
+from runner.planning.imports import wanted
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from runner.engine.events import Event, Ready, Terms
+    from runner.model.case import Case
+    from runner.model.cell import Cell, Environment
+    from runner.model.observation import Observation
+    from runner.model.outcomes import Outcome
+
+_SINGLY_LIMIT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What every batch of a pool shares."""
+
+    terms: Terms
+    cases: Mapping[str, Case]
+    slots: int
+    emit: Callable[[Event], None]
+    doubted: Callable[[Observation, Environment], bool]
+    stopping: threading.Event
+    zygotes: set[Zygote]
+
+
+class Batch:
+    """The cells of one environment."""
+
+    def __init__(self, floor: Floor, ready: Ready) -> None:
+        """Nothing is started before `run`."""
+        self.floor = floor
+        self.ready = ready
+        self.terms = floor.terms
+        self.zygote: Zygote | None = None
+        self.memory = 0
+
+    def run(self) -> int:
+        """Run every cell, then repeat those that surprise; return the zygote's memory."""
+        try:
+            seen = list(self._run(self.ready.cells, fresh=not self.terms.fork))
+            doubted = [row for row in seen if self.floor.doubted(row, self.ready.environment)]
+            if doubted and not self.floor.stopping.is_set():
+                self._confirm(doubted)
+        finally:
+            self._drop()
+        return self.memory
+
+    def _confirm(self, doubted: list[Observation]) -> None:
+        """Repeat twice, once in a fresh process; three that disagree are unstable."""
+        cells = tuple(row.cell for row in doubted)
+        again = {row.cell: row for row in self._run(cells, fresh=False, told=False)}
+        fresh = {row.cell: row for row in self._run(cells, fresh=True, told=False)}
+        for row in doubted:
+            if row.cell in again and row.cell in fresh:
+                kinds = {_kind(one) for one in (row, again[row.cell], fresh[row.cell])}
+                confirmed = dataclasses.replace(row, repeats=3, unstable=len(kinds) > 1)
+                self.floor.emit(confirmed)
+
+    def _run(
+        self, cells: Sequence[Cell], *, fresh: bool, told: bool = True
+    ) -> Iterator[Observation]:
+        """Run cells; one that takes the zygote with it is tried alone, then blamed."""
+        left = dict(enumerate(cells))
+        losses: dict[Cell, int] = {}
+        while left and not self.floor.stopping.is_set():
+            try:
+                for number, answer in self._answers(left, losses, fresh=fresh):
+                    row = self._observe(left.pop(number), answer)
+                    if told:
+                        self.floor.emit(row)
+                    yield row
+            except ZygoteError as error:
+                self._drop()
+                if self.floor.stopping.is_set():
+                    return
+                suspect = next(iter(left.values()))
+                losses[suspect] = losses.get(suspect, 0) + 1
+                if losses[suspect] >= _SINGLY_LIMIT:
+                    yield self._lost(suspect, str(error), told=told)
+                    left = {n: cell for n, cell in left.items() if cell != suspect}
+
+    def _answers(
+        self, left: Mapping[int, Cell], losses: Mapping[Cell, int], *, fresh: bool
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        zygote = self._zygote()
+        requests = [self._request(number, cell, fresh=fresh) for number, cell in left.items()]
+        # After a loss one at a time, so that the next loss has exactly one suspect.
+        step = 1 if losses else zygote.start.slots * 2
+        for begin in range(0, len(requests), step):
+            if self.floor.stopping.is_set():
+                return
+            batch = requests[begin : begin + step]
+            first = self.floor.cases[left[batch[0]["id"]].case].name
+            name = self.ready.environment.name
+            self.floor.emit(Phase(environment=name, doing=first))
+            yield from zygote.run(batch)
+
+    def _request(self, number: int, cell: Cell, *, fresh: bool) -> dict[str, Any]:
+        case = self.floor.cases[cell.case]
+        limits = self.terms.limits
+        return {
+            "id": number,
+            "case": case.path,
+            "precision": str(cell.precision),
+            "workaround": cell.workaround,
+            "device": str(cell.device),
+            "exercises": str(case.block.exercises),
+            "fresh": fresh or case.block.isolation is Isolation.PROCESS,
+            "witness": self.terms.witness,
+            "seconds": case.block.timeout or limits.seconds,
+            "memory": limits.memory,
+            "threads": 1,
+        }
+
+    def _zygote(self) -> Zygote:
+        if self.zygote is None:
+            name = self.ready.environment.name
+            self.floor.emit(Phase(environment=name, doing="importing"))
+            forked = [
+                self.floor.cases[name]
+                for name in dict.fromkeys(cell.case for cell in self.ready.cells)
+                if self.floor.cases[name].block.isolation is Isolation.FORK
+            ]
+            start = Start(
+                built=self.ready.built,
+                device=self.terms.device,
+                preload=wanted(forked),
+                fork=self.terms.fork,
+                slots=self.floor.slots,
+                threads=1,
+            )
+            try:
+                self.zygote = Zygote(start)
+            except ZygoteError as error:
+                msg = f"its python cannot prepare the imports: {error}"
+                raise UnbuildableError(msg) from error
+            self.floor.zygotes.add(self.zygote)
+            self.memory = max(self.memory, int(self.zygote.hello["memory"]))
+        return self.zygote
+
+    def _drop(self) -> None:
+        if self.zygote is not None:
+            self.floor.zygotes.discard(self.zygote)
+            self.zygote.close()
+            self.zygote = None
+
+    def _observe(self, cell: Cell, answer: Mapping[str, Any]) -> Observation:
+        return observe(cell, self.floor.cases[cell.case].digest, answer, self._setting())
+
+    def _setting(self) -> Setting:
+        hello = self.zygote.hello if self.zygote else {}
+        environment = self.ready.environment
+        return Setting(
+            environment_digest=environment.digest,
+            packages=environment.pins,
+            python=str(hello.get("python", environment.python)),
+            torch_build=self.ready.built.versions.get("torch", ""),
+            hardware=hardware(),
+            protocol=PROTOCOL,
+            run=self.terms.run,
+            prefix=self.ready.built.folder.resolve(),
+            foreign_files=environment.source is Source.INTERPRETER,
+        )
+
+    def _lost(self, cell: Cell, why: str, *, told: bool) -> Observation:
+        answer = {"outcome": "crashes", "error_class": "ZygoteLost", "message": why}
+        row = self._observe(cell, answer)
+        if told:
+            self.floor.emit(row)
+        return row
+
+
+def _kind(row: Observation) -> tuple[Outcome, str]:
+    return row.outcome, row.failed.signature if row.failed else ""

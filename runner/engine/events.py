@@ -1,0 +1,94 @@
+"""The words between a campaign and its engine: how cells are run, and what happens meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.engine.hardware import hardware
+from runner.model.cell import PROTOCOL
+from runner.model.observation import LOCAL, Observation, Provenance
+from runner.model.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.environments.building import Built
+    from runner.model.case import Case
+    from runner.model.cell import Cell, Environment
+    from runner.model.matrix import Limits
+    from runner.model.outcomes import Device
+    from runner.planning.plan import Unit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """How cells are run; `fork` and `witness` are off only where the two ways are compared."""
+
+    run: str
+    limits: Limits
+    device: Device
+    jobs: int
+    fork: bool = True
+    witness: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """An environment that can run cells, and those of a unit that apply in it."""
+
+    environment: Environment
+    built: Built
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Phase:
+    """What a worker does now, for the display."""
+
+    environment: str
+    doing: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unbuilt:
+    """A unit whose environment could not be made."""
+
+    unit: Unit
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """A unit of which nothing is left, and how much memory its zygote took, in bytes."""
+
+    unit: Unit
+    memory: int
+
+
+Event = Phase | Unbuilt | Done | Observation | BaseException
+
+
+def not_built(
+    cells: Sequence[Cell], cases: Mapping[str, Case], reason: str, run: str
+) -> tuple[Observation, ...]:
+    """Return what is stored for the cells of an environment that could not be made."""
+    return tuple(
+        Observation(
+            cell=cell,
+            outcome=Outcome.UNBUILDABLE,
+            provenance=Provenance(
+                case_digest=cases[cell.case].digest,
+                environment_digest="",
+                packages={},
+                python="",
+                torch_build="",
+                hardware=hardware(),
+                protocol=PROTOCOL,
+                run=run,
+            ),
+            source=LOCAL,
+            reason=reason,
+        )
+        for cell in cells
+    )
