@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
+from runner.engine.hardware import cores
 from runner.errors import ExitCode, Interrupted, RunnerError
 from runner.inside import cage
 from runner.model.outcomes import Device
@@ -138,7 +139,7 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
             device=device,
         ),
         only=only,
-        jobs=jobs or len(os.sched_getaffinity(0)),
+        jobs=jobs or cores(),
         python=python,
         rerun=rerun,
         plan=plan,

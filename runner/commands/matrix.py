@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -102,6 +103,8 @@ def _campaign(loaded: Project, wish: Wish, options: Options, store: Store) -> Ca
             limits=loaded.matrix.limits,
             device=wish.device,
             jobs=options.jobs,
+            # Elsewhere a forked process may not use the system's own libraries.
+            fork=sys.platform == "linux",
         ),
         known=campaign.known_rows(rows, loaded),
         rerun=options.rerun,

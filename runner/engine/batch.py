@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from runner.model.outcomes import Outcome
 
 _SINGLY_LIMIT = 2
+_AT_ONCE = 8
+"""Cells that are sent together: enough to keep a zygote busy, few enough to stop soon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,8 @@ class Floor:
 
     terms: Terms
     cases: Mapping[str, Case]
-    slots: int
+    slots: Callable[[], int]
+    """How many cells a zygote may run at once, by now."""
     emit: Callable[[Event], None]
     doubted: Callable[[Observation, Environment], bool]
     stopping: threading.Event
@@ -103,7 +106,7 @@ class Batch:
         zygote = self._zygote()
         requests = [self._request(number, cell, fresh=fresh) for number, cell in left.items()]
         # After a loss one at a time, so that the next loss has exactly one suspect.
-        step = 1 if losses else zygote.start.slots * 2
+        step = 1 if losses else _AT_ONCE
         for begin in range(0, len(requests), step):
             if self.floor.stopping.is_set():
                 return
@@ -144,7 +147,7 @@ class Batch:
                 device=self.terms.device,
                 preload=wanted(forked),
                 fork=self.terms.fork,
-                slots=self.floor.slots,
+                slots=self.floor.slots(),
                 threads=1,
             )
             try:
@@ -153,6 +156,7 @@ class Batch:
                 msg = f"its python cannot prepare the imports: {error}"
                 raise UnbuildableError(msg) from error
             self.floor.zygotes.add(self.zygote)
+            self.zygote.widen(self.floor.slots())  # it may have changed while it imported
             self.memory = max(self.memory, int(self.zygote.hello["memory"]))
         return self.zygote
 

@@ -40,6 +40,8 @@ class Pool:
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.stopping = threading.Event()
         self.zygotes: set[Zygote] = set()
+        self.counting = threading.Lock()
+        self.active = 0
         self.slots = 1
 
     def run(self, units: Sequence[Unit]) -> Generator[Event]:
@@ -47,10 +49,10 @@ class Pool:
         waiting: queue.SimpleQueue[Unit] = queue.SimpleQueue()
         for unit in units:
             waiting.put(unit)
-        workers = min(self.terms.jobs, len(units))
+        self.active = min(self.terms.jobs, len(units))
         # Fewer environments than cores: let each zygote run several cells at once.
-        self.slots = max(1, self.terms.jobs // max(1, workers))
-        threads = [threading.Thread(target=self._work, args=(waiting,)) for _ in range(workers)]
+        self.slots = max(1, self.terms.jobs // max(1, self.active))
+        threads = [threading.Thread(target=self._work, args=(waiting,)) for _ in range(self.active)]
         for thread in threads:
             thread.start()
         try:
@@ -88,12 +90,21 @@ class Pool:
             try:
                 unit = waiting.get_nowait()
             except queue.Empty:
+                self._widen()
                 return
             try:
                 self._unit(unit)
             except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
                 self.events.put(error)
                 return
+
+    def _widen(self) -> None:
+        """Give this worker's core to those that still run."""
+        with self.counting:
+            self.active -= 1
+            self.slots = max(1, self.terms.jobs // max(1, self.active))
+            for zygote in list(self.zygotes):
+                zygote.widen(self.slots)
 
     def _unit(self, unit: Unit) -> None:
         self.events.put(Phase(environment=unit.environment, doing="building"))
@@ -109,7 +120,7 @@ class Pool:
         return Floor(
             terms=self.terms,
             cases=self.cases,
-            slots=self.slots,
+            slots=lambda: self.slots,
             emit=self.events.put,
             doubted=self.doubted,
             stopping=self.stopping,

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,7 @@ class Zygote:
         self.scratch = Path(tempfile.mkdtemp(prefix="repromatrix-"))
         for name in ("home", "hub", "cells"):
             (self.scratch / name).mkdir()
+        self.sending = threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
         self.refused: list[str] = []
         self.hello: dict[str, Any] = {}
@@ -114,7 +116,11 @@ class Zygote:
                 raise ZygoteError(self._last_words())
             self.buffer += chunk
         line, _, self.buffer = self.buffer.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError as error:
+            msg = f"it said what is no answer: {line[:100]!r}"
+            raise ZygoteError(msg) from error
         return answer
 
     def _last_words(self) -> str:
@@ -125,11 +131,8 @@ class Zygote:
 
     def run(self, requests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Send cells and yield (id, answer) as they end; raises ZygoteError when it is lost."""
-        assert self.process is not None and self.process.stdin is not None  # noqa: PT018, S101
-        lines = "".join(json.dumps(request) + "\n" for request in requests)
         try:
-            self.process.stdin.write(lines.encode())
-            self.process.stdin.flush()
+            self._send(*requests)
         except BrokenPipeError as error:
             raise ZygoteError(self._last_words()) from error
         # Each has its own deadline inside; twice, because a case that compiles runs twice.
@@ -137,6 +140,19 @@ class Zygote:
         for _ in requests:
             answer = self._read(patience)
             yield answer.pop("id"), answer
+
+    def _send(self, *messages: Mapping[str, Any]) -> None:
+        assert self.process is not None  # noqa: S101 - nothing is sent before it is ready
+        assert self.process.stdin is not None  # noqa: S101 - it was opened as a pipe
+        lines = "".join(json.dumps(message) + "\n" for message in messages)
+        with self.sending:
+            self.process.stdin.write(lines.encode())
+            self.process.stdin.flush()
+
+    def widen(self, slots: int) -> None:
+        """Let it run more cells at once, from another thread: cores have become free."""
+        with contextlib.suppress(OSError, ValueError, AssertionError):
+            self._send({"slots": slots})
 
     def abort(self) -> None:
         """Drop what is in flight, from another thread: it sweeps its cells and ends."""

@@ -100,7 +100,7 @@ def end_group(leader: int) -> None:
 def sweep(spared: set[int]) -> None:
     """Kill and reap every adopted orphan, with all below it.
 
-    `spared` are the leaders of cells that are still running. Repeated until nothing is left,
+    `spared` are the processes of cells that are still running. Repeated until nothing is left,
     because a process may fork while it is being killed.
     """
     while True:

@@ -75,6 +75,7 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     zygote.loop()
     # The runner does this too, unless it was killed.
     shutil.rmtree(settings["scratch"], ignore_errors=True)
+    os._exit(0)  # tearing torch down takes longer than a cell
 
 
 class Zygote:
@@ -128,12 +129,19 @@ class Zygote:
         self.buffer += chunk
         *lines, rest = self.buffer.split(b"\n")
         self.buffer = bytearray(rest)
-        self.waiting.extend(json.loads(line) for line in lines)
+        for message in map(json.loads, lines):
+            if "slots" in message:
+                self.free = message["slots"]
+            else:
+                self.waiting.append(message)
 
     def _tend(self) -> None:
         for slot in [slot for slot in self.running if slot.tend()]:
             self.running.remove(slot)
-            self._answer(slot.request, slot.finish({other.pid for other in self.running}))
+            self._answer(slot.request, slot.finish(self._families()))
+
+    def _families(self) -> set[int]:
+        return {pid for slot in self.running for pid in (slot.pid, *slot.family)}
 
     def _answer(self, request: Request, answer: dict[str, Any]) -> None:
         """Answer, except for a case that compiles: it is judged by a second run without witness."""

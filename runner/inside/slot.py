@@ -39,6 +39,8 @@ class Slot:
         self.request = request
         self.boot = boot
         self.stopped = ""
+        self.family: set[int] = set()
+        """Every process seen in its tree, so that a neighbour's sweep spares its orphans."""
         self.report = bytearray()
         self.output = bytearray()
         self.dropped = 0
@@ -48,10 +50,10 @@ class Slot:
         self.fresh = request["fresh"] or cage.threads() != 1
         self.baseline = 0 if self.fresh else cage.resident(os.getpid())
         self.began = time.monotonic()
-        self.reports, report = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.outputs, output = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(report, True)
-        os.set_blocking(output, True)
+        self.reports, report = os.pipe()
+        self.outputs, output = os.pipe()
+        os.set_blocking(self.reports, False)
+        os.set_blocking(self.outputs, False)
         self.pid = self._start(report, output)
         os.close(report)
         os.close(output)
@@ -108,6 +110,7 @@ class Slot:
 
     def _resident(self) -> int:
         tree = [self.pid, *cage.descendants(self.pid)]
+        self.family.update(tree)
         return sum(max(0, cage.resident(pid) - self.baseline) for pid in tree)
 
     def _stop(self, why: str) -> None:

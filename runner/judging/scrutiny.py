@@ -40,7 +40,8 @@ def scrutinise(
     faults = [*_names(case), *_source(case), *_workarounds(case), *_claims(case)]
     faults += _packages(case, environments)
     for device in devices:
-        faults += _overlaps(case, environments, precisions, device)
+        found = _overlaps(case, environments, precisions, device)
+        faults += [fault for fault in found if fault not in faults]
     return faults
 
 

@@ -79,8 +79,9 @@ def main() -> None:
     _row(
         "overhead per forked cell", _overhead(loaded, slice_, fork) * 1000, "ms", "wanted: under 20"
     )
-    _row("runner's peak memory", first["memory"] / 2**20, "MiB", "wanted: under 300")
-    _row("a zygote and its child, peak", first["zygote"] / 2**20, "MiB", "wanted: under 1536")
+    peaks = _peaks(max(slice_))
+    _row("runner's peak memory", peaks["memory"] / 2**20, "MiB", "wanted: under 300")
+    _row("a zygote and its child, peak", peaks["zygote"] / 2**20, "MiB", "wanted: under 1536")
     _again()
 
 
@@ -115,11 +116,18 @@ def _matrix(releases: Sequence[str]) -> dict[str, float]:
         subprocess.run(warm, env=_environ(folder), cwd=ROOT, capture_output=True, check=True)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        peaks = _watched(command, _environ(folder))
+        subprocess.run(command, env=_environ(folder), cwd=ROOT, capture_output=True, check=True)
         seconds = time.perf_counter() - begin
         with closing(Store(Path(folder) / "evidence.sqlite", print)) as store:
             own = sum(row.seconds or 0 for row in store.rows())
-    return {"seconds": seconds, "own": own, **peaks}
+    return {"seconds": seconds, "own": own}
+
+
+def _peaks(release: str) -> dict[str, float]:
+    """Measure memory in a run of its own: looking costs time."""
+    command = [sys.executable, "-m", "runner", "matrix", "--release", release]
+    with tempfile.TemporaryDirectory() as folder:
+        return _watched(command, _environ(folder))
 
 
 def _watched(command: Sequence[str], environ: dict[str, str]) -> dict[str, float]:

@@ -1,0 +1,1 @@
+"""A toy must not break. It breaks because it is a toy."""

@@ -1,0 +1,4 @@
+# /// script
+# dependencies = ["torch"]
+# ///
+"""A toy must not break. It breaks because it is a toy."""

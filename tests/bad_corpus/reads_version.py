@@ -1,0 +1,16 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch"]
+#
+# [tool.repromatrix]
+# title = "A toy breaks"
+# reports = ["https://example.org/1"]
+# area = "toys"
+# models = ["toy"]
+# ///
+"""A toy must not break. It breaks because it is a toy."""
+
+import torch
+
+if torch.__version__ < "3":
+    torch.ones(1)
