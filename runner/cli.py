@@ -60,9 +60,6 @@ def main() -> None:
         _end(error.code, *map(str, error.faults))
     except Interrupted:
         _end(ExitCode.INTERRUPTED, "Interrupted.")
-    except BrokenPipeError:
-        # The reader of our output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception:  # noqa: BLE001 - whatever is left is our own fault, and says so
         _end(ExitCode.OUR_FAULT, traceback.format_exc())
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from runner.model.cell import Environment
     from runner.planning.plan import Unit
 
+_LOOK = 0.1
+"""Seconds between two looks at what has ended."""
+
 
 class Pool:
     """Runs units and yields what happens, as it happens, to the thread that iterates."""
@@ -59,11 +62,16 @@ class Pool:
             yield from self._events(threads)
         finally:
             self.stopping.set()
+            for thread in threads:
+                self._end(thread)
+
+    def _end(self, thread: threading.Thread) -> None:
+        """End a worker; one that builds goes from command to command, so one end is not enough."""
+        while thread.is_alive():
             processes.end_all()
             for zygote in list(self.zygotes):
                 zygote.abort()
-            for thread in threads:
-                thread.join()
+            thread.join(_LOOK)
 
     def left(self) -> list[Observation]:
         """Return what was measured and not yet heard when the events were closed."""
@@ -78,7 +86,7 @@ class Pool:
     def _events(self, threads: list[threading.Thread]) -> Iterator[Event]:
         while any(thread.is_alive() for thread in threads) or not self.events.empty():
             try:
-                event = self.events.get(timeout=0.1)
+                event = self.events.get(timeout=_LOOK)
             except queue.Empty:
                 continue
             if isinstance(event, BaseException):
