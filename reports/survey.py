@@ -125,4 +125,3 @@ def survey(
 
 def _preference(row: Judged) -> tuple[bool, bool, str]:
     return (not row.seen.outcome.was_run, row.seen.source != LOCAL, row.seen.source)
-

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
-from runner.errors import Fault, RunnerError
+from runner.errors import Fault, RunnerError, refuse
 from runner.model.case import Case, read_case
 from runner.model.script import decode
 
@@ -24,7 +25,13 @@ def load_case(path: Path, where: str) -> Case:
     """Read one file as a case; raises RunnerError with every fault of its block."""
     if not path.is_file():
         raise RunnerError([Fault(where=where, found="no such file", allowed="a case")])
-    return read_case(decode(path.read_bytes(), where), where, str(path.resolve()))
+    text = decode(path.read_bytes(), where)
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        key, allowed = f"line {error.lineno}", "Python that can be parsed"
+        raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
+    return read_case(text, where, str(path.resolve()))
 
 
 def load_corpus(places: Places, files: Iterable[Path]) -> tuple[dict[str, Case], list[Fault]]:

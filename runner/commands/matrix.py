@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING
 from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
 from runner.engine.events import Terms
+from runner.engine.hardware import has_cuda
 from runner.environments import building, interpreter, recipes
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading
 from runner.inside.cage import unenforceable
 from runner.model.matrix import MAIN
 from runner.model.observation import LOCAL
-from runner.model.outcomes import Verdict
+from runner.model.outcomes import Device, Verdict
 from runner.planning.selection import Wish, select
 from runner.terminal.progress import Display, cell_name, what_happened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
@@ -56,6 +57,9 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
     """Do the main job and return what its end means."""
     if options.only not in {"", "unexpected"}:
         raise refuse(Fault(where="--only", found=repr(options.only), allowed="unexpected"))
+    if options.wish.device is Device.CUDA and not has_cuda():
+        found = "cuda, and no NVIDIA driver is loaded"
+        raise refuse(Fault(where="--device", found=found, allowed="cpu on this machine"))
     places, files = _own_files(places, options.wish)
     loaded = project.load(places, files)
     wish = options.wish
@@ -68,7 +72,7 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
         return _run(plan, store, options, console)
 
 
-def _told(console: Console):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _told(console: Console) -> Callable[[str], None]:
     return lambda text: console.print(text, style="yellow")
 
 
@@ -80,6 +84,13 @@ def _own_files(places: Places, wish: Wish) -> tuple[Places, list[Path] | None]:
     files = [Path(text) for text in wish.case if text.endswith(".py") or "/" in text]
     if not files:
         return places, None
+    inside = [path for path in files if path.resolve().is_relative_to(places.cases)]
+    if inside:
+        found, remedy = str(inside[0]), f"Say `--case {inside[0].stem}`."
+        fault = Fault(
+            where="--case", found=found, allowed="a name, or a file outside `cases/`", remedy=remedy
+        )
+        raise refuse(fault)
     return dataclasses.replace(places, own=True), files
 
 

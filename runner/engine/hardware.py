@@ -28,6 +28,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def has_cuda() -> bool:
+    """Say whether an NVIDIA driver is loaded, without asking CUDA for anything."""
+    return Path("/proc/driver/nvidia/version").exists()
+
+
 @functools.cache
 def hardware() -> str:
     """Return the processor's architecture and the extensions that matter, `x86_64 avx2 avx512f`."""

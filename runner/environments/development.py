@@ -116,7 +116,7 @@ def build_main(places: Places, matrix: Matrix) -> tuple[Environment, Built]:
         versions={**versions, "torch": matrix.torch.version},
     )
     built = build(places, recipe)
-    version = built.versions["transformers"] + (f"+g{source.commit[:12]}" if source.commit else "")
+    version = with_commit(built.versions["transformers"], source.commit)
     pins = {**versions, "torch": matrix.torch.version, "transformers": version}
     environment = Environment(
         name=MAIN, source=Source.MAIN, python=matrix.python, pins=pins, markers=here
@@ -124,11 +124,22 @@ def build_main(places: Places, matrix: Matrix) -> tuple[Environment, Built]:
     return environment, built
 
 
+def with_commit(version: str, commit: str) -> str:
+    """Return a version whose local part names the commit, `5.24.0.dev0+g0123456789ab`."""
+    if not commit:
+        return version
+    return f"{version}{'.' if '+' in version else '+'}g{commit[:12]}"
+
+
 def _lock(places: Places, matrix: Matrix, source: Origin) -> str:
-    newest = (places.locks / f"{matrix.releases[-1].name}.txt").read_text()
+    newest = matrix.releases[-1].name
+    pinned = read_lock((places.locks / f"{newest}.txt").read_text(), newest, newest)
+    # Only what it installs here: a pin for another platform is no wish of ours.
+    versions = pinned.versions(markers(matrix.python))
+    preferred = "".join(f"{name}=={version}\n" for name, version in versions.items())
     wanted = [source.requirement, *matrix.companions]
     try:
-        text = compile_lock(matrix, wanted, until=None, where=MAIN, preferred=newest)
+        text = compile_lock(matrix, wanted, until=None, where=MAIN, preferred=preferred)
     except RunnerError as error:
         raise UnbuildableError(error.faults[0].found) from error
     # transformers itself is installed from its source, not from an index.

@@ -23,6 +23,8 @@ _VARIABLES = {
     "timeout": ("UV_HTTP_TIMEOUT", " "),
     "keyring-provider": ("UV_KEYRING_PROVIDER", " "),
 }
+_OLDER = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
+"""uv's own older spellings, which a user may still set."""
 _SECTIONS = ("global", "install", ":env:")
 """Later ones win, as in pip."""
 
@@ -55,7 +57,7 @@ def for_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str,
     result.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     result.setdefault("UV_NO_PROGRESS", "1")
     for option, (variable, separator) in _VARIABLES.items():
-        if option in settings and variable not in environ:
+        if option in settings and not {variable, _OLDER.get(variable)} & set(environ):
             result[variable] = separator.join(settings[option].split())
     if "proxy" in settings:
         result.setdefault("ALL_PROXY", settings["proxy"])

@@ -17,6 +17,8 @@ from runner.model.cell import cells_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from packaging.requirements import Requirement
+
     from runner.model.case import Case, Failure
     from runner.model.cell import Cell, Environment
     from runner.model.outcomes import Device, Precision
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"^[a-z0-9]+(_[a-z0-9]+)+$")
 _WORD = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 _LINES = 60
-_NEEDS = frozenset({"cuda", "bf16-hardware", "fp16-hardware"})
+_NEEDS = frozenset({"cuda"})
 _VERSION_ATTRIBUTES = frozenset({"__version__", "version_info"})
 _VERSION_MODULES = frozenset({"importlib.metadata", "importlib_metadata", "pkg_resources"})
 _VERSION_CALLS = frozenset({"is_torch_version", "is_transformers_version", "compare_versions"})
@@ -211,7 +213,7 @@ def _packages(case: Case, environments: Mapping[str, Environment]) -> Iterator[F
             yield _fault(case, key, found, "a package that some environment has")
 
 
-def _conditions(case: Case):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _conditions(case: Case) -> Iterator[tuple[str, Requirement]]:
     for number, entry in enumerate(case.block.fails):
         for requirement in entry.when:
             yield f"fails[{number}].when", requirement

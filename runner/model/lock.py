@@ -76,7 +76,7 @@ def _pin(line: str) -> Requirement:
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
-    if len(pin.specifier) != 1 or next(iter(pin.specifier)).operator != "==":
+    if not re.fullmatch(r"==[^*,]+", str(pin.specifier)):
         msg = f"{pin.name} without an exact version"
         raise ValueError(msg)
     if not hashes:

@@ -128,8 +128,14 @@ class Display:
             return
         self.told_at = now
         seconds = now - self.began_at
-        left = seconds / max(1, self.done_cells) * max(0, self.cells - self.done_cells)
         self.say(
             f"  {self.done_cells} of {self.cells} cells, {self.done_units} of {self.units}"
-            f" environments, {seconds:.0f} s, about {left:.0f} s left"
+            f" environments, {seconds:.0f} s{self._left(seconds)}"
         )
+
+    def _left(self, seconds: float) -> str:
+        """Say how long it may take, once there is something to tell it by."""
+        if not self.done_units:
+            return ""
+        left = seconds / max(1, self.done_cells) * max(0, self.cells - self.done_cells)
+        return f", about {left / 60:.0f} min left"

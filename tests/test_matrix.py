@@ -1,0 +1,72 @@
+"""The axes: one line per release, in the order of their versions."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from runner.errors import RunnerError
+from runner.model.matrix import Release, read_matrix
+from runner.model.outcomes import Precision
+
+TEXT = """
+precisions = ["fp32", "bf16"]
+python = "3.11"
+companions = ["accelerate"]
+releases = [
+  { name = "4.9.0", date = 2025-01-01 },
+  { name = "4.10.0", date = 2025-02-01 },
+]
+[torch]
+version = "2.13.0"
+as-of = 2026-11-20
+requires = ["filelock"]
+[limits]
+seconds = 60
+memory = 4096
+[main]
+requirement = "transformers @ git+https://example.org/transformers@main"
+"""
+
+
+def _refused(text: str) -> str:
+    with pytest.raises(RunnerError) as caught:
+        read_matrix(text)
+    return str(caught.value)
+
+
+def test_the_axes_are_read() -> None:
+    matrix = read_matrix(TEXT)
+
+    assert matrix.names == ("4.9.0", "4.10.0", "main")
+    assert matrix.precisions == (Precision.FP32, Precision.BF16)
+    assert matrix.release("4.10.0") == Release.model_construct(
+        name="4.10.0", date=dt.date(2025, 2, 1)
+    )
+
+
+def test_releases_stand_in_the_order_of_their_versions_not_of_their_letters() -> None:
+    expected = (
+        "environments/matrix.toml: releases: found 4.2.0 after 4.9.0;"
+        " allowed: each release once, in the order of their versions."
+    )
+
+    assert expected == _refused(TEXT.replace("4.10.0", "4.2.0"))
+
+
+def test_a_release_that_stands_twice_is_refused() -> None:
+    assert "found 4.9.0 after 4.9.0" in _refused(TEXT.replace("4.10.0", "4.9.0"))
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    expected = (
+        "environments/matrix.toml: matrix.precisions[1]: found 'fp8';"
+        " allowed: Input should be 'fp32', 'bf16' or 'fp16'."
+    )
+
+    assert expected == _refused(TEXT.replace("bf16", "fp8"))
+
+
+def test_a_text_that_is_no_toml_is_refused() -> None:
+    assert _refused("= 1").startswith("environments/matrix.toml: found Invalid statement")

@@ -1,0 +1,58 @@
+"""Programs started, and what may be said of what they said."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.processes import Finished, anonymous, finish
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("at https://user:secret@example.org/simple/x.whl too", "at <address> too"),
+        ("git+ssh://git@example.org/x.git@main", "<address>"),
+        ("git+file:///home/me/x@main", "<address>"),
+        ("fatal: '/nonexistent' is no repository", "fatal: '<path>' is no repository"),
+        ("in /home/me/x.py:3", "in <path>:3"),
+        ("(/home/my name/x/)", "(<path>)"),
+        ("cos/sin of 1/2 and/or <b>x</b> / y", "cos/sin of 1/2 and/or <b>x</b> / y"),
+    ],
+)
+def test_addresses_and_paths_are_taken_out(text: str, expected: str) -> None:
+    assert expected == anonymous(text)
+
+
+def test_a_program_is_run_to_its_end() -> None:
+    code = "import sys; print('out', sys.stdin.read()); sys.exit('err')"
+
+    assert finish([sys.executable, "-c", code]) == Finished(code=1, out="out \n", err="err\n")
+
+
+def test_a_program_that_does_not_exist_is_no_accident_of_ours() -> None:
+    found = finish(["no-such-program"])
+
+    assert found == Finished(code=127, out="", err="no-such-program: no such program")
+
+
+def test_a_program_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    """The output of the program stays open as long as somebody holds it: its end is theirs."""
+    code = (
+        "import subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "time.sleep(600)\n"
+    )
+    (tmp_path / "starts.py").write_text(code)
+    begin = time.monotonic()
+
+    found = finish([sys.executable, tmp_path / "starts.py"], seconds=1)
+
+    assert found == Finished(code=None, out="", err="no answer within 1 s")
+    assert time.monotonic() - begin < 30

@@ -1,0 +1,65 @@
+"""Proven: seen to fail as described somewhere, and to pass somewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case, cell, environments, failed, seen
+
+from runner.judging.proof import lacking
+from runner.judging.verdicts import Judged, judge_all
+from runner.model.outcomes import Exercised, Outcome
+
+if TYPE_CHECKING:
+    from runner.model.observation import Observation
+
+TOY = case(BREAKS)
+HELD = environments("4.49.0", "4.50.0")
+NO_FAILURE, NO_PASS = "no measured cell fails as described", "no measured cell passes"
+
+
+def _row(outcome: Outcome, release: str, **changes: object) -> Observation:
+    row = seen(outcome, cell(release))
+    ran = dataclasses.replace(
+        row.provenance, case_digest=TOY.digest, environment_digest=HELD[release].digest
+    )
+    return dataclasses.replace(row, provenance=ran, **changes)  # type: ignore[arg-type]
+
+
+def _judged(*rows: Observation) -> tuple[Judged, ...]:
+    return judge_all(rows, {TOY.name: TOY}, HELD)
+
+
+FAILS, PASSES = _row(Outcome.FAILS, "4.50.0"), _row(Outcome.PASSES, "4.49.0")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ((FAILS, PASSES), ()),
+        ((), (NO_FAILURE, NO_PASS)),
+        ((FAILS,), (NO_PASS,)),
+        ((PASSES,), (NO_FAILURE,)),
+        ((PASSES, _row(Outcome.FAILS, "4.50.0", failed=failed("KeyError"))), (NO_FAILURE,)),
+        ((PASSES, _row(Outcome.FAILS, "4.49.0")), (NO_FAILURE,)),
+        ((PASSES, _row(Outcome.FAILS, "4.50.0", unstable=True)), (NO_FAILURE,)),
+        ((FAILS, _row(Outcome.PASSES, "4.49.0", exercised=Exercised.NO)), (NO_PASS,)),
+    ],
+)
+def test_what_a_case_lacks_is_named(
+    rows: tuple[Observation, ...], expected: tuple[str, ...]
+) -> None:
+    assert expected == lacking(TOY.name, _judged(*rows))
+
+
+def test_stale_evidence_proves_nothing() -> None:
+    changed = case(BREAKS, code='"""Another toy."""\n')
+    judged = judge_all([FAILS, PASSES], {changed.name: changed}, HELD)
+
+    assert lacking(changed.name, judged) == (NO_FAILURE, NO_PASS)
+
+
+def test_the_evidence_of_another_case_proves_nothing() -> None:
+    assert lacking("other_case", _judged(FAILS, PASSES)) == (NO_FAILURE, NO_PASS)
