@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADDRESS = re.compile(r"\b(?:git\+)?[a-z][a-z+]*://[^\s'\"<>)\]]+")
+_HOST = re.compile(r"(\bhost(?:name)?:? ['\"`]?)[\w-]+(?:\.[\w-]+)+", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w<./])/(?:[\w.+@~ -]+/)*[\w.+@~-]+/?")
 
 _running: set[subprocess.Popen[str]] = set()
@@ -76,4 +77,5 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def anonymous(text: str) -> str:
     """Take addresses, user names, tokens and paths out of a text that is stored or printed."""
-    return _PATH.sub("<path>", _ADDRESS.sub("<address>", text))
+    text = _HOST.sub(r"\1<host>", _ADDRESS.sub("<address>", text))
+    return _PATH.sub("<path>", text)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         ("fatal: '/nonexistent' is no repository", "fatal: '<path>' is no repository"),
         ("in /home/me/x.py:3", "in <path>:3"),
         ("(/home/my name/x/)", "(<path>)"),
+        ("Could not resolve host: git.example.org", "Could not resolve host: <host>"),
+        ("the host has no torch.nn", "the host has no torch.nn"),
         ("cos/sin of 1/2 and/or <b>x</b> / y", "cos/sin of 1/2 and/or <b>x</b> / y"),
     ],
 )
