@@ -33,6 +33,14 @@
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50"]
 # precisions = ["fp16"]
+# workarounds = ["clamp-norms"]
+# raises = "AssertionError"
+# match = "finite logits, far from those of fp32"
+# note = "Clamping hides the overflow and does not heal it: `relative_error` is about one half."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.50"]
+# precisions = ["fp16"]
 # workarounds = ["fp32-norm-weights"]
 # raises = "AssertionError"
 # match = "non-finite logits"
@@ -95,12 +103,12 @@
 # workaround = "autocast"
 # outcome = "fails"
 # ///
-"""Gemma 3 must give finite logits in every precision.
+"""Gemma 3 must give finite logits, near those of fp32, in every precision.
 
 fp16 ends at 65504, but the norms after Gemma 3's attention and MLP are trained to huge weights,
 and each layer adds their results to the residual stream, which becomes inf and, in the next norm,
 NaN. Untrained norms multiply by 1, so their weights are set to 3e4 here: fp16 can hold that.
-`relative_error` compares with fp32: clamped logits are finite, but wrong.
+`relative_error` compares with fp32, so that a workaround cannot pass with finite nonsense.
 """
 
 import os
@@ -161,6 +169,7 @@ def main(precision: str, workaround: str = "") -> None:
     measured["nonfinite_share"] = 1 - logits.isfinite().float().mean().item()
     assert not measured["nonfinite_share"], "non-finite logits"
     measured["relative_error"] = ((logits - exact.logits).norm() / exact.logits.norm()).item()
+    assert measured["relative_error"] < 0.1, "finite logits, far from those of fp32"
 
 
 if __name__ == "__main__":
