@@ -181,14 +181,14 @@ class _Hearing:
     def _unbuilt(self, event: Unbuilt) -> None:
         name, known = event.unit.environment, self.campaign.known
         self.tally.unbuilt[name] = event.reason
-        cells = [cell for cell in event.unit.cells if not _was_run(known.get(cell))]
+        cells = [cell for cell in event.unit.cells if not _is_known(known.get(cell), event.reason)]
         run = self.campaign.terms.run
         self.store.put(*not_built(cells, self.campaign.project.cases, event.reason, run))
         self.audience.unbuilt(name, event.reason, len(event.unit.cells))
 
 
-def _was_run(seen: Observation | None) -> bool:
-    return seen is not None and seen.outcome.was_run
+def _is_known(seen: Observation | None, reason: str) -> bool:
+    return seen is not None and (seen.outcome.was_run or seen.reason == reason)
 
 
 def _environment(seen: Observation, environments: Mapping[str, Environment]) -> Environment:

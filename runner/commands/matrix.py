@@ -66,10 +66,11 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
     if files is not None:
         wish = dataclasses.replace(wish, case=tuple(loaded.cases))
     with reading.opened(places, _told(console)) as store:
-        plan = _campaign(loaded, wish, options, store)
+        stored = list(store.rows())
+        plan = _campaign(loaded, wish, options, stored)
         if options.plan:
             return _print_plan(plan, console)
-        return _run(plan, store, options, console)
+        return _run(plan, _Renderer(plan.project, store, stored), options, console)
 
 
 def _told(console: Console) -> Callable[[str], None]:
@@ -94,8 +95,7 @@ def _own_files(places: Places, wish: Wish) -> tuple[Places, list[Path] | None]:
     return dataclasses.replace(places, own=True), files
 
 
-def _campaign(loaded: Project, wish: Wish, options: Options, store: Store) -> Campaign:
-    rows = list(store.rows())
+def _campaign(loaded: Project, wish: Wish, options: Options, rows: list[Observation]) -> Campaign:
     if options.trust_published:
         rows = [*reading.published_rows(loaded.places), *rows]
     ready = interpreter.ask(options.python) if options.python else None
@@ -179,13 +179,12 @@ def _is_built(places: Places, loaded: Project, name: str) -> bool:
     return building.is_built(places, name, recipe.digest)
 
 
-def _run(planned: Campaign, store: Store, options: Options, console: Console) -> ExitCode:
+def _run(planned: Campaign, renderer: _Renderer, options: Options, console: Console) -> ExitCode:
     begin = time.monotonic()
     with Display(console) as display:
         for missing in unenforceable():
             display.say(f"  cannot be bounded on this machine: {missing}", "yellow")
-        renderer = _Renderer(planned.project, store)
-        tally = campaign.run(planned, store, display, renderer.now_and_then)
+        tally = campaign.run(planned, renderer.store, display, renderer.now_and_then)
     rows = renderer.finally_()
     code = _summary(planned, rows, tally, options, console, time.monotonic() - begin)
     table = rendering.index(planned.project.places)
@@ -196,9 +195,10 @@ def _run(planned: Campaign, store: Store, options: Options, console: Console) ->
 class _Renderer:
     """Renders what there is: after the first environment, now and then, and at the end."""
 
-    def __init__(self, loaded: Project, store: Store) -> None:
+    def __init__(self, loaded: Project, store: Store, stored: list[Observation]) -> None:
         self.project = loaded
         self.store = store
+        self.stored = stored
         self.began = time.monotonic()
         self.first = 0.0
         self.last = 0.0
@@ -209,7 +209,8 @@ class _Renderer:
 
     def finally_(self) -> list[Observation]:
         self.last = time.monotonic()
-        rows = [*reading.published_rows(self.project.places), *self.store.rows()]
+        stored = self.store.rows() if self.store.written else self.stored
+        rows = [*reading.published_rows(self.project.places), *stored]
         rendering.render(self.project, rows)
         self.last = time.monotonic()
         self.first = self.first or self.last - self.began

@@ -52,6 +52,8 @@ class Store:
         """Open or create; a store that cannot be trusted is kept aside and `say` is told."""
         path.parent.mkdir(parents=True, exist_ok=True)
         _set_aside_if_unusable(path, say)
+        self.written = False
+        """Whether something was stored since it was opened."""
         self._db = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
         self._db.row_factory = sqlite3.Row
         with contextlib.suppress(sqlite3.OperationalError):
@@ -79,6 +81,7 @@ class Store:
 
     def put(self, *rows: Observation) -> None:
         """Store observations; a cell that was measured drops what said that it could not be."""
+        self.written = self.written or bool(rows)
         with self._transaction():
             for row in rows:
                 self._put(row)

@@ -1,0 +1,95 @@
+"""A slice of the real matrix: the committed evidence is the expectation."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner import campaign, project
+from runner.campaign import Campaign
+from runner.engine.events import Terms
+from runner.evidence import published
+from runner.evidence.store import Store
+from runner.model.outcomes import Device, Outcome
+from runner.places import Places
+from runner.planning.selection import Wish, select
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.model.cell import Cell
+    from runner.model.observation import Observation
+    from runner.model.outcomes import Verdict
+
+pytestmark = pytest.mark.builds
+
+RELEASES = "4.49.0,4.50.0,4.50.3,4.51.0,5.23.0"
+
+Seen = dict["Cell", tuple[Outcome, str]]
+"""Every cell of the slice with its outcome and the first line of its error."""
+
+
+class Nobody:
+    """Watches a run and says nothing."""
+
+    def began(self, units: int, cells: int) -> None: ...
+
+    def phase(self, environment: str, doing: str) -> None: ...
+
+    def measured(self, seen: Observation, verdict: Verdict) -> None: ...
+
+    def unbuilt(self, environment: str, reason: str, cells: int) -> None:
+        pytest.fail(f"{environment} is unbuildable ({cells} cells): {reason}")
+
+    def done(self, environment: str) -> None: ...
+
+
+def measure(folder: Path, *, fork: bool = True, witness: bool = True) -> Seen:
+    """Run the slice with an empty store, in one of the ways in which cells can be run."""
+    loaded = project.load(Places())
+    terms = Terms(
+        run="slice",
+        limits=loaded.matrix.limits,
+        device=Device.CPU,
+        jobs=len(os.sched_getaffinity(0)),
+        fork=fork,
+        witness=witness,
+    )
+    selection = select(Wish(release=[RELEASES]), loaded.cases, loaded.names)
+    planned = Campaign(project=loaded, selection=selection, terms=terms, known={})
+    store = Store(folder / "evidence.sqlite", pytest.fail)
+    try:
+        campaign.run(planned, store, Nobody(), lambda: None)
+        return {row.cell: _seen(row) for row in store.rows()}
+    finally:
+        store.close()
+
+
+def _seen(row: Observation) -> tuple[Outcome, str]:
+    return row.outcome, row.failed.headline if row.failed else ""
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return measure(tmp_path_factory.mktemp("forked"))
+
+
+def test_the_slice_gives_what_the_committed_evidence_says(forked: Seen) -> None:
+    names = set(RELEASES.split(","))
+    committed = {
+        row.cell: _seen(row)
+        for row in published.read(Places().published)
+        if row.cell.environment in names and row.cell.device is Device.CPU
+    }
+
+    assert committed == forked
+
+
+def test_a_fresh_process_per_cell_gives_the_same_outcomes(forked: Seen, tmp_path: Path) -> None:
+    assert forked == measure(tmp_path, fork=False)
+
+
+def test_the_witness_changes_no_outcome(forked: Seen, tmp_path: Path) -> None:
+    assert forked == measure(tmp_path, witness=False)
