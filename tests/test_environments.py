@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import sys
 import time
+import zipfile
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
@@ -16,17 +17,18 @@ import pytest
 from factories import case_text
 from packaging.version import Version
 
-from runner.environments import building, pinning, recipes
+from runner.environments import building, pinning, recipes, torch_build, uv
 from runner.environments.building import UnbuildableError
 from runner.environments.development import Origin, origin, with_commit
 from runner.environments.pip_settings import configured, for_uv
+from runner.environments.torch_build import TorchBuild
 from runner.model.lock import left_out
 from runner.model.requirements import parse, unsatisfied
 from runner.places import ROOT
 from runner.processes import Finished, finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from runner.environments.building import Built
@@ -431,3 +433,49 @@ def test_a_version_names_its_commit_and_stays_a_version(version: str, expected: 
     found = with_commit(version, "0123456789abcdef0123456789abcdef01234567")
 
     assert expected == found == str(Version(found))
+
+
+@pytest.fixture
+def local_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the only torch that can be had be a CPU build in a folder of pip's."""
+    wheel = tmp_path / "torch-2.13.0+cpu-py3-none-any.whl"
+    about = "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cpu\n"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("torch-2.13.0+cpu.dist-info/METADATA", about)
+        file.writestr("torch-2.13.0+cpu.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+        file.writestr("torch-2.13.0+cpu.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
+    uv._told.cache_clear()
+    torch_build.choose.cache_clear()
+
+
+@pytest.mark.usefixtures("local_torch")
+def test_a_cpu_build_of_torch_is_preferred_where_one_can_be_had() -> None:
+    assert TorchBuild(requirement="torch==2.13.0+cpu") == torch_build.choose("2.13.0", "3.11")
+
+
+@pytest.mark.usefixtures("local_torch")
+def test_the_backend_that_the_user_chose_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_TORCH_BACKEND", "cu130")
+
+    assert TorchBuild(requirement="torch==2.13.0") == torch_build.choose("2.13.0", "3.11")
+
+
+@pytest.mark.usefixtures("local_torch")
+def test_what_cannot_be_had_is_told() -> None:
+    assert not uv.resolves("torch==2.12.0", python="3.11")
+
+
+@pytest.mark.builds
+def test_the_day_of_a_release_is_found_in_the_index(matrix: Matrix) -> None:
+    newest = matrix.releases[-1]
+
+    assert newest.date == pinning.published_on(matrix, newest.name)
+    assert pinning.published_on(matrix, "99.0.0") is None

@@ -68,14 +68,19 @@ def _add(places: Places, name: str) -> None:
     except InvalidVersion as error:
         raise refuse(Fault(where="lock", found=repr(name), allowed="a version")) from error
     text = places.matrix.read_text()
-    day = _published_on(name)
-    line = f'  {{ name = "{name}",'.ljust(22) + f" date = {day} }},\n"
-    lines = text.splitlines(keepends=True)
-    found = [number for number, row in enumerate(lines) if _version_in(row)]
-    place = next((n for n in found if (_version_in(lines[n]) or version) > version), found[-1] + 1)
-    changed = "".join([*lines[:place], line, *lines[place:]])
+    changed = entered(text, version, _published_on(read_matrix(text), name))
     read_matrix(changed)
     places.matrix.write_text(changed)
+
+
+def entered(text: str, version: Version, day: dt.date) -> str:
+    """Return the matrix with a release more, in its place by version, aligned with the others."""
+    lines = text.splitlines(keepends=True)
+    known = {number: found for number, row in enumerate(lines) if (found := _version_in(row))}
+    last = max(known)
+    place = next((number for number, found in known.items() if found > version), last + 1)
+    line = f'  {{ name = "{version}",'.ljust(lines[last].index("date")) + f"date = {day} }},\n"
+    return "".join([*lines[:place], line, *lines[place:]])
 
 
 def _version_in(line: str) -> Version | None:
@@ -83,9 +88,9 @@ def _version_in(line: str) -> Version | None:
     return Version(found[1]) if found else None
 
 
-def _published_on(name: str) -> dt.date:
+def _published_on(matrix: Matrix, name: str) -> dt.date:
     """Ask the index for the day: the first on which the release can be resolved."""
-    day = pinning.published_on(name)
+    day = pinning.published_on(matrix, name)
     if day is None:
         allowed = f"a release that the index has (with its day), or a line of {WHERE} by hand"
         raise refuse(Fault(where="lock", found=repr(name), allowed=allowed))

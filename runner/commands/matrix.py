@@ -70,7 +70,7 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
         plan = _campaign(loaded, wish, options, stored)
         if options.plan:
             return _print_plan(plan, console)
-        return _run(plan, _Renderer(plan.project, store, stored), options, console)
+        return _run(plan, _Renderer(loaded, store, stored), options, console)
 
 
 def _told(console: Console) -> Callable[[str], None]:
@@ -186,7 +186,9 @@ def _run(planned: Campaign, renderer: _Renderer, options: Options, console: Cons
             display.say(f"  cannot be bounded on this machine: {missing}", "yellow")
         tally = campaign.run(planned, renderer.store, display, renderer.now_and_then)
     rows = renderer.finally_()
-    code = _summary(planned, rows, tally, options, console, time.monotonic() - begin)
+    code = _summary(
+        planned, renderer.project, rows, tally, options, console, time.monotonic() - begin
+    )
     table = rendering.index(planned.project.places)
     console.print(f"The table: {table} (first drawn after {renderer.first:.0f} s)")
     return code
@@ -219,13 +221,14 @@ class _Renderer:
 
 def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
     planned: Campaign,
+    loaded: Project,
     rows: Sequence[Observation],
     tally: Tally,
     options: Options,
     console: Console,
     seconds: float,
 ) -> ExitCode:
-    _, grid = rendering.judged_grid(planned.project, rows)
+    _, grid = rendering.judged_grid(loaded, rows)
     mine = [one for one in grid if planned.selection(one.seen.cell)]
     surprises = [one for one in mine if one.verdict.is_surprise and one.seen.source == LOCAL]
     _print_counts(mine, tally, console, seconds)

@@ -97,7 +97,7 @@ def _alone(places: Places, name: str) -> Iterator[None]:
 def _make(places: Places, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
-    torch = torch_build.choose(recipe.torch)
+    torch = torch_build.choose(recipe.torch, recipe.python)
     wanted = folder / "requirements.txt"
     wanted.write_text("\n".join([recipe.lock, torch.requirement, *recipe.beside, ""]))
     python = folder / "bin" / "python"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from runner.model.matrix import Matrix, Release
 
 COOLING = dt.timedelta(days=7)
+_YEARS = 3650
+"""Days that the search for a release's day goes back."""
 _FIND_LINKS = frozenset({"UV_FIND_LINKS"})
 
 
@@ -105,25 +106,21 @@ def _unresolved(name: str, said: str) -> Exception:
     return refuse(fault, ExitCode.UNBUILDABLE)
 
 
-def published_on(name: str, *, today: dt.date | None = None) -> dt.date | None:
+def published_on(matrix: Matrix, name: str) -> dt.date | None:
     """Return the day (UTC) on which a release appeared in the index; None when it is not there.
 
     The index answers only whether a release existed at a time, so the day is searched for.
     """
-    high = today or dt.datetime.now(tz=dt.UTC).date()
-    low = high - dt.timedelta(days=3650)
-    if not _existed(name, high):
+    high = dt.datetime.now(tz=dt.UTC).date()
+    low = high - dt.timedelta(days=_YEARS)
+    if not _existed(matrix, name, high):
         return None
     while (high - low).days > 1:
         middle = low + (high - low) // 2
-        low, high = (low, middle) if _existed(name, middle) else (middle, high)
+        low, high = (low, middle) if _existed(matrix, name, middle) else (middle, high)
     return high
 
 
-def _existed(name: str, day: dt.date) -> bool:
-    done = uv.call(
-        *("pip", "install", "--dry-run", "--no-deps", "--target", os.devnull, "--quiet"),
-        *("--exclude-newer", f"{day}T23:59:59Z", f"transformers=={name}"),
-        seconds=60,
-    )
-    return done.code == 0
+def _existed(matrix: Matrix, name: str, day: dt.date) -> bool:
+    until = ("--exclude-newer", f"{day}T23:59:59Z")
+    return uv.resolves(f"transformers=={name}", *until, python=matrix.python)

@@ -18,19 +18,9 @@ class TorchBuild:
     requirement: str
     options: tuple[str, ...] = ()
 
-    @property
-    def can_be_had(self) -> bool:
-        """Whether it resolves here; downloads nothing but metadata."""
-        done = uv.call(
-            *("pip", "install", "--dry-run", "--no-deps", "--target", os.devnull),
-            *(*self.options, self.requirement),
-            seconds=_SECONDS,
-        )
-        return done.code == 0
-
 
 @functools.cache
-def choose(version: str) -> TorchBuild:
+def choose(version: str, python: str) -> TorchBuild:
     """Choose once per process; a CPU build is told by its local version `+cpu`.
 
     UV_TORCH_BACKEND, where it is set, is handed through and decides alone.
@@ -42,7 +32,10 @@ def choose(version: str) -> TorchBuild:
         TorchBuild(requirement=f"torch=={version}+cpu"),
         TorchBuild(requirement=f"torch=={version}", options=("--torch-backend", "cpu")),
     )
-    return next((build for build in preferred if build.can_be_had), plain)
+    for build in preferred:
+        if uv.resolves(build.requirement, *build.options, python=python, seconds=_SECONDS):
+            return build
+    return plain
 
 
 def chosen() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import tempfile
 from typing import TYPE_CHECKING
 
 from runner import processes
@@ -36,3 +37,14 @@ def call(
     environ = {name: value for name, value in told.items() if name not in without}
     options = options if arguments[0] == "pip" else ()
     return processes.finish([_program(), *arguments, *options], environ=environ, seconds=seconds)
+
+
+def resolves(requirement: str, *options: str, python: str, seconds: float = 60) -> bool:
+    """Say whether a requirement can be had here; downloads nothing but metadata."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = call(
+            *("pip", "install", "--dry-run", "--no-deps", "--quiet"),
+            *("--target", folder, "--python-version", python, *options, requirement),
+            seconds=seconds,
+        )
+    return done.code == 0
