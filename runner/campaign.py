@@ -13,6 +13,7 @@ from runner.engine.pool import Pool
 from runner.environments import building, development, recipes
 from runner.errors import Interrupted
 from runner.evidence.survey import choose
+from runner.judging.currency import is_current
 from runner.judging.expectations import expected, judge
 from runner.model.cell import Source, cells_of
 from runner.model.matrix import MAIN
@@ -119,9 +120,19 @@ class Campaign:
         return judge(expected(case, seen.cell, environment), seen)
 
     def doubted(self, seen: Observation, environment: Environment) -> bool:
-        """Say whether an observation is unexpected and was not confirmed before."""
+        """Say whether an observation is to be repeated.
+
+        It is when it is unexpected and was not confirmed before, or when the cell was unstable:
+        one lucky run does not make it stable.
+        """
         before = self.known.get(seen.cell)
-        confirmed = before is not None and before.repeats > 1 and before.outcome is seen.outcome
+        if before is None or not is_current(
+            before, self.project.cases[seen.cell.case], environment
+        ):
+            return self.verdict(seen, environment).is_surprise
+        if before.unstable:
+            return True
+        confirmed = before.repeats > 1 and before.kind == seen.kind
         return self.verdict(seen, environment).is_surprise and not confirmed
 
 

@@ -60,6 +60,9 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
     if options.wish.device is Device.CUDA and not has_cuda():
         found = "cuda, and no NVIDIA driver is loaded"
         raise refuse(Fault(where="--device", found=found, allowed="cpu on this machine"))
+    if options.python and options.wish.release:
+        allowed = "either an interpreter or releases"
+        raise refuse(Fault(where="--python", found="--release beside it", allowed=allowed))
     places, files = _own_files(places, options.wish)
     loaded = project.load(places, files)
     wish = options.wish
@@ -85,6 +88,9 @@ def _own_files(places: Places, wish: Wish) -> tuple[Places, list[Path] | None]:
     files = [Path(text) for text in wish.case if text.endswith(".py") or "/" in text]
     if not files:
         return places, None
+    if len(files) < len(wish.case):
+        found, allowed = " ".join(wish.case), "either files of yours or cases by name"
+        raise refuse(Fault(where="--case", found=found, allowed=allowed))
     inside = [path for path in files if path.resolve().is_relative_to(places.cases)]
     if inside:
         found, remedy = str(inside[0]), f"Say `--case {inside[0].stem}`."
@@ -138,13 +144,7 @@ def _only_unexpected(planned: Campaign) -> Campaign:
         fault = Fault(where="--only", found="no unexpected cell", allowed="at least one")
         raise refuse(fault, ExitCode.NOTHING_SELECTED)
     known = {cell: row for cell, row in planned.known.items() if cell not in surprises}
-    selection = dataclasses.replace(
-        planned.selection,
-        cases=frozenset(cell.case for cell in surprises),
-        environments=frozenset(cell.environment for cell in surprises),
-        precisions=frozenset(cell.precision for cell in surprises),
-        workarounds=frozenset(cell.workaround for cell in surprises),
-    )
+    selection = dataclasses.replace(planned.selection, only=frozenset(surprises))
     return dataclasses.replace(planned, selection=selection, known=known)
 
 
@@ -230,7 +230,8 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
 ) -> ExitCode:
     _, grid = rendering.judged_grid(loaded, rows)
     mine = [one for one in grid if planned.selection(one.seen.cell)]
-    surprises = [one for one in mine if one.verdict.is_surprise and one.seen.source == LOCAL]
+    trusted = [one for one in mine if options.trust_published or one.seen.source == LOCAL]
+    surprises = [one for one in trusted if one.verdict.is_surprise]
     _print_counts(mine, tally, console, seconds)
     _print_surprises(surprises, console)
     if tally.interrupted:

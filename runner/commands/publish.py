@@ -16,6 +16,8 @@ from runner.model.matrix import MAIN
 from runner.model.observation import LOCAL, Observation
 from runner.model.outcomes import Outcome
 
+_NO_EVIDENCE = frozenset({Outcome.NOT_APPLICABLE, Outcome.NOT_RUN})
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
@@ -35,7 +37,7 @@ def publish_all(places: Places, console: Console) -> ExitCode:
     _refuse_gaps(grid)
     earlier = published.read_publications(places.published)
     fresh = _publication(grid, earlier)
-    final = [_named(one.seen, fresh.name) for one in grid if _is_evidence(one.seen)]
+    final = [_named(row, fresh.name) for row in _evidence(grid)]
     used = {row.source for row in final}
     publications = [one for one in [*earlier.values(), fresh] if one.name in used]
     files = publishing.write(places.published, final, publications, loaded.names)
@@ -44,8 +46,12 @@ def publish_all(places: Places, console: Console) -> ExitCode:
     return ExitCode.AS_EXPECTED
 
 
-def _is_evidence(row: Observation) -> bool:
-    return row.outcome not in {Outcome.NOT_APPLICABLE, Outcome.NOT_RUN}
+def _evidence(grid: Iterable[Judged]) -> list[Observation]:
+    """Return what is to be published: nothing stale; of `main` its cells, or why there are none."""
+    rows = [one.seen for one in grid if not one.stale and one.seen.outcome not in _NO_EVIDENCE]
+    if any(row.cell.environment == MAIN and row.outcome.was_run for row in rows):
+        return [row for row in rows if row.outcome is not Outcome.UNBUILDABLE]
+    return rows
 
 
 def _refuse_gaps(grid: Sequence[Judged]) -> None:

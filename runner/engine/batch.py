@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from runner.model.case import Case
     from runner.model.cell import Cell, Environment
     from runner.model.observation import Observation
-    from runner.model.outcomes import Outcome
 
 _SINGLY_LIMIT = 2
 _AT_ONCE = 8
@@ -73,7 +72,7 @@ class Batch:
         fresh = {row.cell: row for row in self._run(cells, fresh=True, told=False)}
         for row in doubted:
             if row.cell in again and row.cell in fresh:
-                kinds = {_kind(one) for one in (row, again[row.cell], fresh[row.cell])}
+                kinds = {one.kind for one in (row, again[row.cell], fresh[row.cell])}
                 confirmed = dataclasses.replace(row, repeats=3, unstable=len(kinds) > 1)
                 self.floor.emit(confirmed)
 
@@ -190,7 +189,3 @@ class Batch:
         if told:
             self.floor.emit(row)
         return row
-
-
-def _kind(row: Observation) -> tuple[Outcome, str]:
-    return row.outcome, row.failed.signature if row.failed else ""

@@ -128,7 +128,9 @@ def with_commit(version: str, commit: str) -> str:
     """Return a version whose local part names the commit, `5.24.0.dev0+g0123456789ab`."""
     if not commit:
         return version
-    return f"{version}{'.' if '+' in version else '+'}g{commit[:12]}"
+    # An edited folder is told by its content too: it is another version with each edit.
+    told = commit[:12] if _COMMIT.fullmatch(commit) else commit
+    return f"{version}{'.' if '+' in version else '+'}g{told}"
 
 
 def _lock(places: Places, matrix: Matrix, source: Origin) -> str:

@@ -14,10 +14,25 @@ from runner.environments.shelf import markers
 from runner.errors import Fault, refuse
 from runner.model.cell import Environment, Source
 
+# An editable install is told by its sources too: with each edit it is another version.
 _ASK = """
-import json, sys
+import hashlib, json, os, sys, urllib.parse
 from importlib import metadata
-found = {d.metadata["Name"]: d.version for d in metadata.distributions() if d.metadata["Name"]}
+def version(d):
+    about = json.loads(d.read_text("direct_url.json") or "{}")
+    if not about.get("dir_info", {}).get("editable"):
+        return d.version
+    sources = hashlib.sha256()
+    root = urllib.parse.unquote(urllib.parse.urlparse(about["url"]).path)
+    for folder, folders, files in sorted(os.walk(root)):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
+        for name in sorted(files):
+            if name.endswith(".py"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    sources.update(file.read())
+    mark = "." if "+" in d.version else "+"
+    return f"{d.version}{mark}edited.{sources.hexdigest()[:12]}"
+found = {d.metadata["Name"]: version(d) for d in metadata.distributions() if d.metadata["Name"]}
 print(json.dumps([".".join(map(str, sys.version_info[:3])), sys.prefix, found]))
 """
 

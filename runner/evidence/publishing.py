@@ -132,7 +132,7 @@ def _word(name: str) -> str:
 
 
 def _failure_id(failed: Failed) -> str:
-    text = f"{failed.error_class}\n{failed.signature}"
+    text = f"{failed.error_class}\n{failed.message}"
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

@@ -55,6 +55,8 @@ def _rank(
     case, environment = cases.get(row.cell.case), environments.get(row.cell.environment)
     if case is None or environment is None:
         return 0
+    if row.outcome is Outcome.NOT_RUN:
+        return 3  # only a refusal is stored so: it must be seen, whatever was known before
     if is_current(row, case, environment):
         return 2
     return 1 if row.outcome.was_run else 0

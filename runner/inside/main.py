@@ -148,7 +148,10 @@ class Zygote:
         first = self.first_runs.pop(request["id"], None)
         if first is not None:
             seen = ("computed", "exercised", "compiles")
-            self.say({**answer, **{key: first[key] for key in seen if key in first}})
+            merged = {**answer, **{key: first[key] for key in seen if key in first}}
+            if merged["outcome"] == "passes" and request["precision"] != "fp32":
+                merged["exercised"] = merged.get("exercised") or "no"  # a pass needs a witness
+            self.say(merged)
         elif request["witness"] and answer.get("compiles"):
             self.first_runs[request["id"]] = answer
             self.waiting.insert(0, {**request, "witness": False})

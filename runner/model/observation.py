@@ -67,3 +67,8 @@ class Observation:
     repeats: int = 1
     seconds: float | None = None
     output: str = ""
+
+    @property
+    def kind(self) -> tuple[Outcome, str]:
+        """What repeats of a stable cell have in common: outcome and signature."""
+        return self.outcome, self.failed.signature if self.failed else ""

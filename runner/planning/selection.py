@@ -33,6 +33,8 @@ class Selection:
     precisions: frozenset[Precision]
     workarounds: frozenset[str] | None
     device: Device
+    only: frozenset[Cell] | None = None
+    """Where single cells were asked for."""
 
     def __call__(self, cell: Cell) -> bool:
         """Say whether a cell was asked for."""
@@ -42,6 +44,7 @@ class Selection:
             and cell.precision in self.precisions
             and cell.device is self.device
             and (self.workarounds is None or cell.workaround in self.workarounds)
+            and (self.only is None or cell in self.only)
         )
 
 

@@ -1,0 +1,70 @@
+"""Which cells are repeated before they are believed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import case, cell, environment, failed, seen
+
+from runner.campaign import Campaign
+from runner.engine.events import Terms
+from runner.evidence.survey import choose
+from runner.model.matrix import Limits
+from runner.model.outcomes import Device, Outcome
+from runner.planning.selection import Wish, select
+from runner.project import Project
+
+if TYPE_CHECKING:
+    from runner.model.matrix import Matrix
+    from runner.model.observation import Observation
+    from runner.places import Places
+
+TOY = case()
+HERE = environment()
+PASSING = seen(Outcome.PASSES)
+BROKEN = dataclasses.replace(seen(Outcome.FAILS), failed=failed("KeyError", "something else"))
+
+
+def campaign(places: Places, matrix: Matrix, before: Observation | None) -> Campaign:
+    cases, environments = {TOY.name: TOY}, {HERE.name: HERE}
+    loaded = Project(places=places, matrix=matrix, locks={}, environments=environments, cases=cases)
+    return Campaign(
+        project=loaded,
+        selection=select(Wish(), cases, [HERE.name]),
+        terms=Terms(run="now", limits=Limits(seconds=1, memory=1), device=Device.CPU, jobs=1),
+        known={} if before is None else {before.cell: before},
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (None, PASSING, False),
+        (None, BROKEN, True),
+        (BROKEN, BROKEN, True),
+        (dataclasses.replace(BROKEN, repeats=3), BROKEN, False),
+        (
+            dataclasses.replace(BROKEN, repeats=3, failed=failed("KeyError", "yet another")),
+            BROKEN,
+            True,
+        ),
+        (dataclasses.replace(PASSING, repeats=3, unstable=True), PASSING, True),
+    ],
+)
+def test_what_surprises_or_was_unstable_is_repeated(
+    places: Places, matrix: Matrix, before: Observation | None, now: Observation, *, expected: bool
+) -> None:
+    assert expected == campaign(places, matrix, before).doubted(now, HERE)
+
+
+def test_a_refusal_is_seen_whatever_was_known_before() -> None:
+    refused = dataclasses.replace(seen(Outcome.NOT_RUN), reason="refused: torch is foreign")
+
+    for rows in ([PASSING, refused], [refused, PASSING]):
+        assert {cell(): refused} == choose(rows, {TOY.name: TOY}, {HERE.name: HERE})
+
+
+def test_what_the_witness_is_asked_for_is_part_of_a_case() -> None:
+    assert case('exercises = "load"').digest != TOY.digest == case('exercises = "compute"').digest
