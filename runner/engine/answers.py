@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 from runner.model.observation import LOCAL, Failed, Observation, Provenance
 from runner.model.outcomes import Exercised, Outcome
 from runner.model.signature import signature
+from runner.places import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runner.model.cell import Cell
 
-_INSTALLED = re.compile(r"(?:/[^/\s\"':]+)+/(?:lib/)?(?=site-packages/|python3\.\d+/)")
-_CASE = re.compile(r"(?:/[^/\s\"':]+)+/(?=cases/\w+\.py)")
-_CELL_FOLDER = re.compile(r"(?:/[^/\s\"':]+)+/cells/cell-\w+")
+_PLACES = (
+    (re.compile(r"(?:/[^/\s\"':]+)+/(?:lib/)?(?=site-packages/|python3\.\d+/)"), ""),
+    (re.compile(r"python3\.\d+/(?=site-packages/)"), ""),
+    (re.compile(r"(?:/[^/\s\"':]+)+/(?=cases/\w+\.py)"), ""),
+    (re.compile(r"(?:/[^/\s\"':]+)+/cells/cell-\w+"), "<cell>"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +36,8 @@ class Setting:
     hardware: str
     protocol: int
     run: str
-    prefix: Path
+    folder: Path
+    """The environment's."""
     foreign_files: bool
     """Whether packages may come from outside the environment, as with `--python`."""
 
@@ -42,7 +47,7 @@ def observe(
 ) -> Observation:
     """Turn an answer into an observation; a cell that imported foreign files is refused."""
     imported = answer.get("imported", {})
-    foreign = [] if setting.foreign_files else _foreign(imported, setting.prefix)
+    foreign = [] if setting.foreign_files else _foreign(imported, setting.folder.resolve())
     outcome = Outcome.NOT_RUN if foreign else Outcome(answer["outcome"])
     reason = f"refused: {foreign[0]} is no file of the environment" if foreign else ""
     return Observation(
@@ -50,7 +55,7 @@ def observe(
         outcome=outcome,
         provenance=_provenance(case_digest, imported, setting),
         source=LOCAL,
-        failed=_failed(answer, outcome),
+        failed=_failed(answer, outcome, setting.folder),
         reason=reason or answer.get("reason", ""),
         exercised=Exercised(answer.get("exercised", "")),
         computed=answer.get("computed", {}),
@@ -70,7 +75,7 @@ def _provenance(case_digest: str, imported: Mapping[str, str], setting: Setting)
         hardware=setting.hardware,
         protocol=setting.protocol,
         run=setting.run,
-        imported={name: placeless(file) for name, file in imported.items()},
+        imported={name: placeless(file, setting.folder) for name, file in imported.items()},
     )
 
 
@@ -80,20 +85,26 @@ def _foreign(imported: Mapping[str, str], prefix: Path) -> list[str]:
     ]
 
 
-def _failed(answer: Mapping[str, Any], outcome: Outcome) -> Failed | None:
+def _failed(answer: Mapping[str, Any], outcome: Outcome, folder: Path) -> Failed | None:
     if not (outcome.is_failure or outcome.blames_machine) or "error_class" not in answer:
         return None
-    message = placeless(str(answer.get("message", "")))
+    message = placeless(str(answer.get("message", "")), folder)
     return Failed(
         error_class=str(answer["error_class"]),
         message=message,
         signature=signature(str(answer["error_class"]), message),
-        traceback=placeless(str(answer.get("traceback", ""))),
+        traceback=placeless(str(answer.get("traceback", "")), folder),
     )
 
 
-def placeless(text: str) -> str:
-    """Take out where on this machine things lie: environments, interpreters, cells' folders."""
-    for pattern, replacement in ((_INSTALLED, ""), (_CASE, ""), (_CELL_FOLDER, "<cell>")):
+def placeless(text: str, folder: Path) -> str:
+    """Take out where on this machine things lie: environments, interpreters, cells' folders.
+
+    What is known is taken out by its name, since a path may hold spaces; the rest by its shape.
+    """
+    for known in (folder, folder.resolve()):
+        text = text.replace(f"{known}/lib/", "")
+    text = text.replace(f"{ROOT}/", "")
+    for pattern, replacement in _PLACES:
         text = pattern.sub(replacement, text)
     return text

@@ -179,7 +179,7 @@ class Batch:
             hardware=hardware(),
             protocol=PROTOCOL,
             run=self.terms.run,
-            prefix=self.ready.built.folder.resolve(),
+            folder=self.ready.built.folder,
             foreign_files=environment.source is Source.INTERPRETER,
         )
 
