@@ -1,0 +1,56 @@
+"""Options of the main job that exclude each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from runner.commands.matrix import Options, measure
+from runner.errors import RunnerError
+from runner.model.outcomes import Device
+from runner.places import Places
+from runner.planning.selection import Wish
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            {"only": "surprising"},
+            "--only: found 'surprising'; allowed: unexpected.",
+        ),
+        (
+            {"python": Path("python3"), "wish": Wish(release=["4.50.0"])},
+            "--python: found --release beside it; allowed: either an interpreter or releases.",
+        ),
+        (
+            {"wish": Wish(case=["./mine.py", "gemma3*"])},
+            "--case: found ./mine.py gemma3*; allowed: either files of yours or cases by name.",
+        ),
+        (
+            {"wish": Wish(case=[str(Places().cases / "blip2_load_half.py")])},
+            (
+                f"--case: found {Places().cases / 'blip2_load_half.py'}; allowed: a name, or a file"
+                " outside `cases/`. Say `--case blip2_load_half`."
+            ),
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changed: dict[str, Any], expected: str) -> None:
+    options: dict[str, Any] = {
+        "wish": Wish(device=Device.CPU),
+        "only": "",
+        "jobs": 1,
+        "python": None,
+        "rerun": False,
+        "plan": False,
+        "strict": False,
+        "trust_published": False,
+    }
+    with pytest.raises(RunnerError) as caught:
+        measure(Places(), Options(**(options | changed)), Console(stderr=True))
+
+    assert expected == str(caught.value)
