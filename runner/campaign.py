@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner.engine.events import Done, Event, Phase, Ready, Terms, Unbuilt, not_built
 from runner.engine.pool import Pool
-from runner.environments import building, development, recipes
+from runner.environments import building, development
 from runner.errors import Interrupted
 from runner.evidence.survey import choose
 from runner.judging.currency import is_current
@@ -19,6 +19,7 @@ from runner.model.cell import Source, cells_of
 from runner.model.matrix import MAIN
 from runner.model.observation import Observation
 from runner.planning.plan import Unit, applicable, missing, plan
+from runner.project import recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,7 +57,6 @@ class Tally:
 
     measured: int = 0
     unbuilt: dict[str, str] = field(default_factory=dict)
-    zygote_memory: int = 0
     interrupted: bool = False
 
 
@@ -110,9 +110,8 @@ class Campaign:
             return self.interpreter
         if name == MAIN:
             return development.build_main(project.places, project.matrix)
-        environment = project.environments[name]
-        recipe = recipes.recipe(project.places, project.matrix, project.locks[name], environment)
-        return environment, building.build(project.places, recipe)
+        built = building.build(project.places, recipe(project, name))
+        return project.environments[name], built
 
     def verdict(self, seen: Observation, environment: Environment) -> Verdict:
         """Say what an observation means here."""
@@ -177,7 +176,6 @@ class _Hearing:
             case Phase():
                 self.audience.phase(event.environment, event.doing)
             case Done():
-                self.tally.zygote_memory = max(self.tally.zygote_memory, event.memory)
                 self.audience.done(event.unit.environment)
                 self.pause()
             case BaseException():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.corpus import case_files, load_corpus
-from runner.environments import shelf
+from runner.environments import recipes, shelf
 from runner.errors import RunnerError
 from runner.model.cell import Environment, Source
 from runner.model.matrix import MAIN
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from runner.environments.building import Recipe
     from runner.model.case import Case
     from runner.model.lock import Lock
     from runner.model.matrix import Matrix
@@ -53,6 +54,12 @@ def load(places: Places, files: Sequence[Path] | None = None) -> Project:
     return Project(
         places=places, matrix=matrix, locks=locks, environments=environments, cases=cases
     )
+
+
+def recipe(loaded: Project, name: str) -> Recipe:
+    """Return what to install for a release of a checkout."""
+    lock, environment = loaded.locks[name], loaded.environments[name]
+    return recipes.recipe(loaded.places, loaded.matrix, lock, environment)
 
 
 def informed(project: Project, rows: Iterable[Observation]) -> Project:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner import project
-from runner.environments import building, development, recipes
+from runner.environments import building, development
 from runner.environments.building import UnbuildableError
 from runner.errors import ExitCode
 from runner.model.matrix import MAIN
@@ -37,8 +37,6 @@ def make(places: Places, names: Sequence[str], console: Console) -> ExitCode:
 
 
 def _make(loaded: Project, name: str) -> Built:
-    places, matrix = loaded.places, loaded.matrix
     if name == MAIN:
-        return development.build_main(places, matrix)[1]
-    lock, environment = loaded.locks[name], loaded.environments[name]
-    return building.build(places, recipes.recipe(places, matrix, lock, environment))
+        return development.build_main(loaded.places, loaded.matrix)[1]
+    return building.build(loaded.places, project.recipe(loaded, name))

@@ -14,7 +14,7 @@ from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
 from runner.engine.events import Terms
 from runner.engine.hardware import has_cuda
-from runner.environments import building, interpreter, recipes
+from runner.environments import building, interpreter
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading
 from runner.inside.cage import unenforceable
@@ -174,9 +174,7 @@ def _print_plan(planned: Campaign, console: Console) -> ExitCode:
 def _is_built(places: Places, loaded: Project, name: str) -> bool:
     if name not in loaded.locks:
         return True
-    environment = loaded.environments[name]
-    recipe = recipes.recipe(places, loaded.matrix, loaded.locks[name], environment)
-    return building.is_built(places, name, recipe.digest)
+    return building.is_built(places, name, project.recipe(loaded, name).digest)
 
 
 def _run(planned: Campaign, renderer: _Renderer, options: Options, console: Console) -> ExitCode:

@@ -52,10 +52,9 @@ class Batch:
         self.ready = ready
         self.terms = floor.terms
         self.zygote: Zygote | None = None
-        self.memory = 0
 
-    def run(self) -> int:
-        """Run every cell, then repeat those that surprise; return the zygote's memory."""
+    def run(self) -> None:
+        """Run every cell, then repeat those that surprise."""
         try:
             seen = list(self._run(self.ready.cells, fresh=not self.terms.fork))
             doubted = [row for row in seen if self.floor.doubted(row, self.ready.environment)]
@@ -63,7 +62,6 @@ class Batch:
                 self._confirm(doubted)
         finally:
             self._drop()
-        return self.memory
 
     def _confirm(self, doubted: list[Observation]) -> None:
         """Repeat twice, once in a fresh process; three that disagree are unstable."""
@@ -156,7 +154,6 @@ class Batch:
                 raise UnbuildableError(msg) from error
             self.floor.zygotes.add(self.zygote)
             self.zygote.widen(self.floor.slots())  # it may have changed while it imported
-            self.memory = max(self.memory, int(self.zygote.hello["memory"]))
         return self.zygote
 
     def _drop(self) -> None:

@@ -60,10 +60,9 @@ class Unbuilt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Done:
-    """A unit of which nothing is left, and how much memory its zygote took, in bytes."""
+    """A unit of which nothing is left."""
 
     unit: Unit
-    memory: int
 
 
 Event = Phase | Unbuilt | Done | Observation | BaseException

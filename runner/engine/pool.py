@@ -118,11 +118,12 @@ class Pool:
         self.events.put(Phase(environment=unit.environment, doing="building"))
         try:
             ready = self.prepare(unit)
-            memory = Batch(self._floor(), ready).run() if ready.cells else 0
+            if ready.cells:
+                Batch(self._floor(), ready).run()
         except UnbuildableError as error:
             self.events.put(Unbuilt(unit=unit, reason=str(error)))
             return
-        self.events.put(Done(unit=unit, memory=memory))
+        self.events.put(Done(unit=unit))
 
     def _floor(self) -> Floor:
         return Floor(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import sys
 
@@ -26,8 +25,3 @@ def released() -> list[str]:
     versions = [Version(text) for text in json.loads(done.out)["versions"]]
     final = [version for version in versions if version >= FIRST and not version.is_prerelease]
     return [str(version) for version in sorted(final)]
-
-
-def today() -> dt.date:
-    """Return the day that a release found now is entered under, in UTC."""
-    return dt.datetime.now(tz=dt.UTC).date()

@@ -25,15 +25,15 @@ def opened(places: Places, say: Callable[[str], None]) -> Iterator[Store]:
         store.close()
 
 
+def published_rows(places: Places) -> list[Observation]:
+    """Return the published evidence alone."""
+    return list(published.read(places.published))
+
+
 def both(places: Places, say: Callable[[str], None]) -> list[Observation]:
     """Return published and local evidence; the local comes last, and of two alike is kept."""
-    rows = list(published.read(places.published))
+    rows = published_rows(places)
     if places.store.exists():
         with opened(places, say) as store:
             rows.extend(store.rows())
     return rows
-
-
-def published_rows(places: Places) -> list[Observation]:
-    """Return the published evidence alone."""
-    return list(published.read(places.published))

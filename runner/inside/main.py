@@ -14,7 +14,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from runner.inside import cage, child
-from runner.inside.preload import Unsafe, build_of_torch, preload, versions
+from runner.inside.preload import Unsafe, preload
 from runner.inside.slot import Slot, sender
 
 if TYPE_CHECKING:
@@ -64,11 +64,8 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
             "ready": True,
             "threads": cage.threads(),
             "import_seconds": seconds,
-            "packages": versions(),
-            "torch_build": build_of_torch(),
             "python": ".".join(map(str, sys.version_info[:3])),
             "prefix": sys.prefix,
-            "memory": cage.resident(os.getpid()),
             "unenforceable": cage.unenforceable(),
         }
     )

@@ -61,21 +61,3 @@ def _resolve(module: str, names: list[str], refused: list[str]) -> None:
             getattr(found, name)
         except BaseException as error:
             raise Unsafe(full, f"{type(error).__name__}: {error}"[:500]) from error
-
-
-def versions() -> dict[str, str]:
-    """Return every installed distribution and its version, names in lower case."""
-    from importlib import metadata  # noqa: PLC0415 - 20 ms, asked for once
-
-    found = {}
-    for distribution in metadata.distributions():
-        name = distribution.metadata["Name"]
-        if name:
-            found[name.lower().replace("_", "-").replace(".", "-")] = distribution.version
-    return found
-
-
-def build_of_torch() -> str:
-    """Return torch's full version, with its local part, as imported."""
-    torch = sys.modules.get("torch")
-    return str(getattr(torch, "__version__", ""))

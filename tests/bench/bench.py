@@ -26,7 +26,7 @@ from runner import project  # noqa: E402
 from runner.engine.events import Terms  # noqa: E402
 from runner.engine.surroundings import surroundings  # noqa: E402
 from runner.engine.zygote import Start, Zygote  # noqa: E402
-from runner.environments import building, recipes  # noqa: E402
+from runner.environments import building  # noqa: E402
 from runner.evidence.store import Store  # noqa: E402
 from runner.inside import cage  # noqa: E402
 from runner.model.cell import cells_of  # noqa: E402
@@ -91,13 +91,14 @@ def _row(what: str, number: float, unit: str, note: str = "") -> None:
 
 def _prepared(loaded: Project, name: str) -> tuple[Built, tuple[Cell, ...]]:
     environment = loaded.environments[name]
-    recipe = recipes.recipe(loaded.places, loaded.matrix, loaded.locks[name], environment)
     every = [
         cell
         for case in loaded.cases.values()
         for cell in cells_of(case, name, loaded.matrix.precisions, Device.CPU)
     ]
-    return building.build(loaded.places, recipe), applicable(every, loaded.cases, environment)
+    return building.build(loaded.places, project.recipe(loaded, name)), applicable(
+        every, loaded.cases, environment
+    )
 
 
 def _environ(folder: str) -> dict[str, str]:
