@@ -29,7 +29,8 @@ nox.options.error_on_missing_interpreters = True
 HERE = Path(__file__).parent
 PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
 RELEASES = nox.project.load_toml(HERE / "environments" / "matrix.toml")["releases"]
-ENVIRONMENTS = [*(release["name"] for release in RELEASES), "main"]
+PAIRS = sorted(path.stem for path in (HERE / "environments" / "locks").glob("*+*.txt"))
+ENVIRONMENTS = [*(release["name"] for release in RELEASES), *PAIRS, "main"]
 
 
 @nox.session(default=False)
@@ -85,7 +86,7 @@ def publish(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["update"])
 def lock(session: nox.Session) -> None:
-    """Pin environments: all, the named ones, or --new for releases that are missing."""
+    """Pin environments: all, the named ones, --missing, or --new for releases that appeared."""
     _runner(session, "lock", *session.posargs)
 
 

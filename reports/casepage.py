@@ -22,8 +22,9 @@ from reports.phrases import (
     visible,
 )
 from reports.workarounds import Advice, advise
+from runner.judging.axes import axes
 from runner.judging.claims import Standing, check_claims
-from runner.judging.ranges import failing_ranges, fails
+from runner.judging.ranges import fails, ranges_along
 from runner.model.case import EVERY, PLAIN
 from runner.model.cell import Cell
 from runner.model.outcomes import Device, Outcome, Precision
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from reports.survey import Survey
     from runner.judging.claims import CheckedClaim
     from runner.model.case import Case, Claim, Failure
-    from runner.model.observation import Observation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,7 +163,7 @@ def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
             variant=visible(workaround),
             device=device.value,
             fails=tuple(
-                _fails(survey, Cell(case.name, workaround, "", precision, device))
+                _fails(survey, case, Cell(case.name, workaround, "", precision, device))
                 for precision in Precision
             ),
         )
@@ -172,31 +172,25 @@ def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
     )
 
 
-def _fails(survey: Survey, kind: Cell) -> Fails:
-    cells = {release: kind._replace(environment=release) for release in survey.releases}
-    seen = {name: survey.rows[cell].seen for name, cell in cells.items() if cell in survey.rows}
-    # A release that cannot run the case says nothing about it, not even that a gap is open.
-    order = [name for name in survey.releases if not _out_of_reach(seen.get(name))]
-    found = failing_ranges(order, seen)
-    said = [fails(seen.get(name)) for name in order]
+def _fails(survey: Survey, case: Case, kind: Cell) -> Fails:
+    found = [kind._replace(environment=name) for name in survey.order]
+    seen = {cell.environment: survey.rows[cell].seen for cell in found if cell in survey.rows}
+    ranges = [ranges_along(axis, seen) for axis in axes(case, survey.by_name)]
+    said = [fails(row) for row in seen.values() if row.outcome is not Outcome.NOT_APPLICABLE]
     return Fails(
         precision=kind.precision,
-        ranges=tuple(item.text for item in found),
-        tally=_tally(said),
+        ranges=tuple(item.text for along in ranges for item in along),
+        tally=_tally(said, "environment" if case.block.environments else "release"),
     )
 
 
-def _out_of_reach(seen: Observation | None) -> bool:
-    return seen is not None and seen.outcome is Outcome.NOT_APPLICABLE
-
-
-def _tally(said: list[bool | None]) -> str:
+def _tally(said: list[bool | None], what: str) -> str:
     judged = [one for one in said if one is not None]
     if not judged:
         return "nothing measured"
     unknown = len(said) - len(judged)
     gap = f", {unknown} unknown" if unknown else ""
-    return f"fails on {sum(judged)} of {counted(len(judged), 'release')}{gap}"
+    return f"fails on {sum(judged)} of {counted(len(judged), what)}{gap}"
 
 
 def _claims(survey: Survey, case: Case) -> tuple[Stated, ...]:

@@ -11,6 +11,7 @@ from reports.marks import Mark, happening, mark_of, meaning
 from reports.phrases import number, shortened, visible
 from runner.model.case import PLAIN
 from runner.model.cell import Cell, Source
+from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
@@ -191,9 +192,13 @@ def _narrowed(cell: Cell) -> list[str]:
 
 
 def _uv(survey: Survey, cell: Cell) -> str:
-    if survey.by_name[cell.environment].source is not Source.RELEASE:
+    if survey.by_name[cell.environment].source not in {Source.RELEASE, Source.PAIR}:
         return ""
-    words = ["uv", "run", "--with", f"transformers=={cell.environment}", f"cases/{cell.case}.py"]
+    parts = taken_apart(cell.environment)
+    words = ["uv", "run", "--with", f"transformers=={parts.base}"]
+    for package, version in parts.changed:
+        words += ["--with", f"{package}=={version}"]
+    words += [f"cases/{cell.case}.py"]
     words += [cell.precision.value, *([cell.workaround] if cell.workaround else [])]
     prefix = "REPRO_DEVICE=cuda " if cell.device is Device.CUDA else ""
     return prefix + shlex.join(words)

@@ -154,7 +154,7 @@ def _headline(survey: Survey, note: str) -> Headline:
 
 def _sentence(survey: Survey) -> str:
     precisions = listed([precision.value for precision in Precision])
-    names = [item.name for item in survey.environments if item.source is Source.RELEASE]
+    names = [item.name for item in survey.columns if item.source is Source.RELEASE]
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
     return (
         "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, "

@@ -122,10 +122,10 @@ def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case
     draw = _Pen(survey=survey, device=device, page=page)
     return Grid(
         device=device,
-        lines=lines(survey.environments),
+        lines=lines(survey.columns),
         areas=_areas(survey, names, draw),
         precisions=tuple(Precision),
-        width=len(survey.environments) + 1,
+        width=len(survey.columns) + 1,
     )
 
 
@@ -156,8 +156,8 @@ class _Pen:
     def _row(self, case: Case, workaround: str) -> Row:
         href = self._page(case.name)
         stacks = tuple(
-            self._stack(case.name, workaround, column.name, opens=position == 0)
-            for line in lines(self.survey.environments)
+            self._stack(case, workaround, column.name, opens=position == 0)
+            for line in lines(self.survey.columns)
             for position, column in enumerate(line.columns)
         )
         if workaround == PLAIN:
@@ -167,13 +167,14 @@ class _Pen:
     def _page(self, case: str) -> str:
         return f"{self.page}{in_address(case)}.html" if self.page else ""
 
-    def _stack(self, case: str, workaround: str, release: str, *, opens: bool) -> Stack:
-        found = self.survey.pivot.get((case, workaround, self.device.value, release))
+    def _stack(self, case: Case, workaround: str, column: str, *, opens: bool) -> Stack:
+        name = self.survey.standing(case, column)
+        found = self.survey.pivot.get((case.name, workaround, self.device.value, name))
         if found is None:
             return Stack(opens=opens)
-        cells = [Cell(case, workaround, release, item, self.device) for item in Precision]
+        cells = [Cell(case.name, workaround, name, item, self.device) for item in Precision]
         return Stack(
-            href=f"{self._page(case)}#{in_address(release)}",
+            href=f"{self._page(case.name)}#{in_address(name)}",
             sentences=tuple(sentence(self.survey, cell) for cell in cells),
             marks=tuple(show(self.survey, cell, Mark(found[cell.precision])) for cell in cells),
             opens=opens,

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reports import tables
-from runner.model.cell import Cell, Source
+from runner.model.cell import Cell, Source, belongs
+from runner.model.naming import with_extras
 from runner.model.observation import LOCAL
 from runner.model.outcomes import Device, Precision
 
@@ -38,9 +39,18 @@ class Survey:
         return tuple(environment.name for environment in self.environments)
 
     @cached_property
+    def columns(self) -> tuple[Environment, ...]:
+        """The columns of the table: what is laid on top of a release stands in its column."""
+        return tuple(item for item in self.environments if item.column == item.name)
+
+    @cached_property
     def releases(self) -> tuple[str, ...]:
-        """The names of those that follow each other in time: releases, then main."""
-        return tuple(item.name for item in self.environments if item.source in _IN_THE_TABLE)
+        """The names of the columns that follow each other in time: releases, then main."""
+        return tuple(item.name for item in self.columns if item.source in _IN_THE_TABLE)
+
+    def standing(self, case: Case, column: str) -> str:
+        """Return the environment of a case in a column."""
+        return with_extras(column, case.extras) if column in self.releases else column
 
     @cached_property
     def by_name(self) -> dict[str, Environment]:
@@ -94,12 +104,10 @@ class Survey:
         return f", {device}" if len(self.devices) > 1 else ""
 
     def _belongs(self, case: Case, environment: Environment) -> bool:
-        # A pair or a stack is there for some cases only: elsewhere nothing is missing.
-        return (
-            environment.source in _IN_THE_TABLE
-            or environment.name in case.block.environments
-            or (case.name, environment.name) in self._observed
-        )
+        observed = (case.name, environment.name) in self._observed
+        # Of another machine's interpreter nothing is missing where nothing was observed.
+        asked = environment.source is not Source.INTERPRETER and belongs(case, environment)
+        return observed or asked
 
     @cached_property
     def _observed(self) -> frozenset[tuple[str, str]]:

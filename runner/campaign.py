@@ -15,8 +15,7 @@ from runner.errors import Interrupted
 from runner.evidence.survey import choose
 from runner.judging.currency import is_current
 from runner.judging.expectations import expected, judge
-from runner.model.cell import Source, cells_of
-from runner.model.matrix import MAIN
+from runner.model.cell import Source, belongs, cells_of
 from runner.model.observation import Observation
 from runner.planning.plan import Unit, applicable, missing, plan
 from runner.project import recipe
@@ -74,9 +73,11 @@ class Campaign:
     def selected(self, environment: str) -> tuple[Cell, ...]:
         """Return the cells of an environment that were asked for, applicable or not."""
         precisions = self.project.matrix.precisions
+        described = self.project.environments[environment]
         return tuple(
             cell
             for case in self.project.cases.values()
+            if belongs(case, described)
             for cell in cells_of(case, environment, precisions, self.terms.device)
             if self.selection(cell)
         )
@@ -94,9 +95,8 @@ class Campaign:
         return plan(names, self._cells_in)
 
     def _cells_in(self, name: str) -> tuple[Cell, ...]:
-        if name == MAIN:
-            return self.selected(name)
-        return self.due(self.project.environments[name])
+        environment = self.project.environments[name]
+        return self.selected(name) if environment.source is Source.MAIN else self.due(environment)
 
     def prepare(self, unit: Unit) -> Ready:
         """Build the environment of a unit; raises UnbuildableError."""
@@ -108,8 +108,8 @@ class Campaign:
         project = self.project
         if self.interpreter is not None:
             return self.interpreter
-        if name == MAIN:
-            return development.build_main(project.places, project.matrix)
+        if project.environments[name].source is Source.MAIN:
+            return development.build_main(project.places, project.matrix, name)
         built = building.build(project.places, recipe(project, name))
         return project.environments[name], built
 
@@ -203,7 +203,7 @@ def _is_known(seen: Observation | None, reason: str) -> bool:
 def _environment(seen: Observation, environments: Mapping[str, Environment]) -> Environment:
     """Return the environment of a row; what `main` held stands in the row itself."""
     known = environments[seen.cell.environment]
-    if known.source is Source.RELEASE:
+    if known.source in {Source.RELEASE, Source.PAIR}:
         return known
     return dataclasses.replace(known, pins=seen.provenance.packages)
 

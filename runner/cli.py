@@ -148,7 +148,9 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
 
 @app.command()
 def environment(
-    names: Annotated[list[str], typer.Argument(help="Releases, or `main`.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Releases, `main`, or pairs: 4.53.3+peft0.15.2.")
+    ],
 ) -> None:
     """Build pinned virtualenvs and print where they are."""
     from runner.commands.environment import make  # noqa: PLC0415
@@ -199,14 +201,20 @@ def check(
 
 @app.command()
 def lock(
-    names: Annotated[list[str], typer.Argument(help="Releases; all unless named.")] = [],  # noqa: B006
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Releases, `4.50.0+timm`, `4.53.3+peft0.15.2`; all unless named."),
+    ] = [],  # noqa: B006
     *,
     new: Annotated[bool, typer.Option("--new", help="Find releases that are missing.")] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Only environments that have no lock yet.")
+    ] = False,
 ) -> None:
     """Pin environments as they stood seven days after each release."""
     from runner.commands.lock import pin  # noqa: PLC0415
 
-    raise typer.Exit(pin(Places(), names, _console(), new=new))
+    raise typer.Exit(pin(Places(), names, _console(), new=new, missing=missing))
 
 
 @app.command()

@@ -10,7 +10,7 @@ from runner.model.case import Case, read_case
 from runner.model.script import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from runner.places import Places
@@ -21,7 +21,7 @@ def case_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.py") if not path.name.startswith("_"))
 
 
-def load_case(path: Path, where: str) -> Case:
+def load_case(path: Path, where: str, extras: Collection[str] = ()) -> Case:
     """Read one file as a case; raises RunnerError with every fault of its block."""
     if not path.is_file():
         raise RunnerError([Fault(where=where, found="no such file", allowed="a case")])
@@ -31,17 +31,22 @@ def load_case(path: Path, where: str) -> Case:
     except SyntaxError as error:
         key, allowed = f"line {error.lineno}", "Python that can be parsed"
         raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
-    return read_case(text, where, str(path.resolve()))
+    return read_case(text, where, str(path.resolve()), extras)
 
 
-def load_corpus(places: Places, files: Iterable[Path]) -> tuple[dict[str, Case], list[Fault]]:
-    """Read case files; return those that are sound by name, and the faults of the others."""
+def load_corpus(
+    places: Places, files: Iterable[Path], extras: Collection[str] = ()
+) -> tuple[dict[str, Case], list[Fault]]:
+    """Read case files; return those that are sound by name, and the faults of the others.
+
+    `extras` are the packages that may be laid on top of a release.
+    """
     cases: dict[str, Case] = {}
     faults: list[Fault] = []
     for path in files:
         where = places.shown(path.resolve())
         try:
-            case = load_case(path, where)
+            case = load_case(path, where, extras)
         except RunnerError as error:
             faults.extend(error.faults)
             continue

@@ -6,11 +6,14 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from runner.corpus import case_files, load_corpus
 from runner.environments import recipes, shelf
 from runner.errors import RunnerError
 from runner.model.cell import Environment, Source
 from runner.model.matrix import MAIN
+from runner.model.naming import taken_apart, with_extras
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from runner.model.matrix import Matrix
     from runner.model.observation import Observation
     from runner.places import Places
+
+
+_LOCKED = frozenset({Source.RELEASE, Source.PAIR})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,26 +46,67 @@ class Project:
         return tuple(self.environments)
 
 
-def load(places: Places, files: Sequence[Path] | None = None) -> Project:
-    """Read a checkout, or other case files with its environments; raises RunnerError."""
+def load(places: Places, files: Sequence[Path] | None = None, also: Iterable[str] = ()) -> Project:
+    """Read a checkout, or other case files with its environments; raises RunnerError.
+
+    `also` names derived environments that no case asks for.
+    """
     matrix = shelf.load_matrix(places)
-    locks, faults = shelf.load_all(places, matrix)
-    cases, more = load_corpus(places, case_files(places.cases) if files is None else files)
+    chosen = case_files(places.cases) if files is None else files
+    cases, more = load_corpus(places, chosen, matrix.extras)
+    wanted = dict.fromkeys([*derived(matrix, cases.values()), *also])
+    locks, faults = shelf.load_all(places, matrix, wanted)
     if faults or more:
         raise RunnerError([*faults, *more])
-    environments = {name: shelf.environment(matrix, locks[name]) for name in locks}
-    environments[MAIN] = dataclasses.replace(
-        environments[matrix.releases[-1].name], name=MAIN, source=Source.MAIN
-    )
     return Project(
-        places=places, matrix=matrix, locks=locks, environments=environments, cases=cases
+        places=places,
+        matrix=matrix,
+        locks=locks,
+        environments=environments_of(matrix, locks),
+        cases=cases,
     )
+
+
+def derived(matrix: Matrix, cases: Iterable[Case]) -> tuple[str, ...]:
+    """Return the environments that cases need beside the releases: extras first, then pairs."""
+    wanted: dict[str, None] = {}
+    pairs: dict[str, None] = {}
+    for case in cases:
+        if case.extras:
+            names = (with_extras(release.name, case.extras) for release in matrix.releases)
+            wanted.update(dict.fromkeys(names))
+        pairs.update(dict.fromkeys(case.block.environments))
+    return (*wanted, *sorted(pairs, key=_by_version))
+
+
+def _by_version(name: str) -> tuple[Version, tuple[tuple[str, Version], ...], str]:
+    parts = taken_apart(name)
+    changed = tuple((package, Version(version)) for package, version in parts.changed)
+    return Version(parts.base), changed, name
+
+
+def environments_of(matrix: Matrix, locks: Mapping[str, Lock]) -> dict[str, Environment]:
+    """Return the environments in the order of the table: releases, main, extras, pairs.
+
+    Until `main` is built nobody knows what it holds: it stands there as the newest release.
+    """
+    made = {name: shelf.environment(matrix, lock) for name, lock in locks.items()}
+    newest = matrix.releases[-1].name
+    mains = {
+        name.replace(newest, MAIN, 1): dataclasses.replace(
+            made[name], name=name.replace(newest, MAIN, 1), source=Source.MAIN
+        )
+        for name in made
+        if made[name].source is Source.RELEASE and taken_apart(name).base == newest
+    }
+    releases = {name: made[name] for name in made if name in {one.name for one in matrix.releases}}
+    return {**releases, MAIN: mains[MAIN], **made, **mains}
 
 
 def recipe(loaded: Project, name: str) -> Recipe:
-    """Return what to install for a release of a checkout."""
+    """Return what to install for an environment of a checkout that has a lock."""
     lock, environment = loaded.locks[name], loaded.environments[name]
-    return recipes.recipe(loaded.places, loaded.matrix, lock, environment)
+    return recipes.recipe(loaded.matrix, lock, environment)
 
 
 def informed(project: Project, rows: Iterable[Observation]) -> Project:
@@ -72,14 +119,12 @@ def informed(project: Project, rows: Iterable[Observation]) -> Project:
         environment = _described(row, environments.get(row.cell.environment))
         if environment is not None:
             environments[environment.name] = environment
-    main = environments.pop(MAIN)
-    environments[MAIN] = main
     return dataclasses.replace(project, environments=environments)
 
 
 def _described(row: Observation, known: Environment | None) -> Environment | None:
     provenance = row.provenance
-    if not provenance.environment_digest or (known and known.source is Source.RELEASE):
+    if not provenance.environment_digest or (known and known.source in _LOCKED):
         return None
     python = ".".join(provenance.python.split(".")[:2])
     return Environment(

@@ -47,17 +47,18 @@ def case_text(
     return f"# /// script\n{block}# ///\n{code}"
 
 
-def case(
+def case(  # noqa: PLR0913 - one argument per part of a file that some test is about
     toml: str = "",
     code: str = CODE,
     *,
     name: str = "toy_breaks",
     dependencies: Sequence[str] = ("torch", "transformers"),
     requires_python: str = ">=3.10",
+    extras: Sequence[str] = (),
 ) -> Case:
     """Return a case, read from its text."""
     text = case_text(toml, code, dependencies=dependencies, requires_python=requires_python)
-    return read_case(text, f"cases/{name}.py")
+    return read_case(text, f"cases/{name}.py", extras=extras)
 
 
 def environment(

@@ -17,6 +17,7 @@ import pytest
 from factories import case_text
 from packaging.version import Version
 
+from runner import project
 from runner.environments import building, pinning, recipes, torch_build, uv
 from runner.environments.building import UnbuildableError
 from runner.environments.development import Origin, origin, with_commit
@@ -57,8 +58,14 @@ package-data."*" = ["*"]
 # The pins --------------------------------------------------------------------------------------
 
 
-def test_every_release_has_a_lock_and_every_lock_a_release(places: Places, matrix: Matrix) -> None:
-    releases = {release.name for release in matrix.releases}
+def test_every_release_and_what_cases_derive_from_it_has_a_lock_and_nothing_else(
+    places: Places,
+) -> None:
+    loaded = project.load(places)
+    releases = {release.name for release in loaded.matrix.releases}
+    derived = set(project.derived(loaded.matrix, loaded.cases.values()))
+
+    assert releases | derived == {path.stem for path in places.locks.iterdir()}
 
     assert releases == {path.stem for path in places.locks.iterdir()}
     assert Version("4.49.0") == min(map(Version, releases))
@@ -148,7 +155,7 @@ def test_an_environment_is_complete_or_made_anew(
     """A build that was killed leaves a folder without its marker."""
     monkeypatch.setenv("REPROMATRIX_ENVIRONMENTS", str(tmp_path))
     lock, environment = checkout.locks["4.50.0"], checkout.environments["4.50.0"]
-    recipe = recipes.recipe(places, checkout.matrix, lock, environment)
+    recipe = recipes.recipe(checkout.matrix, lock, environment)
     torn = tmp_path / f"4.50.0-{recipe.digest[:8]}"
     (torn / "bin").mkdir(parents=True)
     (torn / "bin" / "python").write_text("torn")
@@ -362,7 +369,7 @@ def test_an_unreachable_main_that_was_asked_for_is_an_error(
 @pytest.fixture(scope="session")
 def built_4_50_0(places: Places, checkout: Project) -> Built:
     lock, environment = checkout.locks["4.50.0"], checkout.environments["4.50.0"]
-    return building.build(places, recipes.recipe(places, checkout.matrix, lock, environment))
+    return building.build(places, recipes.recipe(checkout.matrix, lock, environment))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner import corpus, project, rendering
 from runner.environments import shelf
-from runner.errors import ExitCode, RunnerError
+from runner.errors import ExitCode, Fault, RunnerError
 from runner.evidence import reading
 from runner.judging.proof import lacking
 from runner.judging.scrutiny import scrutinise
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from runner.errors import Fault
     from runner.places import Places
     from runner.project import Project
 
@@ -42,13 +41,30 @@ def examine(places: Places, files: Sequence[Path], console: Console) -> ExitCode
 
 def _faults(places: Places, files: Sequence[Path]) -> list[Fault]:
     matrix = shelf.load_matrix(places)
-    locks, faults = shelf.load_all(places, matrix)
-    cases, more = corpus.load_corpus(places, files or corpus.case_files(places.cases))
+    chosen = files or corpus.case_files(places.cases)
+    cases, more = corpus.load_corpus(places, chosen, matrix.extras)
+    derived = project.derived(matrix, cases.values())
+    locks, faults = shelf.load_all(places, matrix, derived)
     environments = {name: shelf.environment(matrix, lock) for name, lock in locks.items()}
     faults += more
+    if not files:
+        faults += _needless(places, derived)
     for case in cases.values():
         faults += scrutinise(case, environments, matrix.precisions, Device)
     return faults
+
+
+def _needless(places: Places, derived: Sequence[str]) -> list[Fault]:
+    return [
+        Fault(
+            where=places.shown(path),
+            found="a lock that no case asks for",
+            allowed="pairs that a case names, extras that a case depends on",
+            remedy="Remove the file.",
+        )
+        for path in sorted(places.locks.glob("*+*.txt"))
+        if path.stem not in derived
+    ]
 
 
 def _unproven(loaded: Project) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from runner import project
 from runner.environments import building, development
 from runner.environments.building import UnbuildableError
 from runner.errors import ExitCode
-from runner.model.matrix import MAIN
+from runner.model.cell import Source
 from runner.planning.selection import environments_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def make(places: Places, names: Sequence[str], console: Console) -> ExitCode:
     """Build environments and print where each is; exit 4 when one cannot be built."""
-    loaded = project.load(places, [])
+    loaded = project.load(places, [], [name for name in names if "+" in name])
     code = ExitCode.AS_EXPECTED
     for name in environments_of(names, loaded.names):
         try:
@@ -37,6 +37,6 @@ def make(places: Places, names: Sequence[str], console: Console) -> ExitCode:
 
 
 def _make(loaded: Project, name: str) -> Built:
-    if name == MAIN:
-        return development.build_main(loaded.places, loaded.matrix)[1]
+    if loaded.environments[name].source is Source.MAIN:
+        return development.build_main(loaded.places, loaded.matrix, name)[1]
     return building.build(loaded.places, project.recipe(loaded, name))

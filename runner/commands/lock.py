@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from runner.environments import index, pinning, shelf
+from runner import project
+from runner.corpus import case_files, load_corpus
+from runner.environments import deriving, index, pinning, shelf
 from runner.errors import ExitCode, Fault, RunnerError, refuse
-from runner.model.matrix import WHERE, Matrix, Release, read_matrix
+from runner.model.matrix import WHERE, Matrix, read_matrix
+from runner.model.naming import ALLOWED, Name, taken_apart
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
@@ -23,8 +26,13 @@ if TYPE_CHECKING:
 _AT_ONCE = 3
 
 
-def pin(places: Places, names: Sequence[str], console: Console, *, new: bool) -> ExitCode:
-    """Write the locks of the named releases, adding those that the matrix does not have yet."""
+def pin(
+    places: Places, names: Sequence[str], console: Console, *, new: bool, missing: bool
+) -> ExitCode:
+    """Write the locks of the named environments, adding releases that the matrix does not have.
+
+    Without names: of every environment that is needed, or of those whose lock is `missing`.
+    """
     matrix = shelf.load_matrix(places)
     known = {release.name for release in matrix.releases}
     if new:
@@ -33,30 +41,60 @@ def pin(places: Places, names: Sequence[str], console: Console, *, new: bool) ->
         if not names:
             return ExitCode.AS_EXPECTED
     for name in names:
-        if name not in known:
+        if name not in known and not _taken_apart(name).derived:
             _add(places, name)
     matrix = shelf.load_matrix(places)
-    wanted = [release for release in matrix.releases if not names or release.name in names]
-    _write(places, matrix, wanted, console)
+    wanted = names or [*(release.name for release in matrix.releases), *_derived(places, matrix)]
+    if missing:
+        wanted = [name for name in wanted if not (places.locks / f"{name}.txt").exists()]
+    plain = [name for name in wanted if not _taken_apart(name).derived]
+    _write(places, plain, lambda name: pinning.resolve(matrix, matrix.release(name)), console)
+    others = [name for name in wanted if name not in plain]
+    _write(places, others, lambda name: _resolve_derived(places, matrix, name), console)
     return ExitCode.AS_EXPECTED
 
 
-def _write(places: Places, matrix: Matrix, releases: Sequence[Release], console: Console) -> None:
+def _taken_apart(name: str) -> Name:
+    try:
+        return taken_apart(name)
+    except ValueError as error:
+        raise refuse(Fault(where="lock", found=str(error), allowed=ALLOWED)) from error
+
+
+def _derived(places: Places, matrix: Matrix) -> tuple[str, ...]:
+    cases, faults = load_corpus(places, case_files(places.cases), matrix.extras)
+    if faults:
+        raise RunnerError(faults)
+    return project.derived(matrix, cases.values())
+
+
+def _resolve_derived(places: Places, matrix: Matrix, name: str) -> str:
+    base = taken_apart(name).base
+    known = {release.name: release for release in matrix.releases}
+    if base not in known:
+        found, allowed = f"{name!r}, made from {base!r}", f"a release of {WHERE}"
+        raise refuse(Fault(where="lock", found=found, allowed=allowed))
+    return deriving.resolve(matrix, shelf.load_lock(places, matrix, known[base]), name)
+
+
+def _write(
+    places: Places, names: Sequence[str], resolve: Callable[[str], str], console: Console
+) -> None:
     """Resolve several at once; all that can be resolved are written before a fault is raised."""
     faults: list[Fault] = []
 
-    def one(release: Release) -> None:
+    def one(name: str) -> None:
         try:
-            text = pinning.resolve(matrix, release)
+            text = resolve(name)
         except RunnerError as error:
             faults.extend(error.faults)
             return
-        (places.locks / f"{release.name}.txt").write_text(text)
-        console.print(f"environments/locks/{release.name}.txt", markup=False)
+        (places.locks / f"{name}.txt").write_text(text)
+        console.print(f"environments/locks/{name}.txt", markup=False)
 
     places.locks.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(one, releases))
+        list(pool.map(one, names))
     if faults:
         raise RunnerError(faults, ExitCode.UNBUILDABLE)
 

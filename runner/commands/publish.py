@@ -49,16 +49,20 @@ def publish_all(places: Places, console: Console) -> ExitCode:
 def _evidence(grid: Iterable[Judged]) -> list[Observation]:
     """Return what is to be published: nothing stale; of `main` its cells, or why there are none."""
     rows = [one.seen for one in grid if not one.stale and one.seen.outcome not in _NO_EVIDENCE]
-    if any(row.cell.environment == MAIN and row.outcome.was_run for row in rows):
+    if any(_is_main(row) and row.outcome.was_run for row in rows):
         return [row for row in rows if row.outcome is not Outcome.UNBUILDABLE]
     return rows
+
+
+def _is_main(row: Observation) -> bool:
+    return row.cell.environment.partition("+")[0] == MAIN
 
 
 def _refuse_gaps(grid: Sequence[Judged]) -> None:
     gaps = [
         one
         for one in grid
-        if one.seen.cell.environment != MAIN
+        if not _is_main(one.seen)
         and (one.stale or one.seen.outcome in {Outcome.NOT_RUN, Outcome.UNBUILDABLE})
     ]
     if gaps:
@@ -87,7 +91,7 @@ def _publication(grid: Iterable[Judged], earlier: Mapping[str, Publication]) -> 
     main = {
         row.provenance.packages.get("transformers", "")
         for row in rows
-        if row.cell.environment == MAIN and row.outcome.was_run
+        if _is_main(row) and row.outcome.was_run
     }
     return Publication(
         name=_fresh_name(earlier),

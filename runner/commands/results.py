@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from runner import project, rendering
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading
-from runner.judging.ranges import failing_ranges
-from runner.model.outcomes import Outcome
+from runner.judging.axes import axes
+from runner.judging.ranges import ranges_along
 from runner.planning.selection import select
 
 if TYPE_CHECKING:
@@ -80,21 +80,17 @@ def _table(mine: Sequence[Judged], loaded: Project, printing: Printing) -> str:
 
 def _ranges(mine: Sequence[Judged], loaded: Project) -> str:
     lines = ["case,workaround,precision,device,range\n"]
-    lines.extend(_range_lines(mine, loaded.names))
+    lines.extend(_range_lines(mine, loaded))
     return "".join(lines)
 
 
-def _range_lines(mine: Sequence[Judged], order: Sequence[str]) -> Iterator[str]:
-    variants: dict[tuple[str, ...], dict[str, Observation]] = {}
+def _range_lines(mine: Sequence[Judged], loaded: Project) -> Iterator[str]:
+    variants: dict[tuple[str, str, str, str], dict[str, Observation]] = {}
     for one in mine:
         cell = one.seen.cell
-        key = tuple(map(str, (cell.case, cell.workaround, cell.precision, cell.device)))
+        key = (cell.case, cell.workaround, cell.precision.value, cell.device.value)
         variants.setdefault(key, {})[cell.environment] = one.seen
     for key, seen in variants.items():
-        measurable = [
-            name
-            for name in order
-            if name not in seen or seen[name].outcome is not Outcome.NOT_APPLICABLE
-        ]
-        for found in failing_ranges(measurable, seen):
-            yield ",".join([*key, f'"{found.text}"']) + "\n"
+        for axis in axes(loaded.cases[key[0]], loaded.environments):
+            for found in ranges_along(axis, seen):
+                yield ",".join([*key, f'"{found.text}"']) + "\n"

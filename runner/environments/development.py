@@ -18,6 +18,7 @@ from runner.errors import RunnerError
 from runner.model.cell import Environment, Source
 from runner.model.lock import read_lock
 from runner.model.matrix import MAIN
+from runner.model.naming import taken_apart
 
 if TYPE_CHECKING:
     from runner.model.matrix import Matrix
@@ -95,19 +96,19 @@ def _folder(folder: Path) -> Origin:
     return Origin(requirement=f"transformers @ {folder.as_uri()}", commit=commit)
 
 
-def build_main(places: Places, matrix: Matrix) -> tuple[Environment, Built]:
-    """Build `main`; its companions are the newest release's wherever they fit.
+def build_main(places: Places, matrix: Matrix, name: str = MAIN) -> tuple[Environment, Built]:
+    """Build `main`, or `main` with extras; companions are the newest release's where they fit.
 
     Raises UnbuildableError.
     """
     source = origin(matrix)
-    lock = _lock(places, matrix, source)
+    lock = _lock(places, matrix, source, taken_apart(name).extras)
     here = markers(matrix.python)
-    versions = read_lock(lock, MAIN, MAIN).versions(here)
+    versions = read_lock(lock, name, name).versions(here)
     facts = (source.requirement, source.commit, lock, torch_build.chosen())
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
     recipe = Recipe(
-        name=MAIN,
+        name=name,
         digest=digest[:16],
         python=matrix.python,
         lock=lock,
@@ -119,7 +120,7 @@ def build_main(places: Places, matrix: Matrix) -> tuple[Environment, Built]:
     version = with_commit(built.versions["transformers"], source.commit)
     pins = {**versions, "torch": matrix.torch.version, "transformers": version}
     environment = Environment(
-        name=MAIN, source=Source.MAIN, python=matrix.python, pins=pins, markers=here
+        name=name, source=Source.MAIN, python=matrix.python, pins=pins, markers=here
     )
     return environment, built
 
@@ -133,13 +134,13 @@ def with_commit(version: str, commit: str) -> str:
     return f"{version}{'.' if '+' in version else '+'}g{told}"
 
 
-def _lock(places: Places, matrix: Matrix, source: Origin) -> str:
+def _lock(places: Places, matrix: Matrix, source: Origin, extras: tuple[str, ...]) -> str:
     newest = matrix.releases[-1].name
     pinned = read_lock((places.locks / f"{newest}.txt").read_text(), newest, newest)
     # Only what it installs here: a pin for another platform is no wish of ours.
     versions = pinned.versions(markers(matrix.python))
     preferred = "".join(f"{name}=={version}\n" for name, version in versions.items())
-    wanted = [source.requirement, *matrix.companions]
+    wanted = [source.requirement, *matrix.companions, *extras]
     try:
         text = compile_lock(matrix, wanted, until=None, where=MAIN, preferred=preferred)
     except RunnerError as error:

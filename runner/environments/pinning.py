@@ -56,19 +56,31 @@ def resolve(matrix: Matrix, release: Release) -> str:
     return header(matrix, release) + compile_lock(matrix, wanted, until=day, where=release.name)
 
 
-def compile_lock(
-    matrix: Matrix, wanted: Sequence[str], *, until: dt.date | None, where: str, preferred: str = ""
+def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held to
+    matrix: Matrix,
+    wanted: Sequence[str],
+    *,
+    until: dt.date | None,
+    where: str,
+    preferred: str = "",
+    bound: Sequence[str] = (),
 ) -> str:
-    """Resolve requirements with the matrix's torch; pins of `preferred` are kept where they fit."""
+    """Resolve requirements with the matrix's torch.
+
+    Pins of `preferred` are kept where they fit (uv 0.13 leaves them where a date bounds the
+    resolution too); what is in `bound` holds or there is no resolution.
+    """
     torch = matrix.torch
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in.txt").write_text("\n".join([*wanted, f"torch=={torch.version}", ""]))
         (folder / "uv.toml").write_text(_metadata(matrix))
         (folder / "out.txt").write_text(preferred)
+        (folder / "bound.txt").write_text("".join(f"{line}\n" for line in bound))
         done = uv.call(
             *("pip", "compile", folder / "in.txt", "--config-file", folder / "uv.toml"),
-            *("--output-file", folder / "out.txt", "--universal", "--generate-hashes"),
+            *("--output-file", folder / "out.txt", "--constraints", folder / "bound.txt"),
+            *("--universal", "--generate-hashes"),
             *("--python-version", matrix.python, "--fork-strategy", "fewest"),
             *("--no-annotate", "--no-header", "--no-emit-package", "torch", "--quiet"),
             *(_dates(matrix, until) if until else ()),

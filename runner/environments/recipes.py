@@ -1,4 +1,4 @@
-"""The recipe of a release: its lock, the matrix's torch and Python."""
+"""The recipe of an environment that has a lock: it, the matrix's torch and Python."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from runner.model.cell import Environment
     from runner.model.lock import Lock
     from runner.model.matrix import Matrix
-    from runner.places import Places
 
 
-def recipe(places: Places, matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
-    """Return what to install for a release."""
+def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
+    """Return what to install for an environment."""
     facts = (lock.digest, matrix.python, matrix.torch.version, torch_build.chosen())
     return Recipe(
         name=lock.name,
         digest=hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16],
         python=matrix.python,
-        lock=(places.locks / f"{lock.name}.txt").read_text(),
+        lock=lock.text,
         torch=matrix.torch.version,
         versions=environment.pins,
     )

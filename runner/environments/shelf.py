@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.environments.pinning import inputs
+from runner.environments import deriving, pinning
 from runner.errors import Fault, RunnerError
 from runner.model.cell import Environment, Source
-from runner.model.lock import Lock, inputs_digest, read_lock
+from runner.model.lock import Lock, inputs_digest, overlaid, read_lock
 from runner.model.matrix import WHERE, Matrix, read_matrix
+from runner.model.naming import taken_apart
 from runner.model.script import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from runner.model.matrix import Release
     from runner.places import Places
@@ -31,21 +32,34 @@ def load_matrix(places: Places) -> Matrix:
 
 def load_lock(places: Places, matrix: Matrix, release: Release) -> Lock:
     """Read the lock of a release; raises RunnerError when it is missing, stale or not its own."""
-    path = places.locks / f"{release.name}.txt"
+    lock, where, remedy = _read(places, release.name)
+    wanted = inputs_digest(pinning.inputs(matrix, release))
+    _refuse(_own(lock, where, remedy), _fresh(lock, wanted, where, remedy))
+    return lock
+
+
+def load_derived(places: Places, matrix: Matrix, base: Lock, name: str) -> Lock:
+    """Read what a pair or extras change, and lay it over their base; raises RunnerError."""
+    lock, where, remedy = _read(places, name)
+    wanted = inputs_digest(deriving.inputs(matrix, base, name))
+    _refuse(_fresh(lock, wanted, where, remedy))
+    return overlaid(base, lock)
+
+
+def _read(places: Places, name: str) -> tuple[Lock, str, str]:
+    path = places.locks / f"{name}.txt"
     where = places.shown(path)
-    remedy = f"Make it with `nox -s lock -- {release.name}`."
+    remedy = f"Make it with `nox -s lock -- {name}`."
     if not path.exists():
         fault = Fault(where=where, found="no such file", allowed="a lock", remedy=remedy)
         raise RunnerError([fault])
-    lock = read_lock(decode(path.read_bytes(), where), release.name, where)
-    faults = [
-        fault
-        for fault in (_own(lock, where, remedy), _fresh(lock, matrix, release, where, remedy))
-        if fault
-    ]
+    return read_lock(decode(path.read_bytes(), where), name, where), where, remedy
+
+
+def _refuse(*found: Fault | None) -> None:
+    faults = [fault for fault in found if fault]
     if faults:
         raise RunnerError(faults)
-    return lock
 
 
 def _own(lock: Lock, where: str, remedy: str) -> Fault | None:
@@ -57,8 +71,7 @@ def _own(lock: Lock, where: str, remedy: str) -> Fault | None:
     return Fault(where=where, found=found, allowed=f"transformers{wanted}", remedy=remedy)
 
 
-def _fresh(lock: Lock, matrix: Matrix, release: Release, where: str, remedy: str) -> Fault | None:
-    wanted = inputs_digest(inputs(matrix, release))
+def _fresh(lock: Lock, wanted: str, where: str, remedy: str) -> Fault | None:
     if lock.inputs == wanted:
         return None
     found = f"a lock resolved from other inputs ({lock.inputs or 'none named'})"
@@ -77,13 +90,17 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
     """Return the environment that a lock describes."""
     here = markers(matrix.python)
     pins = {**lock.versions(here), "torch": matrix.torch.version}
-    return Environment(
-        name=lock.name, source=Source.RELEASE, python=matrix.python, pins=pins, markers=here
-    )
+    source = Source.PAIR if taken_apart(lock.name).changed else Source.RELEASE
+    return Environment(name=lock.name, source=source, python=matrix.python, pins=pins, markers=here)
 
 
-def load_all(places: Places, matrix: Matrix) -> tuple[dict[str, Lock], list[Fault]]:
-    """Read every lock; return those that are sound, and all faults of the others."""
+def load_all(
+    places: Places, matrix: Matrix, derived: Iterable[str] = ()
+) -> tuple[dict[str, Lock], list[Fault]]:
+    """Read every release's lock and the named derived ones; return the sound ones, and all faults.
+
+    The releases come first, in their order.
+    """
     locks: dict[str, Lock] = {}
     faults: list[Fault] = []
     for release in matrix.releases:
@@ -91,11 +108,30 @@ def load_all(places: Places, matrix: Matrix) -> tuple[dict[str, Lock], list[Faul
             locks[release.name] = load_lock(places, matrix, release)
         except RunnerError as error:
             faults.extend(error.faults)
-    return locks, faults + _strangers(places, matrix, locks)
+    for name in derived:
+        try:
+            locks[name] = load_derived(places, matrix, _base(matrix, locks, name), name)
+        except KeyError:
+            continue  # the base's own fault is told
+        except RunnerError as error:
+            faults.extend(error.faults)
+    return locks, faults + _strangers(places, matrix)
 
 
-def _strangers(places: Places, matrix: Matrix, locks: Mapping[str, Lock]) -> list[Fault]:
-    names = {release.name for release in matrix.releases} | set(locks)
+def _base(matrix: Matrix, locks: Mapping[str, Lock], name: str) -> Lock:
+    """Return the lock that a derived one is laid over; a name without one is a fault."""
+    base = taken_apart(name).base
+    known = {release.name for release in matrix.releases}
+    if base not in known:
+        found = f"{name!r}, made from {base!r}"
+        raise RunnerError(
+            [Fault(where="environments", found=found, allowed=f"a release of {WHERE}")]
+        )
+    return locks[base]
+
+
+def _strangers(places: Places, matrix: Matrix) -> list[Fault]:
+    names = {release.name for release in matrix.releases}
     return [
         Fault(
             where=places.shown(path),
@@ -104,5 +140,5 @@ def _strangers(places: Places, matrix: Matrix, locks: Mapping[str, Lock]) -> lis
             remedy="Add the release there or remove the file.",
         )
         for path in sorted(places.locks.glob("*.txt"))
-        if path.stem not in names
+        if path.stem.partition("+")[0] not in names
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.judging.currency import is_current
-from runner.model.cell import PROTOCOL, Cell, cells_of, obstacles
+from runner.model.cell import PROTOCOL, Cell, belongs, cells_of, obstacles
 from runner.model.observation import Observation, Provenance
 from runner.model.outcomes import Device, Outcome
 
@@ -31,8 +31,9 @@ class Grid:
         """Yield every cell, case by case, in the order of the table."""
         for case in self.cases.values():
             for device in self.devices:
-                for name in self.environments:
-                    yield from cells_of(case, name, self.precisions, device)
+                for name, environment in self.environments.items():
+                    if belongs(case, environment):
+                        yield from cells_of(case, name, self.precisions, device)
 
 
 def choose(

@@ -10,6 +10,7 @@ from runner.model.outcomes import Exercised, Outcome
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.judging.axes import Axis
     from runner.model.observation import Observation
 
 
@@ -67,6 +68,20 @@ def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tup
     if current:
         ranges.append(_range(current, last_pass, before, gap, ""))
     return tuple(ranges)
+
+
+def ranges_along(axis: Axis, seen: Mapping[str, Observation]) -> tuple[Range, ...]:
+    """Derive the ranges along an axis of labelled environments; `seen` maps environments.
+
+    An environment that cannot run the case says nothing, not even that a gap is open.
+    """
+    within = [point for point in axis if not _out_of_reach(seen.get(point.environment))]
+    told = {point.label: seen[point.environment] for point in within if point.environment in seen}
+    return failing_ranges([point.label for point in within], told)
+
+
+def _out_of_reach(row: Observation | None) -> bool:
+    return row is not None and row.outcome is Outcome.NOT_APPLICABLE
 
 
 def _range(

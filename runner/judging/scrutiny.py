@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from runner.errors import Fault
 from runner.judging.expectations import entries
 from runner.model.case import EVERY, PLAIN, Isolation
-from runner.model.cell import cells_of
+from runner.model.cell import belongs, cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -233,6 +233,8 @@ def _overlaps(
     if len(case.block.fails) < 2:  # noqa: PLR2004
         return
     for name, environment in environments.items():
+        if not belongs(case, environment):
+            continue
         for cell in cells_of(case, name, precisions, device):
             for pair in _pairs(case, entries(case, cell, environment)):
                 if pair not in told:

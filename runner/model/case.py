@@ -9,15 +9,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import PurePath
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from runner.errors import Fault, refuse
+from runner.model.naming import ALLOWED, taken_apart
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.model.reading import Record, RequirementText, read
 from runner.model.script import Script, parse_script
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 PLAIN = ""
 """The name that stands for the case without any workaround."""
@@ -134,6 +139,15 @@ class Block(Record):
     claims: tuple[Claim, ...] = ()
     fails: tuple[Failure, ...] = ()
 
+    @field_validator("environments")
+    @classmethod
+    def _pairs(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not taken_apart(name).derived:
+                msg = f"{ALLOWED}; releases are measured anyway"
+                raise ValueError(msg)
+        return names
+
     @model_validator(mode="after")
     def _has_a_source(self) -> Block:
         if not self.reports and self.found_by is None:
@@ -180,6 +194,8 @@ class Case:
     script: Script
     path: str = ""
     """The file that is run."""
+    extras: tuple[str, ...] = ()
+    """Those of its dependencies that are laid on top of every release for it."""
 
     @cached_property
     def docstring(self) -> str:
@@ -209,13 +225,24 @@ class Case:
         return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_case(text: str, where: str, path: str = "") -> Case:
-    """Read one case; raises RunnerError with every fault of its block."""
+def read_case(text: str, where: str, path: str = "", extras: Collection[str] = ()) -> Case:
+    """Read one case; raises RunnerError with every fault of its block.
+
+    `extras` are the packages that may be laid on top of a release.
+    """
     script = parse_script(text, where)
     head = read(Head, script.table, where=where, prefix="script")
     if "repromatrix" not in head.tool:
         allowed = f"a table [{_TABLE}] in the script block"
         raise refuse(Fault(where=where, key=_TABLE, found="no such table", allowed=allowed))
     block = read(Block, head.tool["repromatrix"], where=where, prefix=_TABLE)
-    name = PurePath(where).stem
-    return Case(name=name, where=where, head=head, block=block, script=script, path=path)
+    needed = {canonicalize_name(requirement.name) for requirement in head.dependencies}
+    return Case(
+        name=PurePath(where).stem,
+        where=where,
+        head=head,
+        block=block,
+        script=script,
+        path=path,
+        extras=tuple(sorted(needed & set(extras))),
+    )

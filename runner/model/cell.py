@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.specifiers import SpecifierSet
 
 from runner.model import requirements
+from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
@@ -53,6 +54,20 @@ class Environment:
         installed = {"python": self.python, "packages": dict(self.pins)}
         return hashlib.sha256(json.dumps(installed, sort_keys=True).encode()).hexdigest()[:16]
 
+    @cached_property
+    def column(self) -> str:
+        """The column of the table that it stands in: extras get no column of their own."""
+        return taken_apart(self.name).base if self._is_dated else self.name
+
+    @cached_property
+    def extras(self) -> tuple[str, ...]:
+        """The packages that are laid on top of a release."""
+        return taken_apart(self.name).extras if self._is_dated else ()
+
+    @property
+    def _is_dated(self) -> bool:
+        return self.source in {Source.RELEASE, Source.MAIN}
+
     def version(self, package: str) -> str:
         """Return the version of a package, or nothing when it is not installed."""
         return self.pins.get(package, "")
@@ -75,6 +90,17 @@ def cells_of(
     for workaround in case.variants:
         for precision in precisions:
             yield Cell(case.name, workaround, environment, precision, device)
+
+
+def belongs(case: Case, environment: Environment) -> bool:
+    """Say whether a case has cells in an environment, be they applicable there or not."""
+    match environment.source:
+        case Source.RELEASE | Source.MAIN:
+            return environment.extras == case.extras
+        case Source.PAIR:
+            return environment.name in case.block.environments
+        case Source.STACK | Source.INTERPRETER:
+            return True
 
 
 def obstacles(case: Case, environment: Environment, device: Device) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _INPUT = re.compile(r"(?m)^# input: (\w+)$")
+_BLOCK = re.compile(r"(?m)^[^#\s](?:.*\\\n)*.*\n?")
 _LEFT_OUT = re.compile(r"^(torch|triton|nvidia-.*|cuda-.*|pytorch-triton.*)$")
 
 
@@ -32,6 +33,7 @@ class Lock:
     pins: tuple[Requirement, ...]
     inputs: str
     digest: str
+    text: str
 
     def versions(self, markers: Mapping[str, str]) -> dict[str, str]:
         """Return what is installed where the markers evaluate so: canonical name to version."""
@@ -61,7 +63,41 @@ def read_lock(text: str, name: str, where: str) -> Lock:
         raise RunnerError(faults)
     found = _INPUT.search(text)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return Lock(name=name, pins=tuple(pins), inputs=found[1] if found else "", digest=digest)
+    return Lock(
+        name=name, pins=tuple(pins), inputs=found[1] if found else "", digest=digest, text=text
+    )
+
+
+def overlaid(base: Lock, difference: Lock) -> Lock:
+    """Return the lock of a derived environment: the base's lines, those that differ replaced."""
+    names = {canonicalize_name(pin.name) for pin in difference.pins}
+    kept = [block for block in _blocks(base.text) if _name(block) not in names]
+    text = "".join([*kept, *_blocks(difference.text)])
+    return Lock(
+        name=difference.name,
+        pins=(
+            *(pin for pin in base.pins if canonicalize_name(pin.name) not in names),
+            *difference.pins,
+        ),
+        inputs=difference.inputs,
+        digest=hashlib.sha256(text.encode()).hexdigest()[:16],
+        text=text,
+    )
+
+
+def difference(base: str, whole: str) -> str:
+    """Return the pins of a resolution that its base does not have, as text."""
+    known = set(_blocks(base))
+    return "".join(block for block in _blocks(whole) if block not in known)
+
+
+def _blocks(text: str) -> list[str]:
+    """Return every pin with its hashes, as it is written; comments are left out."""
+    return [match.group() for match in _BLOCK.finditer(text)]
+
+
+def _name(block: str) -> str:
+    return canonicalize_name(re.split(r"[=\s\[;]", block, maxsplit=1)[0])
 
 
 def _logical_lines(text: str) -> list[str]:

@@ -54,6 +54,7 @@ class Matrix(Record):
     precisions: tuple[Precision, ...]
     python: str
     companions: tuple[str, ...]
+    extras: tuple[str, ...] = ()
     torch: Torch
     limits: Limits
     main: Main

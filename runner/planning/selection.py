@@ -12,6 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.model.case import PLAIN
 from runner.model.matrix import MAIN
+from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
@@ -111,16 +112,23 @@ def _named_cases(patterns: Sequence[str], names: list[str]) -> list[str]:
 
 
 def environments_of(texts: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return what `--release` asks for, in the order of the table; for nothing, all."""
+    """Return what `--release` asks for, in the order of the table; for nothing, all.
+
+    A release stands for itself and for what is laid on top of it; pairs are named.
+    """
     if not texts:
         return list(names)
-    found: dict[str, None] = {}
+    found: set[str] = set()
     for text in texts:
-        if text.strip()[:1] in {">", "<", "=", "!", "~"}:
-            found.update(dict.fromkeys(_specified(text, names)))
-        else:
-            found.update(dict.fromkeys(_named(text, names)))
-    return [name for name in names if name in found]
+        specified = text.strip()[:1] in {">", "<", "=", "!", "~"}
+        found.update(_specified(text, names) if specified else _named(text, names))
+    return [name for name in names if name in found or _bare(name) in found]
+
+
+def _bare(name: str) -> str:
+    """Return a name without its extras; of a pair, the name itself."""
+    parts = taken_apart(name) if "+" in name else None
+    return parts.base if parts and not parts.changed else name
 
 
 def _specified(text: str, names: Sequence[str]) -> list[str]:

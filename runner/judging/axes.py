@@ -1,0 +1,58 @@
+"""Ordered points along which ranges are derived: releases in time, and versions within a pair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.version import Version
+
+from runner.model.cell import Source, belongs
+from runner.model.naming import taken_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.model.case import Case
+    from runner.model.cell import Environment
+
+
+class Point(NamedTuple):
+    """What a point of an axis is called, and the environment that was measured there."""
+
+    label: str
+    environment: str
+
+
+Axis = tuple[Point, ...]
+
+
+def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...]:
+    """Return the axes of a case: the columns of the table, then one per release that has pairs.
+
+    On the axis of a pair stand the versions of the changed packages on one release, the release
+    itself among them with the versions of its lock.
+    """
+    own = [one for one in environments.values() if belongs(case, one)]
+    releases = tuple(Point(one.column, one.name) for one in own if one.source is not Source.PAIR)
+    pairs: dict[tuple[str, tuple[str, ...]], list[Environment]] = {}
+    for one in own:
+        if one.source is Source.PAIR:
+            parts = taken_apart(one.name)
+            packages = tuple(package for package, _ in parts.changed)
+            pairs.setdefault((parts.base, packages), []).append(one)
+    return (releases, *(_of_pairs(environments, *key, found) for key, found in pairs.items()))
+
+
+def _of_pairs(
+    environments: Mapping[str, Environment],
+    base: str,
+    packages: tuple[str, ...],
+    found: Sequence[Environment],
+) -> Axis:
+    points = [*found, environments[base]] if base in environments else [*found]
+    by_version = sorted(points, key=lambda one: [Version(one.version(name)) for name in packages])
+    return tuple(Point(_label(one, packages, base), one.name) for one in by_version)
+
+
+def _label(one: Environment, packages: Sequence[str], base: str) -> str:
+    return ", ".join(f"{name} {one.version(name)}" for name in packages) + f" on {base}"

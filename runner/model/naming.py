@@ -1,0 +1,76 @@
+"""Names of environments: `4.50.0`, with extras `4.50.0+timm`, a pair `4.53.3+peft0.15.2`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PACKAGE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+ALLOWED = "a release, then +package for an extra or +packageversion for another version of one"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Name:
+    """The name of an environment, taken apart."""
+
+    base: str
+    """The release, `main`, or a whole name of another kind."""
+    changed: tuple[tuple[str, str], ...] = ()
+    """Packages that stand in another version than the base's lock has them."""
+    extras: tuple[str, ...] = ()
+    """Packages that are laid on top of the base without changing it."""
+
+    @property
+    def derived(self) -> bool:
+        """Whether it is made from another environment."""
+        return bool(self.changed or self.extras)
+
+
+def with_extras(base: str, extras: Iterable[str]) -> str:
+    """Return the name of an environment with its extras."""
+    return "+".join([base, *extras])
+
+
+def taken_apart(text: str) -> Name:
+    """Take a name apart; raises ValueError when a part names no package."""
+    base, *parts = text.split("+")
+    changed: list[tuple[str, str]] = []
+    extras: list[str] = []
+    for part in parts:
+        package, version = _split(part)
+        if version:
+            changed.append((package, version))
+        else:
+            extras.append(package)
+    return Name(base=base, changed=tuple(changed), extras=tuple(extras))
+
+
+def _split(part: str) -> tuple[str, str]:
+    """Cut before the first digit behind which a version stands; a package may hold digits too."""
+    for place in (found.start() for found in re.finditer(r"\d", part)):
+        package, version = part[:place].rstrip("-"), part[place:]
+        if "." in version and _is_version(version) and _is_package(package):
+            return package, version
+    if not _is_package(part):
+        msg = f"{part!r} is no package, with or without a version"
+        raise ValueError(msg)
+    return part, ""
+
+
+def _is_package(text: str) -> bool:
+    return bool(_PACKAGE.fullmatch(text)) and canonicalize_name(text) == text
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
