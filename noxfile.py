@@ -79,6 +79,12 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def accept(session: nox.Session) -> None:
+    """Rewrite what cases expect from what was measured, as a diff to review."""
+    _runner(session, "accept", *session.posargs)
+
+
+@nox.session(default=False)
 def publish(session: nox.Session) -> None:
     """Write this machine's evidence into the repository."""
     _runner(session, "publish", *session.posargs)

@@ -218,6 +218,28 @@ def lock(
 
 
 @app.command()
+def accept(
+    cases: Annotated[
+        list[str], typer.Argument(help="Cases by name or glob; all unless named.")
+    ] = [],  # noqa: B006
+    *,
+    allow_regressions: Annotated[
+        bool,
+        typer.Option("--allow-regressions", help="Let a pass become an expected failure."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the difference; write nothing.")
+    ] = False,
+) -> None:
+    """Rewrite what cases expect from what was measured, showing the difference."""
+    from runner.commands.accept import Accepting  # noqa: PLC0415
+    from runner.commands.accept import accept as rewrite  # noqa: PLC0415
+
+    options = Accepting(cases=cases, allow_regressions=allow_regressions, dry_run=dry_run)
+    raise typer.Exit(rewrite(Places(), options, _console()))
+
+
+@app.command()
 def publish() -> None:
     """Write this machine's evidence of the whole grid into the repository."""
     from runner.commands.publish import publish_all  # noqa: PLC0415

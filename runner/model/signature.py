@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NOISE = (
+NOISE = (
     (re.compile(r"0x[0-9a-fA-F]+"), "<address>"),
     (re.compile(r"(?:[A-Za-z]:)?(?:/[\w.+@~-]+){2,}/?"), "<path>"),
     (re.compile(r"\bline \d+"), "line <n>"),
@@ -28,6 +28,6 @@ def signature(error_class: str, message: str) -> str:
 
 
 def _without_noise(text: str) -> str:
-    for pattern, replacement in _NOISE:
+    for pattern, replacement in NOISE:
         text = pattern.sub(replacement, text)
     return text
