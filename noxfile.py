@@ -78,6 +78,12 @@ def bench(session: nox.Session) -> None:
     _through(session, [_python(session, "tests"), "tests/bench/bench.py", *session.posargs])
 
 
+@nox.session(default=False, name="new-case")
+def new_case(session: nox.Session) -> None:
+    """Begin a case from a report's address or from a script."""
+    _runner(session, "new-case", *session.posargs)
+
+
 @nox.session(default=False)
 def accept(session: nox.Session) -> None:
     """Rewrite what cases expect from what was measured, as a diff to review."""

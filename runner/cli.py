@@ -239,6 +239,19 @@ def accept(
     raise typer.Exit(rewrite(Places(), options, _console()))
 
 
+@app.command("new-case")
+def new_case(
+    source: Annotated[
+        str, typer.Argument(help="The address of an issue or pull request, or a script.")
+    ],
+    name: Annotated[str, typer.Option("--name", help="The name of the file, without `.py`.")] = "",
+) -> None:
+    """Begin a case from a report's address or from a script with inline dependencies."""
+    from runner.commands.new_case import begin  # noqa: PLC0415
+
+    raise typer.Exit(begin(Places(), source, name, _console()))
+
+
 @app.command()
 def publish() -> None:
     """Write this machine's evidence of the whole grid into the repository."""

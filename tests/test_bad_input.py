@@ -97,7 +97,7 @@ ROWS: dict[str, tuple[tuple[str, str], list[str]]] = {
     "no title": (('title = "A toy breaks"', ""), ["tool.repromatrix.title: " + REQUIRED]),
     "an empty title": (
         ('"A toy breaks"', '""'),
-        ["tool.repromatrix.title: found ''; allowed: String should have at least 1 character."],
+        ["title: found nothing; allowed: what fails, and on what, as the title of an issue."],
     ),
     "no reports": (
         ('reports = ["https://example.org/1"]', ""),
@@ -107,8 +107,7 @@ ROWS: dict[str, tuple[tuple[str, str], list[str]]] = {
         ('["https://example.org/1"]', "[]"),
         [
             (
-                "tool.repromatrix: found {'title': 'A toy breaks', 'reports': [],"
-                " 'area': 'toys', 'models': ['toy']}; allowed: `reports` is empty only with"
+                "reports: found an empty list; allowed: the address of a report, or"
                 ' `found-by = "measurement"`.'
             )
         ],

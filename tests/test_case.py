@@ -200,17 +200,6 @@ def test_a_range_that_is_not_half_open_is_refused(when: str, found: str, allowed
     assert fault.endswith(f"; allowed: {allowed}.")
 
 
-def test_reports_may_be_empty_only_for_what_was_found_by_measurement() -> None:
-    text = case_text().replace('["https://example.org/1"]', "[]")
-    allowed = '`reports` is empty only with `found-by = "measurement"`'
-
-    [fault] = _faults(text)
-
-    assert fault.endswith(f"; allowed: {allowed}.")
-    measured = text.replace('area = "toys"', 'area = "toys"\n# found-by = "measurement"')
-    assert read_case(measured, "cases/x.py").block.reports == ()
-
-
 def test_an_address_is_no_dependency() -> None:
     [fault] = _faults(case_text(dependencies=["transformers @ git+https://example.org/x"]))
 

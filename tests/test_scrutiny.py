@@ -45,6 +45,16 @@ def test_a_fair_case_has_no_fault() -> None:
             "models: found an empty list; allowed: at least one model family.",
         ),
         (
+            read_case(
+                case_text('found-by = "measurement"').replace(
+                    'title = "A toy breaks"\n# reports = ["https://example.org/1"]',
+                    'title = ""\n# reports = []',
+                ),
+                "cases/toy_breaks.py",
+            ),
+            "title: found nothing; allowed: what fails, and on what, as the title of an issue.",
+        ),
+        (
             case("workarounds.Not_Kebab = 'x'"),
             "workarounds.Not_Kebab: found 'Not_Kebab'; allowed: lower-case words joined by -.",
         ),

@@ -56,10 +56,7 @@ def _names(case: Case) -> Iterator[Fault]:
     if not _NAME.match(case.name):
         allowed = "<model or package>_<what>.py, words in lower case joined by _"
         yield _fault(case, "file name", repr(case.name), allowed)
-    if not _WORD.match(case.block.area):
-        yield _fault(case, "area", repr(case.block.area), "lower-case words joined by -")
-    if not case.block.models:
-        yield _fault(case, "models", "an empty list", "at least one model family")
+    yield from _subject(case)
     for name in case.block.workarounds:
         if not _WORD.match(name):
             allowed = "lower-case words joined by -"
@@ -70,6 +67,20 @@ def _names(case: Case) -> Iterator[Fault]:
     for address in case.block.reports:
         if not address.startswith("https://"):
             yield _fault(case, "reports", repr(address), "https:// addresses")
+
+
+def _subject(case: Case) -> Iterator[Fault]:
+    """Ask for what only a person can say."""
+    block = case.block
+    if not block.title.strip():
+        yield _fault(case, "title", "nothing", "what fails, and on what, as the title of an issue")
+    if not block.reports and block.found_by is None:
+        allowed = 'the address of a report, or `found-by = "measurement"`'
+        yield _fault(case, "reports", "an empty list", allowed)
+    if not _WORD.match(block.area):
+        yield _fault(case, "area", repr(block.area), "lower-case words joined by -")
+    if not block.models:
+        yield _fault(case, "models", "an empty list", "at least one model family")
 
 
 def _source(case: Case) -> Iterator[Fault]:

@@ -123,8 +123,8 @@ class Failure(Record):
 class Block(Record):
     """The table `[tool.repromatrix]`."""
 
-    title: str = Field(min_length=1)
-    area: str = Field(min_length=1)
+    title: str
+    area: str
     models: tuple[str, ...]
     reports: tuple[str, ...]
     found_by: Literal["measurement"] | None = None
@@ -147,13 +147,6 @@ class Block(Record):
                 msg = f"{ALLOWED}; releases are measured anyway"
                 raise ValueError(msg)
         return names
-
-    @model_validator(mode="after")
-    def _has_a_source(self) -> Block:
-        if not self.reports and self.found_by is None:
-            msg = '`reports` is empty only with `found-by = "measurement"`'
-            raise ValueError(msg)
-        return self
 
 
 class Head(Record):

@@ -44,7 +44,7 @@ def rewritten(text: str, where: str, kept: Sequence[int], entries: Sequence[Writ
             del found[number]
     if "fails" in table and not found:
         del table["fails"]
-    body = tomlkit.dumps(document)
+    body = tomlkit.dumps(document).rstrip("\n") + "\n"
     fresh = [_entry(entry.keys) for entry in entries if entry.replaces is None]
     body = _inserted(body, fresh)
     block = _HEAD + _commented(body) + "# ///"

@@ -1,0 +1,56 @@
+"""`new-case`: a case file from an issue's address or from a script with inline dependencies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.corpus import load_case
+from runner.environments import shelf
+from runner.errors import ExitCode, Fault, RunnerError, refuse
+from runner.judging.scrutiny import scrutinise
+from runner.model.drafting import Draft, from_address, from_script
+from runner.model.outcomes import Device
+from runner.model.script import decode
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from runner.places import Places
+
+
+def begin(places: Places, source: str, name: str, console: Console) -> ExitCode:
+    """Write `cases/<name>.py` and say what is left to a person; raises RunnerError instead."""
+    draft = _draft(source)
+    path = places.cases / f"{name or draft.name}.py"
+    if path.exists():
+        remedy = "Choose another with `--name`."
+        where = places.shown(path)
+        raise refuse(Fault(where=where, found="a file", allowed="a new name", remedy=remedy))
+    path.write_text(draft.text, encoding="utf-8")
+    console.print(places.shown(path), markup=False)
+    for line in draft.said:
+        console.print(f"  {line}", markup=False)
+    console.print("Left to you, as `nox -s check` will say:")
+    for fault in _left(places, path):
+        console.print(f"  {fault.key}: {fault.allowed}", markup=False)
+    return ExitCode.AS_EXPECTED
+
+
+def _draft(source: str) -> Draft:
+    if "://" in source:
+        return from_address(source)
+    path = Path(source)
+    if not path.is_file():
+        allowed = "the address of an issue or a pull request, or a script"
+        raise refuse(Fault(where="new-case", found=repr(source), allowed=allowed))
+    return from_script(decode(path.read_bytes(), source), source)
+
+
+def _left(places: Places, path: Path) -> list[Fault]:
+    matrix = shelf.load_matrix(places)
+    try:
+        case = load_case(path, places.shown(path), matrix.extras)
+    except RunnerError as error:
+        return list(error.faults)
+    return scrutinise(case, {}, matrix.precisions, Device)

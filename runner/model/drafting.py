@@ -1,0 +1,185 @@
+"""A new case, as far as an address or a script can tell it; what a person must say stays empty."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from runner.errors import Fault, refuse
+from runner.model.requirements import parse
+from runner.model.script import parse_script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from packaging.requirements import Requirement
+
+_THREAD = re.compile(
+    r"https://github\.com/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+)/(?P<what>issues|pull)/(?P<number>\d+)"
+)
+_LIBRARIES = ("torch", "transformers", "accelerate", "peft")
+_HUB_CALLS = frozenset(
+    {"from_pretrained", "pipeline", "load_dataset", "load_metric", "evaluate_load"}
+)
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_NETWORK = frozenset(
+    {"requests", "urllib", "httpx", "aiohttp", "datasets", "huggingface_hub", "socket"}
+)
+
+_BODY = """
+
+import os
+import sys
+
+import torch
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {""}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    torch.ones(2, device=device, dtype=dtype)  # the model of the report, tiny, from its config
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A case to be: its name, its text, and what was changed on the way, in sentences."""
+
+    name: str
+    text: str
+    said: tuple[str, ...] = ()
+
+
+def from_address(address: str) -> Draft:
+    """Return a draft for an issue or a pull request; nothing is fetched. Raises RunnerError."""
+    found = _THREAD.match(address)
+    if found is None:
+        allowed = "https://github.com/OWNER/REPOSITORY/issues/NUMBER or …/pull/NUMBER"
+        raise refuse(Fault(where="new-case", found=repr(address), allowed=allowed))
+    package = canonicalize_name(found["repo"])
+    beside = [package] if package in _LIBRARIES[2:] else []
+    name = f"{package.replace('-', '_')}_{found['what'].rstrip('s')}_{found['number']}"
+    return Draft(
+        name=name,
+        text=_block([found.group()], ["torch", "transformers", *beside], ">=3.10") + _BODY,
+        said=("Name the file after the model and what it does wrong: readers search for that.",),
+    )
+
+
+def from_script(text: str, where: str) -> Draft:
+    """Return a draft that keeps the body of a script with inline dependencies.
+
+    Exact versions of the libraries that the matrix moves are let go: the matrix sets them.
+    Raises RunnerError when there is no block, when it is a case already, or when the body asks
+    for the network.
+    """
+    script = parse_script(text, where)
+    if "repromatrix" in script.table.get("tool", {}):
+        allowed = "a script that is no case yet"
+        remedy = "Copy it into `cases/` as it is."
+        fault = Fault(where=where, found="a case already", allowed=allowed, remedy=remedy)
+        raise refuse(fault)
+    _refuse_network(text, where)
+    wanted = [_requirement(item, where) for item in script.table.get("dependencies", [])]
+    loosened = [item for item in wanted if _is_moved(item)]
+    dependencies = [item.name if item in loosened else str(item) for item in wanted]
+    said = [f"{item} became {item.name}: the matrix chooses the version." for item in loosened]
+    if "argv" not in script.code:
+        said.append("The body must take its precision, and a workaround, from the command line.")
+    requires = str(script.table.get("requires-python", ">=3.10"))
+    return Draft(
+        name=re.sub(r"[^a-z0-9]+", "_", PurePath(where).stem.lower()).strip("_"),
+        text=_block([], dependencies, requires) + script.code,
+        said=tuple(said),
+    )
+
+
+def _requirement(item: str, where: str) -> Requirement:
+    try:
+        return parse(item)
+    except ValueError as error:
+        fault = Fault(where=where, key="dependencies", found=repr(item), allowed=str(error))
+        raise refuse(fault) from error
+
+
+def _is_moved(item: Requirement) -> bool:
+    exact = any(part.operator in {"==", "===", "~="} for part in item.specifier)
+    return exact and canonicalize_name(item.name) in _LIBRARIES
+
+
+def _block(reports: Sequence[str], dependencies: Iterable[str], requires: str) -> str:
+    """Return the block; an empty value is what `check` will ask a person for."""
+    lines = [
+        f"requires-python = {json.dumps(requires)}",
+        f"dependencies = {json.dumps(list(dependencies))}",
+        "",
+        "[tool.repromatrix]",
+        'title = ""',
+        f"reports = {json.dumps(list(reports))}",
+        'area = ""',
+        "models = []",
+    ]
+    block = "".join(f"# {line}".rstrip() + "\n" for line in lines)
+    return f"# /// script\n{block}# ///\n"
+
+
+def _refuse_network(text: str, where: str) -> None:
+    found = list(dict.fromkeys(_network(ast.parse(text))))
+    if found:
+        allowed = "tiny models built from a config, with random weights and no download"
+        remedy = "Replace them, then ask again."
+        shown = "; ".join(found[:5])
+        fault = Fault(
+            where=where, found=f"what needs the network: {shown}", allowed=allowed, remedy=remedy
+        )
+        raise refuse(fault)
+
+
+def _network(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (
+                    f"line {node.lineno}: import {alias.name}"
+                    for alias in names
+                    if alias.name.partition(".")[0] in _NETWORK
+                )
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] in _NETWORK:
+                yield f"line {node.lineno}: from {module} import"
+            case ast.Call() if _called(node) in _HUB_CALLS:
+                yield from (
+                    f"line {node.lineno}: {_called(node)}({text!r})" for text in _hub_ids(node)
+                )
+            case _:
+                pass
+
+
+def _called(node: ast.Call) -> str:
+    match node.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return ""
+
+
+def _hub_ids(node: ast.Call) -> Iterator[str]:
+    for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+        match part:
+            case ast.Constant(value=str(text)) if _HUB_ID.fullmatch(text):
+                yield text
+            case _:
+                pass

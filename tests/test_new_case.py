@@ -1,0 +1,136 @@
+"""A case begun from an address or from a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from runner.commands.new_case import begin
+from runner.corpus import load_case
+from runner.errors import RunnerError
+from runner.judging.scrutiny import scrutinise
+from runner.model.outcomes import Device, Precision
+from runner.places import ROOT, Places
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ISSUE = "https://github.com/huggingface/peft/issues/2421"
+LEFT_TO_A_PERSON = ["title", "area", "models", "docstring"]
+SCRIPT = """\
+# /// script
+# dependencies = ["torch==2.5", "transformers==4.50.0", "accelerate>=1.0"]
+# ///
+import torch
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """Return a checkout of its own without cases."""
+    (tmp_path / "environments").symlink_to(ROOT / "environments")
+    (tmp_path / "cases").mkdir()
+    return Places(root=tmp_path)
+
+
+def _begin(places: Places, source: object, name: str = "") -> Path:
+    begin(places, str(source), name, Console(quiet=True))
+    [path] = places.cases.iterdir()
+    return path
+
+
+def _refused(places: Places, source: object) -> str:
+    before = {path: path.read_text() for path in places.cases.iterdir()}
+    with pytest.raises(RunnerError) as caught:
+        begin(places, str(source), "", Console(quiet=True))
+    assert before == {path: path.read_text() for path in places.cases.iterdir()}
+    return str(caught.value)
+
+
+def _script(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "My Script.py"
+    path.write_text(text)
+    return path
+
+
+def _left(path: Path) -> list[str]:
+    case = load_case(path, path.name)
+    return [fault.key for fault in scrutinise(case, {}, tuple(Precision), Device)]
+
+
+def test_an_address_fills_in_what_it_tells_and_leaves_what_only_a_person_knows(
+    places: Places,
+) -> None:
+    path = _begin(places, f"{ISSUE}#issuecomment-1")
+    case = load_case(path, path.name)
+
+    assert path.name == "peft_issue_2421.py"
+    assert case.block.reports == (ISSUE,)
+    assert [str(item) for item in case.head.dependencies] == ["torch", "transformers", "peft"]
+    assert _left(path) == LEFT_TO_A_PERSON
+
+
+def test_a_script_keeps_its_body_and_lets_go_of_the_versions_that_the_matrix_moves(
+    places: Places, tmp_path: Path
+) -> None:
+    path = _begin(places, _script(tmp_path, SCRIPT), "toy_breaks")
+    case = load_case(path, path.name)
+
+    assert path.name == "toy_breaks.py"
+    assert case.script.code.lstrip("\n") == "import torch\n"
+    assert [str(item) for item in case.head.dependencies] == [
+        "torch",
+        "transformers",
+        "accelerate>=1.0",
+    ]
+    assert _left(path) == ["title", "reports", "area", "models", "docstring"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://github.com/huggingface/peft",
+        "https://github.com/huggingface/peft/discussions/2421",
+        "https://example.org/issues/1",
+        "ftp://github.com/huggingface/peft/issues/2421",
+    ],
+)
+def test_an_address_that_is_no_issue_or_pull_request_is_refused(
+    places: Places, address: str
+) -> None:
+    assert "allowed: https://github.com/OWNER/REPOSITORY/issues/NUMBER" in _refused(places, address)
+
+
+def test_a_file_that_exists_is_not_written_over(places: Places) -> None:
+    _begin(places, ISSUE)
+
+    assert "Choose another with `--name`." in _refused(places, ISSUE)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import torch\n", "found no script block"),
+        (SCRIPT + "import requests\n", "line 5: import requests"),
+        (
+            SCRIPT + "from transformers import AutoModel\nAutoModel.from_pretrained('a/b')\n",
+            "line 6: from_pretrained('a/b')",
+        ),
+        (SCRIPT + "from huggingface_hub import hf_hub_download\n", "from huggingface_hub import"),
+        (SCRIPT.replace('"torch==2.5"', '"torch = 2"'), "dependencies: found 'torch = 2'"),
+    ],
+)
+def test_a_script_that_can_be_no_case_is_refused(
+    places: Places, tmp_path: Path, text: str, expected: str
+) -> None:
+    assert expected in _refused(places, _script(tmp_path, text))
+
+
+def test_a_case_is_no_script_to_begin_from(places: Places) -> None:
+    assert "found a case already" in _refused(places, ROOT / "cases" / "blip2_load_half.py")
+
+
+def test_a_file_that_is_not_there_is_refused(places: Places) -> None:
+    assert "found 'nowhere.py'" in _refused(places, "nowhere.py")
