@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from runner.corpus import case_files, load_corpus
 from runner.environments import recipes, shelf
-from runner.errors import RunnerError
+from runner.errors import Fault, RunnerError
 from runner.model.cell import Environment, Source
 from runner.model.matrix import MAIN
 from runner.model.naming import taken_apart, with_extras
@@ -51,20 +51,32 @@ def load(places: Places, files: Sequence[Path] | None = None, also: Iterable[str
 
     `also` names derived environments that no case asks for.
     """
+    found, faults = read(places, files, also)
+    if faults:
+        raise RunnerError(faults)
+    return found
+
+
+def read(
+    places: Places, files: Sequence[Path] | None = None, also: Iterable[str] = ()
+) -> tuple[Project, list[Fault]]:
+    """Read what is sound of a checkout, and every fault of the rest; raises RunnerError.
+
+    It is raised where the matrix cannot be read: nothing else means anything without it.
+    """
     matrix = shelf.load_matrix(places)
     chosen = case_files(places.cases) if files is None else files
-    cases, more = load_corpus(places, chosen, matrix.extras)
+    cases, faults = load_corpus(places, chosen, matrix.extras)
     wanted = dict.fromkeys([*derived(matrix, cases.values()), *also])
-    locks, faults = shelf.load_all(places, matrix, wanted)
-    if faults or more:
-        raise RunnerError([*faults, *more])
-    return Project(
+    locks, more = shelf.load_all(places, matrix, wanted)
+    found = Project(
         places=places,
         matrix=matrix,
         locks=locks,
         environments=environments_of(matrix, locks),
         cases=cases,
     )
+    return found, [*more, *faults]
 
 
 def derived(matrix: Matrix, cases: Iterable[Case]) -> tuple[str, ...]:
@@ -100,7 +112,8 @@ def environments_of(matrix: Matrix, locks: Mapping[str, Lock]) -> dict[str, Envi
         if made[name].source is Source.RELEASE and taken_apart(name).base == newest
     }
     releases = {name: made[name] for name in made if name in {one.name for one in matrix.releases}}
-    return {**releases, MAIN: mains[MAIN], **made, **mains}
+    main = {name: mains[name] for name in mains if name == MAIN}
+    return {**releases, **main, **made, **mains}
 
 
 def recipe(loaded: Project, name: str) -> Recipe:

@@ -7,17 +7,18 @@ key is what was measured, so the same cell measured twice is one row.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import sqlite3
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from runner.model.cell import Cell
 from runner.model.observation import LOCAL, Failed, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 VERSION = 1
@@ -43,6 +44,9 @@ CREATE TABLE IF NOT EXISTS cells (
                  case_digest, environment_digest, protocol)
 );
 """
+
+_RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
+"""The columns that say what a cell ran on."""
 
 
 class Store:
@@ -104,8 +108,12 @@ class Store:
         cells = self._db.execute("SELECT * FROM cells ORDER BY rowid").fetchall()
         # After the cells: what another run stores in between must not lack its provenance.
         held = {row["id"]: _held(row) for row in self._db.execute("SELECT * FROM provenances")}
+        known: dict[tuple[object, ...], Provenance] = {}
         for row in cells:
-            yield _observation(row, held[row["provenance"]])
+            key = tuple(row[name] for name in _RAN)
+            if key not in known:
+                known[key] = _provenance(row, held[row["provenance"]])
+            yield _observation(row, known[key])
 
 
 def _set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:
@@ -201,7 +209,13 @@ def _held(row: sqlite3.Row) -> _Held:
     )
 
 
-def _observation(row: sqlite3.Row, held: _Held) -> Observation:
+@functools.lru_cache(maxsize=4096)
+def _numbers(text: str) -> Mapping[str, float]:
+    """Read numbers by name; cells that did the same have the same, so few texts are read."""
+    return cast("Mapping[str, float]", json.loads(text))
+
+
+def _observation(row: sqlite3.Row, ran: Provenance) -> Observation:
     return Observation(
         cell=Cell(
             row["case_name"],
@@ -211,13 +225,13 @@ def _observation(row: sqlite3.Row, held: _Held) -> Observation:
             Device(row["device"]),
         ),
         outcome=Outcome(row["outcome"]),
-        provenance=_provenance(row, held),
+        provenance=ran,
         source=LOCAL,
         failed=_failed(row),
         reason=row["reason"],
         exercised=Exercised(row["exercised"]),
-        computed=json.loads(row["computed"]),
-        measured=json.loads(row["measured"]),
+        computed=cast("Mapping[str, int]", _numbers(row["computed"])),
+        measured=_numbers(row["measured"]),
         unstable=bool(row["unstable"]),
         repeats=row["repeats"],
         seconds=row["seconds"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,22 +66,26 @@ def _rank(
 
 def survey(grid: Grid, known: Mapping[Cell, Observation]) -> tuple[Observation, ...]:
     """Return an observation for every cell of the grid."""
-    return tuple(_of(cell, grid, known) for cell in grid.cells())
+    blanks: dict[tuple[str, str, Device], Observation] = {}
+    return tuple(known.get(cell) or _blank(cell, grid, blanks) for cell in grid.cells())
 
 
-def _of(cell: Cell, grid: Grid, known: Mapping[Cell, Observation]) -> Observation:
-    seen = known.get(cell)
-    if seen is not None:
-        return seen
-    case, environment = grid.cases[cell.case], grid.environments[cell.environment]
-    reasons = obstacles(case, environment, cell.device)
-    return Observation(
-        cell=cell,
-        outcome=Outcome.NOT_APPLICABLE if reasons else Outcome.NOT_RUN,
-        provenance=unmeasured(case, environment),
-        source="",
-        reason="; ".join(reasons) or "nobody has run it",
-    )
+def _blank(
+    cell: Cell, grid: Grid, blanks: dict[tuple[str, str, Device], Observation]
+) -> Observation:
+    """Say of a cell why it was not run: what keeps its case from its environment, if anything."""
+    key = (cell.case, cell.environment, cell.device)
+    if key not in blanks:
+        case, environment = grid.cases[cell.case], grid.environments[cell.environment]
+        reasons = obstacles(case, environment, cell.device)
+        blanks[key] = Observation(
+            cell=cell,
+            outcome=Outcome.NOT_APPLICABLE if reasons else Outcome.NOT_RUN,
+            provenance=unmeasured(case, environment),
+            source="",
+            reason="; ".join(reasons) or "nobody has run it",
+        )
+    return dataclasses.replace(blanks[key], cell=cell)
 
 
 def unmeasured(case: Case, environment: Environment) -> Provenance:

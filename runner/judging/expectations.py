@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def entries(case: Case, cell: Cell, environment: Environment) -> tuple[Failure, ...]:
     """Return every `fails` entry that holds in a cell; `check` refuses a case with two."""
-    return tuple(entry for entry in case.block.fails if _holds(entry, cell, environment))
+    return tuple(entry for entry in live(case, environment) if covers(entry, cell))
 
 
 def expected(case: Case, cell: Cell, environment: Environment) -> Failure | None:
@@ -24,15 +24,24 @@ def expected(case: Case, cell: Cell, environment: Environment) -> Failure | None
     return next(iter(entries(case, cell, environment)), None)
 
 
-def _holds(entry: Failure, cell: Cell, environment: Environment) -> bool:
+def live(case: Case, environment: Environment) -> tuple[Failure, ...]:
+    """Return the entries whose requirements hold in an environment, whatever the cell."""
+    return tuple(
+        entry
+        for entry in case.block.fails
+        if all(
+            requirements.holds(requirement, environment.pins, environment.markers)
+            for requirement in entry.when
+        )
+    )
+
+
+def covers(entry: Failure, cell: Cell) -> bool:
+    """Say whether an entry is about a cell's precision, device and workaround."""
     return (
         cell.precision in entry.precisions
         and cell.device in entry.devices
         and (EVERY in entry.workarounds or cell.workaround in entry.workarounds)
-        and all(
-            requirements.holds(requirement, environment.pins, environment.markers)
-            for requirement in entry.when
-        )
     )
 
 

@@ -16,15 +16,12 @@ if TYPE_CHECKING:
 _FRAME = re.compile(r'(?m)^  File "([^"]+)", line')
 
 
-def lacking(name: str, judged: Iterable[Judged]) -> tuple[str, ...]:
-    """Name what a case still lacks to be proven; nothing when it is."""
+def lacking(judged: Iterable[Judged]) -> tuple[str, ...]:
+    """Name what a case still lacks to be proven, by its judged cells; nothing when it is."""
     rows = [
         one
         for one in judged
-        if one.seen.cell.case == name
-        and not one.seen.unstable
-        and not one.stale
-        and one.seen.exercised is not Exercised.NO
+        if not one.seen.unstable and not one.stale and one.seen.exercised is not Exercised.NO
     ]
     lacks = [f"its failure ends in {frame}" for frame in sorted(set(_own_frames(rows)))]
     if not any(one.entry is not None and described(one.entry, one.seen) for one in rows):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from runner.errors import Fault
-from runner.judging.expectations import entries
+from runner.judging.expectations import covers, live
 from runner.model.case import EVERY, PLAIN, Isolation
 from runner.model.cell import belongs, cells_of
 
@@ -244,10 +244,11 @@ def _overlaps(
     if len(case.block.fails) < 2:  # noqa: PLR2004
         return
     for name, environment in environments.items():
-        if not belongs(case, environment):
+        held = live(case, environment) if belongs(case, environment) else ()
+        if len(held) < 2:  # noqa: PLR2004
             continue
         for cell in cells_of(case, name, precisions, device):
-            for pair in _pairs(case, entries(case, cell, environment)):
+            for pair in _pairs(case, [entry for entry in held if covers(entry, cell)]):
                 if pair not in told:
                     told.add(pair)
                     yield _overlap(case, pair, cell)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.judging.currency import is_current
-from runner.judging.expectations import expected, judge
+from runner.judging.expectations import covers, judge, live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,14 +33,16 @@ def judge_all(
     environments: Mapping[str, Environment],
 ) -> tuple[Judged, ...]:
     """Judge every observation whose case and environment still exist."""
-    return tuple(
-        _judge(row, cases[row.cell.case], environments[row.cell.environment])
-        for row in seen
-        if row.cell.case in cases and row.cell.environment in environments
-    )
-
-
-def _judge(row: Observation, case: Case, environment: Environment) -> Judged:
-    entry = expected(case, row.cell, environment)
-    stale = row.outcome.was_run and not is_current(row, case, environment)
-    return Judged(seen=row, entry=entry, verdict=judge(entry, row), stale=stale)
+    entries: dict[tuple[str, str], tuple[Failure, ...]] = {}
+    found: list[Judged] = []
+    for row in seen:
+        case, environment = cases.get(row.cell.case), environments.get(row.cell.environment)
+        if case is None or environment is None:
+            continue
+        key = (case.name, environment.name)
+        if key not in entries:
+            entries[key] = live(case, environment)
+        entry = next((one for one in entries[key] if covers(one, row.cell)), None)
+        stale = row.outcome.was_run and not is_current(row, case, environment)
+        found.append(Judged(seen=row, entry=entry, verdict=judge(entry, row), stale=stale))
+    return tuple(found)

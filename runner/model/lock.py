@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from dataclasses import dataclass
@@ -105,10 +106,16 @@ def _logical_lines(text: str) -> list[str]:
     return [line.strip() for line in joined.splitlines() if line.strip() and line[0] != "#"]
 
 
+@functools.cache
+def _read(text: str) -> Requirement:
+    """Read a pin; neighbouring releases share most of theirs."""
+    return Requirement(text)
+
+
 def _pin(line: str) -> Requirement:
     requirement, *hashes = line.split(" --hash=")
     try:
-        pin = Requirement(requirement.strip())
+        pin = _read(requirement.strip())
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
