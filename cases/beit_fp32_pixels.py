@@ -1,0 +1,57 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "BEiT lost the cast of its pixels in 5.9 and refuses fp32 ones in 16 bit"
+# reports = []
+# found-by = "measurement"
+# area = "vision-tower"
+# models = ["beit"]
+#
+# [tool.repromatrix.workarounds]
+# cast-pixels = "Cast pixel_values to model.dtype before the call."
+# autocast = "Keep the model in 16 bit and call it under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.9"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = ["Input type (float) and bias type (", "Input type (torch.cuda.FloatTensor) and"]
+# ///
+"""A 16-bit BEiT must accept fp32 pixels, which is what its image processor returns.
+
+It did until 5.8, which cast them to the dtype of the first convolution; a rewrite of the
+embeddings in 5.9 left that out.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import BeitConfig, BeitModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LAYERS = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+WORKAROUNDS = {"", "cast-pixels", "autocast"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = BeitConfig(**LAYERS, num_attention_heads=2, image_size=28, patch_size=14)
+    model = BeitModel(config).to(device, dtype).eval()
+    pixels = torch.randn(1, 3, 28, 28, device=device)
+    wanted = model(pixels.to(dtype)).last_hidden_state.float()
+    if workaround == "cast-pixels":
+        pixels = pixels.to(model.dtype)
+    autocast = workaround == "autocast" and dtype != torch.float32
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        found = model(pixels).last_hidden_state.float()
+    assert torch.allclose(found, wanted, atol=0.1), "fp32 pixels give other features"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,65 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "BERT in 16 bit with eager attention fails on a 4D attention mask in fp32"
+# reports = []
+# found-by = "measurement"
+# area = "attention-mask"
+# models = ["bert"]
+#
+# [tool.repromatrix.workarounds]
+# sdpa = "Load the model with attn_implementation=\"sdpa\"."
+# cast-mask = "Cast the mask to the model's dtype, after filling it with that dtype's minimum."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<5"]
+# precisions = ["fp32", "bf16", "fp16"]
+# workarounds = ["*"]
+# raises = "ValueError"
+# match = "Wrong shape for input_ids"
+# note = "Before 5.0 BERT takes no 4D mask at all, whatever the precision."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = [
+#     "expected m1 and m2 to have the same dtype, but got: float != c10::",
+#     "expected scalar type Float but found",
+# ]
+# ///
+"""A 16-bit BERT must take a 4D additive mask in fp32 with eager attention as it does with sdpa.
+
+Such a mask is used as it is. Added to the scores it raises them to fp32, and unlike in decoders
+such as Llama nothing brings the probabilities back to the dtype of the values.
+"""
+
+import os
+import sys
+
+import torch
+from transformers import BertConfig, BertModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+WORKAROUNDS = {"", "sdpa", "cast-mask"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    attention = "sdpa" if workaround == "sdpa" else "eager"
+    config = BertConfig(**SIZES, num_attention_heads=4, attn_implementation=attention)
+    model = BertModel(config).to(device, dtype).eval()
+    ids = torch.randint(5, 90, (1, 8), device=device)
+    mask_dtype = dtype if workaround == "cast-mask" else torch.float32
+    empty = torch.full((1, 1, 8, 8), torch.finfo(mask_dtype).min, dtype=mask_dtype, device=device)
+    hidden = model(input_ids=ids, attention_mask=empty.triu(1)).last_hidden_state
+    assert hidden.isfinite().all(), "non-finite hidden states"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

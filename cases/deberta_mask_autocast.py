@@ -1,0 +1,70 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "DeBERTa under autocast: the mask's minimum overflows 16 bit in masked_fill"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/35332",
+#     "https://github.com/huggingface/transformers/pull/35336",
+#     "https://github.com/intel/torch-xpu-ops/issues/1159",
+#     "https://github.com/intel/torch-xpu-ops/issues/1389",
+# ]
+# area = "attention-mask"
+# models = ["deberta"]
+#
+# [tool.repromatrix.workarounds]
+# cast-weights = "Cast the model to 16 bit in place of autocast."
+#
+# [[tool.repromatrix.fails]]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = "without overflow"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/35332"
+# says = "A model in bf16 fails without autocast, too (on 4.47.0, so not measured)."
+# precisions = ["bf16"]
+# workaround = "cast-weights"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/intel/torch-xpu-ops/issues/1389"
+# says = "DebertaForMaskedLM fails under autocast in bf16 and in fp16."
+# precisions = ["bf16", "fp16"]
+# outcome = "fails"
+# ///
+"""A DeBERTa in fp32 must run under autocast.
+
+Its queries are raised to fp32 by a bias while the scores, a product, are in 16 bit; the scores'
+padding is then filled with the least number of the queries' dtype, which 16 bit cannot hold.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import DebertaConfig, DebertaForMaskedLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+WORKAROUNDS = {"", "cast-weights"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = DebertaForMaskedLM(DebertaConfig(**SIZES, num_attention_heads=4)).to(device).eval()
+    if workaround == "cast-weights":
+        model.to(dtype)
+    mixed = precision != "fp32" and workaround != "cast-weights"
+    ids, mask = torch.randint(5, 90, (1, 8), device=device), torch.ones(1, 8, device=device)
+    mask[:, 6:] = 0
+    with torch.autocast(device, dtype) if mixed else nullcontext():
+        logits = model(input_ids=ids, attention_mask=mask).logits
+    assert logits.isfinite().all(), "non-finite logits"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

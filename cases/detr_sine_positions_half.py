@@ -1,0 +1,75 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "DETR computes its sine position embeddings in 16 bit and they are ten times less exact"
+# reports = []
+# found-by = "measurement"
+# area = "vision-tower"
+# models = ["detr"]
+#
+# [tool.repromatrix.workarounds]
+# autocast = "Keep the weights in fp32, give fp32 pixels and run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.1"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "position embeddings are less exact than one rounding allows"
+# ///
+"""A 16-bit DETR's position embeddings must be the exact ones, rounded once.
+
+They were until 5.0, which counted rows and columns and took sines and cosines in fp32. Since 5.1
+all of it happens in the dtype of the pixels, and the rounding of every step adds up to about ten
+times as much.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import DetrConfig, DetrModel, ResNetConfig
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "autocast"}
+STAGES = {"embedding_size": 8, "hidden_sizes": [8], "depths": [1], "layer_type": "basic"}
+BACKBONE = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
+LAYERS = {"encoder_layers": 1, "decoder_layers": 1, "num_queries": 4, "d_model": 32}
+measured: dict[str, float] = {}
+
+
+def tiny_detr() -> DetrModel:
+    resnet = ResNetConfig(**STAGES, out_features=["stage1"])
+    return DetrModel(DetrConfig(backbone_config=resnet, **BACKBONE, **LAYERS)).eval()
+
+
+def positions(model: DetrModel, pixels: torch.Tensor) -> torch.Tensor:
+    seen: list[torch.Tensor] = []
+    (sines,) = (m for m in model.modules() if type(m).__name__ == "DetrSinePositionEmbedding")
+    hook = sines.register_forward_hook(lambda *call: seen.append(call[-1]))
+    model(pixels)
+    hook.remove()
+    return seen[0].flatten()
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    autocast = workaround == "autocast" and dtype != torch.float32
+    model = tiny_detr().to(device)
+    pixels = torch.randn(1, 3, 96, 128, device=device)
+    exact = positions(model, pixels)
+    model.to(torch.float32 if autocast else dtype)
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        found = positions(model, pixels.to(model.dtype)).float()
+    measured["largest_error"] = (found - exact).abs().max().item()
+    measured["of_one_rounding"] = (exact.to(dtype) - exact).abs().max().item()
+    near = measured["largest_error"] <= 2 * measured["of_one_rounding"]
+    assert near, "position embeddings are less exact than one rounding allows"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

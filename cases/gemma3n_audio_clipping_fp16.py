@@ -1,0 +1,80 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.53"]
+#
+# [tool.repromatrix]
+# title = "Gemma 3n's audio tower clips fp16 activations at infinity, so an overflow becomes NaN"
+# reports = []
+# found-by = "measurement"
+# area = "overflow"
+# models = ["gemma3n"]
+#
+# [tool.repromatrix.workarounds]
+# lower-bound = "Set gradient_clipping in the audio configuration to 65504, the fp16 maximum."
+# cast-after-load = "Load in fp32 and call .to(dtype) (.half() for fp16) on the loaded model."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.53,<5.20"]
+# precisions = ["fp16"]
+# raises = "AssertionError"
+# match = "an overflow was not clipped"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.53"]
+# precisions = ["fp16"]
+# workarounds = ["cast-after-load"]
+# raises = "AssertionError"
+# match = "an overflow was not clipped"
+# note = "The cast turns the bound into infinity, on every release."
+# ///
+"""Gemma 3n's audio tower must clip an activation that overflows in fp16 to something finite.
+
+It did not: the bound that activations are clipped to is a buffer of the model's dtype, and its
+default of 1e10 is infinity in fp16. A clipped overflow stays infinite and the next norm makes
+NaN of it. Here large weights of one convolution cause the overflow.
+"""
+
+import os
+import sys
+
+import torch
+from transformers import Gemma3nAudioConfig, Gemma3nAudioEncoder
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "lower-bound", "cast-after-load"}
+SIZES = {"hidden_size": 16, "conf_num_attention_heads": 2, "conf_num_hidden_layers": 1}
+FEATURES, FRAMES = 16, 48
+SUBSAMPLING = {"input_feat_size": FEATURES, "sscp_conv_channel_size": (4, 4)}
+measured: dict[str, float] = {}
+
+
+def build_in(dtype: torch.dtype, config: Gemma3nAudioConfig) -> Gemma3nAudioEncoder:
+    torch.set_default_dtype(dtype)  # as the loader does it
+    try:
+        return Gemma3nAudioEncoder(config).eval()
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = Gemma3nAudioConfig(**SIZES, **SUBSAMPLING)
+    if workaround == "lower-bound":
+        config.gradient_clipping = torch.finfo(torch.float16).max
+    tower = build_in(torch.float32 if workaround == "cast-after-load" else dtype, config)
+    tower.to(device, dtype)
+    convolution = tower.conformer[0].lconv1d
+    torch.nn.init.normal_(convolution.linear_start.weight)
+    torch.nn.init.constant_(convolution.depthwise_conv1d.weight, 6e4)
+    measured["bound"] = min(convolution.gradient_clipping.item(), 1e38)
+    sound = torch.randn(1, FRAMES, FEATURES, device=device, dtype=dtype)
+    padding = torch.zeros(1, FRAMES, device=device, dtype=torch.bool)
+    with torch.no_grad():
+        heard = tower(sound, padding)[0]
+    assert heard.isfinite().all(), "an overflow was not clipped"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

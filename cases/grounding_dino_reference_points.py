@@ -1,0 +1,78 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49,!=5.4.0"]
+#
+# [tool.repromatrix]
+# title = "Grounding DINO makes its reference points in fp32 and cannot run in 16 bit"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/32672",
+#     "https://github.com/huggingface/transformers/pull/48438",
+# ]
+# area = "vision-tower"
+# models = ["grounding-dino", "mm-grounding-dino"]
+#
+# [tool.repromatrix.workarounds]
+# autocast = "Keep the weights in fp32 and run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<5.17"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = ["mat1 and mat2 must have the same dtype, but got Float and", "but found Float"]
+# fixed-by = "https://github.com/huggingface/transformers/pull/48438"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/32672"
+# says = "The model cannot be used in fp16."
+# when = ["transformers>=4.49,<5.17"]
+# precisions = ["fp16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/48438"
+# says = "With every coordinate made in the model's dtype it runs in fp16 and bf16."
+# when = ["transformers>=5.17"]
+# precisions = ["bf16", "fp16"]
+# outcome = "passes"
+# ///
+"""Grounding DINO must look for a phrase in an image in 16 bit.
+
+It did not: the grids of reference points, and the share of each feature map that is not padding,
+were fp32 whatever the model's dtype, and met 16-bit weights in the deformable attention. The
+other detectors of the family had been given a dtype for them long before.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import BertConfig, GroundingDinoConfig, GroundingDinoModel, SwinConfig
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "autocast"}
+HEADS = {"num_attention_heads": 2, "num_hidden_layers": 1}
+TEXT = BertConfig(**HEADS, vocab_size=1100, hidden_size=16, intermediate_size=16)
+STAGES = {"depths": [1, 1], "num_heads": [1, 1], "out_features": ["stage1", "stage2"]}
+VISION = SwinConfig(**STAGES, image_size=32, patch_size=4, embed_dim=8, window_size=4)
+SIZES = {"d_model": 32, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "num_queries": 4}
+LAYERS = {"encoder_layers": 1, "decoder_layers": 1, "num_feature_levels": 2}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    autocast = workaround == "autocast" and dtype != torch.float32
+    model = GroundingDinoModel(
+        GroundingDinoConfig(backbone_config=VISION, text_config=TEXT, **SIZES, **LAYERS)
+    ).to(device, torch.float32 if autocast else dtype)
+    ids = torch.tensor([[101, 5, 1012, 7, 102]], device=device)  # [CLS] a . cat [SEP]
+    pixels = torch.randn(1, 3, 32, 32, device=device, dtype=model.dtype)
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        hidden = model.eval()(pixel_values=pixels, input_ids=ids).last_hidden_state
+    assert hidden.isfinite().all(), "non-finite hidden states"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,104 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "Idefics3 and SmolVLM round patch positions to the pixels' dtype and mix them up"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/41190",
+#     "https://github.com/huggingface/transformers/pull/40360",
+#     "https://github.com/huggingface/transformers/pull/41371",
+#     "https://github.com/huggingface/transformers/pull/47133",
+# ]
+# area = "vision-tower"
+# models = ["idefics2", "idefics3", "smolvlm"]
+#
+# [tool.repromatrix.workarounds]
+# autocast = "Keep the weights in fp32, give fp32 pixels and run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.55,<5"]
+# raises = "AssertionError"
+# match = "patches share or miss a position"
+# note = "A factor of 1 - 1e-6, and for four patch releases integer coordinates, break fp32 too."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.55,<5"]
+# workarounds = ["autocast"]
+# raises = "AssertionError"
+# match = "patches share or miss a position"
+# note = "It gives what fp32 gives, which is wrong as well before 5.0."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5,<5.21"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "patches share or miss a position"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/41190"
+# says = "Image embeddings differ since 4.55.1; with 4.54.1 they are right."
+# when = ["transformers>=4.49,<4.55"]
+# precisions = ["bf16"]
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/41190"
+# says = "It is an issue since 4.55.1, which would leave 4.55.0 right."
+# when = ["transformers==4.55.0"]
+# precisions = ["bf16"]
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/40360"
+# says = "Float instead of integer coordinates give the right positions again."
+# when = ["transformers>=4.56,<5"]
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/47133"
+# says = "Positions depend on the pixels' dtype: on a grid of 32 by 32 it is fp32 that is wrong."
+# when = ["transformers>=5,<5.14"]
+# precisions = ["fp32"]
+# outcome = "fails"
+# ///
+"""An image that fills the whole grid must use every position embedding once, in order.
+
+It did not: from 4.55 on the patch coordinates were computed in the dtype of the pixels, times
+1 - 1e-6, and then sorted into buckets whose borders are these very coordinates, so that rounding
+decides. Release 5.0 computed them in fp32 but still rounded them; 5.21 left the rounding out.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import Idefics3VisionConfig, Idefics3VisionTransformer
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LAYERS = {"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1}
+WORKAROUNDS = {"", "autocast"}
+SIDE = 27  # 384 pixels in patches of 14, as in SmolVLM
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    autocast = workaround == "autocast" and dtype != torch.float32
+    config = Idefics3VisionConfig(**LAYERS, num_attention_heads=1, image_size=SIDE, patch_size=1)
+    model = Idefics3VisionTransformer(config).to(device, torch.float32 if autocast else dtype)
+    used: list[torch.Tensor] = []
+    model.embeddings.position_embedding.register_forward_pre_hook(lambda _, ids: used.extend(*ids))
+    pixels = torch.randn(1, 3, SIDE, SIDE, device=device, dtype=model.dtype)
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        model.eval()(pixels)
+    misplaced = used[0] != torch.arange(SIDE * SIDE, device=device)
+    measured["share_of_misplaced_patches"] = misplaced.float().mean().item()
+    assert not misplaced.any(), "patches share or miss a position"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,63 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49", "accelerate>=1.4"]
+#
+# [tool.repromatrix]
+# title = "Accelerate calls .float() on the cache of a Jamba model in 16 bit"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/36938",
+#     "https://github.com/huggingface/accelerate/pull/3451",
+# ]
+# area = "accelerate"
+# models = ["jamba"]
+#
+# [tool.repromatrix.workarounds]
+# use-cache-off = "Set config.use_cache = False while training and evaluating."
+# autocast-only = "Use accelerator.autocast() around the model instead of preparing it."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.0,<5.5"]
+# precisions = ["bf16", "fp16"]
+# raises = "AttributeError"
+# match = "'HybridMambaAttentionDynamicCache' object has no attribute 'float'"
+# note = "The reports are about another cache; this one is older, but was not returned before."
+# ///
+"""A 16-bit Jamba must survive accelerate's cast of its outputs to fp32.
+
+It did not: the cast takes everything with a 16-bit dtype for a tensor, and the cache that Jamba
+began to make and return by itself has a dtype without being a tensor.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from accelerate.utils import convert_outputs_to_fp32
+from transformers import JambaConfig, JambaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "mamba_d_state": 4}
+EXPERTS = {"num_experts": 1, "num_experts_per_tok": 1, "expert_layer_offset": 0}
+ATTENTION = {"attn_layer_period": 2, "attn_layer_offset": 1, "use_mamba_kernels": False}
+WORKAROUNDS = {"", "use-cache-off", "autocast-only"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = JambaConfig(**SIZES, **HEADS, **EXPERTS, **ATTENTION)
+    model = JambaForCausalLM(config).to(device, dtype).eval()
+    model.config.use_cache = workaround != "use-cache-off"
+    if workaround != "autocast-only":
+        model.forward = convert_outputs_to_fp32(model.forward)
+    half = workaround == "autocast-only" and dtype != torch.float32
+    with torch.autocast(device, dtype) if half else nullcontext():
+        logits = model(input_ids=torch.arange(8, device=device)[None]).logits
+    assert logits.isfinite().all(), "non-finite logits"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,61 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "Generating with a static cache under autocast fails: keys in fp32, values in 16 bit"
+# reports = []
+# found-by = "measurement"
+# area = "kv-cache"
+# models = ["llama"]
+#
+# [tool.repromatrix.workarounds]
+# cast-weights = "Cast the model to 16 bit in place of autocast."
+# dynamic-cache = "Generate with the default, dynamic cache."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.56"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = "index_copy_(): self and source expected to have the same dtype, but got (self) Float"
+# note = "Models with sliding windows fail in the same place with another message."
+# ///
+"""A model in fp32 must generate under autocast with a static cache as it does with a dynamic one.
+
+Under autocast the projections yield 16 bit, but the rotary embedding raises the keys to fp32. The
+cache used to be allocated in the dtype of the model and cast what came in; since 4.56 it takes the
+dtype of the first keys for the values as well, and copies without a cast.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+WORKAROUNDS = {"", "cast-weights", "dynamic-cache"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, num_attention_heads=4)).to(device).eval()
+    if workaround == "cast-weights":
+        model.to(dtype)
+    model.generation_config.disable_compile = True
+    mixed = precision != "fp32" and workaround != "cast-weights"
+    cache = None if workaround == "dynamic-cache" else "static"
+    ids = torch.randint(5, 90, (1, 8), device=device)
+    with torch.autocast(device, dtype) if mixed else nullcontext():
+        made = model.generate(
+            ids, cache_implementation=cache, min_new_tokens=3, max_new_tokens=3, do_sample=False
+        )
+    assert made.shape == (1, 11), "not all tokens were generated"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,66 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "LongT5 in fp16 returns NaN for padded inputs: its mask value -1e10 overflows"
+# reports = ["https://github.com/huggingface/transformers/issues/17978"]
+# area = "attention-mask"
+# models = ["longt5"]
+#
+# [tool.repromatrix.workarounds]
+# autocast = "Keep the weights in fp32 and run the model under torch.autocast."
+# no-padding = { says = "Run without padding.", skips = true }
+#
+# [[tool.repromatrix.fails]]
+# precisions = ["fp16"]
+# workarounds = ["", "autocast"]
+# raises = "AssertionError"
+# match = "NaN in the logits of a padded sample"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/17978"
+# says = "Training LongT5 with fp16 gives a loss of NaN."
+# precisions = ["fp16"]
+# workaround = "autocast"
+# outcome = "fails"
+# ///
+"""LongT5 must return finite logits for a padded sample in fp16, as it does in fp32 and bf16.
+
+Its encoder masks with -1e10, which is minus infinity in fp16. Local attention fills the sequence
+up to whole blocks, padding tokens see nothing at all, their states become NaN, and the decoder's
+look at the encoder spreads them. The thread clamps activations, which this does not come from.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import LongT5Config, LongT5ForConditionalGeneration
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+WORKAROUNDS = {"", "autocast", "no-padding"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LongT5ForConditionalGeneration(LongT5Config(**SIZES, local_radius=3)).to(device).eval()
+    mixed = workaround == "autocast" and precision != "fp32"
+    if not mixed:
+        model.to(dtype)
+    ids, mask = torch.randint(5, 90, (1, 16), device=device), torch.ones(1, 16, device=device)
+    if workaround != "no-padding":
+        mask[:, 4:] = 0
+    with torch.autocast(device, dtype) if mixed else nullcontext():
+        logits = model(input_ids=ids, attention_mask=mask, decoder_input_ids=ids[:, :4]).logits
+    measured["share_of_nan"] = logits.isnan().float().mean().item()
+    assert measured["share_of_nan"] == 0, "NaN in the logits of a padded sample"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,57 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49", "accelerate>=1.4"]
+#
+# [tool.repromatrix]
+# title = "Trainer.evaluate of a 16-bit Mamba-2 calls .float() on its state cache"
+# reports = ["https://github.com/huggingface/transformers/issues/36938"]
+# area = "trainer"
+# models = ["mamba2"]
+#
+# [tool.repromatrix.workarounds]
+# use-cache-off = "Set config.use_cache = False while training and evaluating."
+# no-mixed-precision = "Leave bf16=True out: the weights are in 16 bit anyway."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<5.0"]
+# precisions = ["bf16", "fp16"]
+# raises = "AttributeError"
+# match = "'Mamba2Cache' object has no attribute 'float'"
+# ///
+"""A Mamba-2 with 16-bit weights must be evaluable by a Trainer in mixed precision.
+
+It was not: accelerate casts everything with a 16-bit dtype in the outputs to fp32, and the state
+cache has a dtype without being a tensor. The report is about another cache of that kind.
+Since 5.0 the Trainer switches the cache off by itself.
+"""
+
+import os
+import sys
+import tempfile
+
+import torch
+from transformers import Mamba2Config, Mamba2ForCausalLM, Trainer, TrainingArguments
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 1}
+HEADS = {"num_heads": 8, "head_dim": 8, "state_size": 4, "n_groups": 1, "chunk_size": 4}
+WORKAROUNDS = {"", "use-cache-off", "no-mixed-precision"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = Mamba2ForCausalLM(Mamba2Config(**SIZES, **HEADS)).to(dtype)
+    model.config.use_cache = workaround != "use-cache-off"
+    flags = {"use_cpu": device == "cpu", "bf16": workaround != "no-mixed-precision"}
+    ids = torch.arange(8)
+    with tempfile.TemporaryDirectory() as folder:
+        args = TrainingArguments(folder, report_to="none", **flags)
+        trainer = Trainer(model, args, eval_dataset=[{"input_ids": ids, "labels": ids}])
+        loss = trainer.evaluate()["eval_loss"]
+    assert torch.tensor(loss).isfinite(), "non-finite loss"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

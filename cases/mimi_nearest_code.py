@@ -1,0 +1,64 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "Mimi in bf16 turns audio into codes that are not the nearest ones"
+# reports = []
+# found-by = "measurement"
+# area = "audio-tower"
+# models = ["mimi"]
+#
+# [tool.repromatrix.workarounds]
+# codebooks-fp32 = "Cast the codebooks back to fp32 and what they are given with them."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<4.53"]
+# precisions = ["bf16"]
+# raises = "AssertionError"
+# match = "codes are not the nearest ones"
+# devices = ["cpu"]
+# note = "fp16 has enough bits here. On a GPU torch.cdist may have no 16-bit kernel at all."
+# ///
+"""Mimi's quantizer must choose the entry of its codebook that is nearest to a frame of audio.
+
+It did not in bf16: the distances themselves were computed in bf16, which makes near entries
+equally far, and the first of them wins. The measure is the distance in fp64 of the same numbers.
+Since 4.53 distances are computed in fp32.
+"""
+
+import os
+import sys
+
+import torch
+from torch.nn.functional import layer_norm
+from transformers import MimiConfig
+from transformers.models.mimi.modeling_mimi import MimiEuclideanCodebook
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "codebooks-fp32"}
+FRAMES, ENTRIES, SIZE = 256, 1024, 32
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    codebook = MimiEuclideanCodebook(MimiConfig(codebook_size=ENTRIES, codebook_dim=SIZE))
+    codebook.embed_sum.copy_(torch.randn(ENTRIES, SIZE))
+    codebook.to(device, dtype)
+    frames = layer_norm(torch.randn(FRAMES, SIZE, device=device, dtype=dtype), (SIZE,))
+    if workaround == "codebooks-fp32":
+        codebook.float()
+        frames = frames.float()
+    codes = codebook.quantize(frames)
+    distances = torch.cdist(frames.double(), codebook.embed.double())
+    chosen, nearest = distances.gather(1, codes[:, None])[:, 0], distances.amin(1)
+    measured["share_not_nearest"] = (chosen > nearest).float().mean().item()
+    measured["largest_excess"] = (chosen / nearest).max().item() - 1
+    assert measured["share_not_nearest"] < 0.01, "codes are not the nearest ones"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

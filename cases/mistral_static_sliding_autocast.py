@@ -1,0 +1,66 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "A full sliding-window static cache under autocast refuses the next token: Index put"
+# reports = []
+# found-by = "measurement"
+# area = "kv-cache"
+# models = ["mistral"]
+#
+# [tool.repromatrix.workarounds]
+# cast-weights = "Cast the model to 16 bit in place of autocast."
+# dynamic-cache = "Generate with the default, dynamic cache."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.56"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = "Index put requires the source and destination dtypes match, got Float for the"
+# ///
+"""A model with sliding windows in fp32 must generate under autocast with a static cache.
+
+The prompt, longer than the window, is copied with a cast into a cache that since 4.56 has the
+dtype of the first keys, which the rotary embedding raises to fp32. The values of the next token,
+in 16 bit under autocast, are written into the full window by index, and that does not cast.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import MistralConfig, MistralForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+WORKAROUNDS = {"", "cast-weights", "dynamic-cache"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = (
+        MistralForCausalLM(
+            MistralConfig(**SIZES, num_attention_heads=4, num_key_value_heads=4, sliding_window=4)
+        )
+        .to(device)
+        .eval()
+    )
+    if workaround == "cast-weights":
+        model.to(dtype)
+    model.generation_config.disable_compile = True
+    mixed = precision != "fp32" and workaround != "cast-weights"
+    cache = None if workaround == "dynamic-cache" else "static"
+    ids = torch.randint(5, 90, (1, 8), device=device)
+    with torch.autocast(device, dtype) if mixed else nullcontext():
+        made = model.generate(
+            ids, cache_implementation=cache, min_new_tokens=3, max_new_tokens=3, do_sample=False
+        )
+    assert made.shape == (1, 11), "not all tokens were generated"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,69 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
+#
+# [tool.repromatrix]
+# title = "Merging and unmerging a 16-bit embedding LoRA detaches it from the optimizer"
+# reports = ["https://github.com/huggingface/peft/pull/3396"]
+# area = "peft"
+# models = ["llama"]
+# environments = ["5.14.1+peft0.20.0"]
+#
+# [tool.repromatrix.workarounds]
+# adapter-fp32 = "Leave autocast_adapter_dtype at its default, which keeps the adapter in fp32."
+# optimizer-after = "Make a new optimizer after every merge."
+#
+# [[tool.repromatrix.fails]]
+# when = ["peft>=0.14,<0.20"]
+# precisions = ["bf16", "fp16"]
+# devices = ["cpu"]
+# raises = "AssertionError"
+# match = "the optimizer no longer trains the embedding adapter"
+# fixed-by = "https://github.com/huggingface/peft/pull/3396"
+# ///
+"""An optimizer must go on training a LoRA adapter that was merged for a moment and unmerged.
+
+It did not: on a CPU the product is computed in fp32, and the factors of an embedding were then
+written back as new parameters, while the optimizer held the old ones. Nothing was reported.
+"""
+
+import os
+import sys
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64}
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 4}
+WORKAROUNDS = {"", "adapter-fp32", "optimizer-after"}
+measured: dict[str, float] = {}
+
+
+def factors(model: PeftModel) -> torch.Tensor:
+    trainable = [p.detach().flatten() for p in model.parameters() if p.requires_grad]
+    return torch.cat(trainable).float()
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
+    config = LoraConfig(r=4, target_modules=["embed_tokens"], init_lora_weights=False)
+    model = get_peft_model(model, config, autocast_adapter_dtype=workaround == "adapter-fp32")
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model.merge_adapter()
+    model.unmerge_adapter()
+    if workaround == "optimizer-after":
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    ids, before = torch.arange(8, device=device)[None], factors(model)
+    model(input_ids=ids, labels=ids).loss.backward()
+    optimizer.step()
+    measured["step"] = (factors(model) - before).norm().item()
+    assert measured["step"] > 0, "the optimizer no longer trains the embedding adapter"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

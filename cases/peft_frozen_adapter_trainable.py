@@ -1,0 +1,61 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
+#
+# [tool.repromatrix]
+# title = "A PEFT adapter loaded for inference in 16 bit has trainable embedding weights"
+# reports = []
+# found-by = "measurement"
+# area = "peft"
+# models = ["llama"]
+# environments = ["5.16.1+peft0.21.2"]
+#
+# [tool.repromatrix.workarounds]
+# adapter-16bit = "Pass autocast_adapter_dtype=False, so that the adapter keeps the model's dtype."
+# freeze-again = "Call requires_grad_(False) on the finished model."
+#
+# [[tool.repromatrix.fails]]
+# when = ["peft>=0.21.1"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "weights of a frozen adapter require gradients"
+# note = "Since https://github.com/huggingface/peft/pull/3614 the cast makes new parameters."
+# ///
+"""An adapter that is loaded for inference must not hold a weight that requires gradients.
+
+It does: the cast of 16-bit adapters to fp32 puts a new tensor into the ParameterDict, which wraps
+it in a parameter of its own, trainable by default. Adapters that are modules are safe, and so are
+fp32 models.
+"""
+
+import os
+import sys
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64}
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 4}
+WORKAROUNDS = {"", "adapter-16bit", "freeze-again"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
+    config = LoraConfig(r=4, target_modules=["embed_tokens", "q_proj"], inference_mode=True)
+    model = get_peft_model(model, config, autocast_adapter_dtype=workaround != "adapter-16bit")
+    if workaround == "freeze-again":
+        model.requires_grad_(requires_grad=False)
+    logits = model(input_ids=torch.arange(8, device=device)[None]).logits
+    measured["trainable_weights"] = sum(p.requires_grad for p in model.parameters())
+    assert not measured["trainable_weights"], "weights of a frozen adapter require gradients"
+    assert not logits.requires_grad, "the logits of a frozen model carry a graph"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

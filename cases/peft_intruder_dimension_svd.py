@@ -1,0 +1,67 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49", "peft>=0.19"]
+#
+# [tool.repromatrix]
+# title = "reduce_intruder_dimension of PEFT fails on a LoRA adapter in 16 bit"
+# reports = ["https://github.com/huggingface/peft/pull/3410"]
+# area = "peft"
+# models = ["llama"]
+# environments = ["5.14.1+peft0.20.0"]
+#
+# [tool.repromatrix.workarounds]
+# adapter-fp32 = "Leave autocast_adapter_dtype at its default, which keeps the adapter in fp32."
+# cast-first = "Call .float() on the model and go back to 16 bit afterwards."
+#
+# [[tool.repromatrix.fails]]
+# when = ["peft>=0.19,<0.20"]
+# precisions = ["bf16", "fp16"]
+# raises = "NotImplementedError"
+# match = ["not implemented for 'BFloat16'", "not implemented for 'Half'"]
+# fixed-by = "https://github.com/huggingface/peft/pull/3410"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/peft/pull/3410"
+# says = "With the change the reduction runs on fp16 and bf16 adapter weights."
+# when = ["peft>=0.20"]
+# precisions = ["bf16", "fp16"]
+# outcome = "passes"
+# ///
+"""The intruder dimensions of a 16-bit LoRA adapter must be reducible like those of an fp32 one.
+
+They were not: only the base weight was raised to fp32 before the singular value decomposition,
+the merged weight, which is in 16 bit when the adapter is, went into it as it was.
+"""
+
+import os
+import sys
+
+import torch
+from peft import LoraConfig, get_peft_model
+from peft.tuners.lora.intruders import reduce_intruder_dimension
+from transformers import LlamaConfig, LlamaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64}
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 4}
+WORKAROUNDS = {"", "adapter-fp32", "cast-first"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
+    config = LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False)
+    model = get_peft_model(model, config, autocast_adapter_dtype=workaround == "adapter-fp32")
+    if workaround == "cast-first":
+        model.float()
+    reduce_intruder_dimension(model, logging_sink=None)
+    if workaround == "cast-first":
+        model.to(dtype)
+    logits = model(input_ids=torch.arange(8, device=device)[None]).logits
+    assert logits.isfinite().all(), "non-finite logits"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

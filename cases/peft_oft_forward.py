@@ -1,0 +1,77 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
+#
+# [tool.repromatrix]
+# title = "A 16-bit model with an OFT adapter fails in its forward"
+# reports = [
+#     "https://github.com/huggingface/peft/pull/2433",
+#     "https://github.com/hiyouga/LlamaFactory/issues/9050",
+# ]
+# area = "peft"
+# models = ["llama"]
+# environments = ["4.53.3+peft0.15.2"]
+#
+# [tool.repromatrix.workarounds]
+# adapter-16bit = "Pass autocast_adapter_dtype=False, so that the adapter keeps the model's dtype."
+# autocast = "Run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["peft>=0.14,<0.16"]
+# precisions = ["bf16", "fp16"]
+# workarounds = ["", "adapter-16bit"]
+# raises = "RuntimeError"
+# match = [
+#     "expected m1 and m2 to have the same dtype",
+#     "expected mat1 and mat2 to have the same dtype",
+# ]
+# fixed-by = "https://github.com/huggingface/peft/pull/2433"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/hiyouga/LlamaFactory/issues/9050"
+# says = "Training with OFT fails on transformers 4.51.3 with peft 0.15.2."
+# when = ["transformers==4.51.3"]
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/peft/pull/2433"
+# says = "Every PEFT method works with a 16-bit base model once inputs are cast to the adapter."
+# when = ["peft>=0.16"]
+# outcome = "passes"
+# ///
+"""A 16-bit model must run with an OFT adapter on it.
+
+It did not: the adapter is kept in fp32 and builds its rotation there, which was then multiplied
+with the 16-bit weight as it was. Keeping the adapter in 16 bit did not help either.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from peft import OFTConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64}
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 4}
+WORKAROUNDS = {"", "adapter-16bit", "autocast"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
+    config = OFTConfig(r=0, oft_block_size=4, target_modules=["q_proj"])
+    model = get_peft_model(model, config, autocast_adapter_dtype=workaround != "adapter-16bit")
+    half = workaround == "autocast" and dtype != torch.float32
+    with torch.autocast(device, dtype) if half else nullcontext():
+        logits = model(input_ids=torch.arange(8, device=device)[None]).logits
+    assert logits.isfinite().all(), "non-finite logits"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,62 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49", "peft>=0.18"]
+#
+# [tool.repromatrix]
+# title = "Merging an OSF adapter leaves fp32 weights in a 16-bit model"
+# reports = ["https://github.com/huggingface/peft/pull/2893"]
+# area = "peft"
+# models = ["llama"]
+# environments = ["5.16.1+peft0.21.2"]
+#
+# [tool.repromatrix.workarounds]
+# adapter-16bit = "Pass autocast_adapter_dtype=False, so that the adapter keeps the model's dtype."
+# cast-after-merge = "Call .to(dtype) on the merged model."
+#
+# [[tool.repromatrix.fails]]
+# when = ["peft>=0.19,<0.21"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = [
+#     "expected m1 and m2 to have the same dtype",
+#     "expected mat1 and mat2 to have the same dtype",
+# ]
+# note = "Broken when OSF's own cast to the model's dtype gave way to the general one to fp32."
+# ///
+"""A 16-bit model must still run after an OSF adapter was merged into it.
+
+It did not: the factors of the weight were raised to fp32 like any adapter, and the product that
+replaced the weight stayed in fp32, so that the layer met a 16-bit input.
+"""
+
+import os
+import sys
+
+import torch
+from peft import OSFConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64}
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 4}
+WORKAROUNDS = {"", "adapter-16bit", "cast-after-merge"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
+    config = OSFConfig(effective_rank=4, target_modules=["q_proj"])
+    model = get_peft_model(model, config, autocast_adapter_dtype=workaround != "adapter-16bit")
+    merged = model.merge_and_unload()
+    if workaround == "cast-after-merge":
+        merged.to(dtype)
+    measured["fp32_weights"] = sum(p.dtype == torch.float32 for p in merged.parameters())
+    logits = merged(input_ids=torch.arange(8, device=device)[None]).logits
+    assert logits.isfinite().all(), "non-finite logits"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

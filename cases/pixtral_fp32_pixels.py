@@ -1,0 +1,72 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "Pixtral's vision tower in 16 bit refuses the fp32 pixels that its processor makes"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/43716",
+#     "https://github.com/huggingface/transformers/pull/43731",
+#     "https://github.com/hiyouga/LlamaFactory/issues/8647",
+# ]
+# area = "vision-tower"
+# models = ["pixtral", "mistral3", "llava"]
+#
+# [tool.repromatrix.workarounds]
+# cast-pixels = "Cast pixel_values to model.dtype before the call."
+# autocast = "Keep the model in 16 bit and call it under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<5.1"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = ["Input type (torch.FloatTensor) and", "Input type (torch.cuda.FloatTensor) and"]
+# fixed-by = "https://github.com/huggingface/transformers/pull/43731"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/43731"
+# says = "With the cast that the other towers have, fp32 pixels are accepted."
+# when = ["transformers>=5.1"]
+# precisions = ["bf16", "fp16"]
+# outcome = "passes"
+# ///
+"""A 16-bit Pixtral must accept fp32 pixels, which is what every image processor returns.
+
+It did not: the pixels went into the first convolution as they came, where SigLIP, CLIP and ViT
+cast them to the dtype of that convolution's weights.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import PixtralVisionConfig, PixtralVisionModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LAYERS = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+WORKAROUNDS = {"", "cast-pixels", "autocast"}
+
+
+def features(model: PixtralVisionModel, pixels: torch.Tensor) -> torch.Tensor:
+    return model(pixels, image_sizes=[(28, 28)]).last_hidden_state.float()
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = PixtralVisionConfig(**LAYERS, num_attention_heads=2, image_size=28, patch_size=14)
+    model = PixtralVisionModel(config).to(device, dtype).eval()
+    pixels = torch.randn(1, 3, 28, 28, device=device)
+    wanted = features(model, pixels.to(dtype))
+    if workaround == "cast-pixels":
+        pixels = pixels.to(model.dtype)
+    autocast = workaround == "autocast" and dtype != torch.float32
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        found = features(model, pixels)
+    assert torch.allclose(found, wanted, atol=0.1), "fp32 pixels give other features"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,119 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.52"]
+#
+# [tool.repromatrix]
+# title = "Qwen2.5-Omni gives flash attention's rotary kernel an fp32 query with 16-bit cos and sin"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/38451",
+#     "https://github.com/huggingface/transformers/pull/38453",
+#     "https://github.com/hiyouga/LlamaFactory/issues/7663",
+#     "https://github.com/QwenLM/Qwen2.5-Omni/issues/205",
+# ]
+# area = "rotary-embedding"
+# models = ["qwen2.5-omni"]
+# simulates = """
+# Two functions stand in for flash-attn's kernels, which need a GPU, and refuse the dtypes that \
+# those refuse; everything that transformers does before and after them is real."""
+#
+# [tool.repromatrix.workarounds]
+# eager = "Load the model with attn_implementation=\"eager\"."
+# sdpa = "Load the model with attn_implementation=\"sdpa\"."
+# frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after the model was cast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.52,<4.53"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "Input and cos/sin must have the same dtype"
+# fixed-by = "https://github.com/huggingface/transformers/pull/38453"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/38451"
+# says = "Training in bfloat16 with flash attention fails in the released model."
+# when = ["transformers>=4.52,<4.53"]
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/38453"
+# says = "With cos and sin in the dtype of the working tensor it runs."
+# when = ["transformers>=4.53"]
+# precisions = ["bf16"]
+# outcome = "passes"
+# ///
+"""Qwen2.5-Omni's vision tower must run with flash attention in 16 bit.
+
+It did not: the query was raised to fp32 for the rotary kernel, but cos and sin came from
+frequencies which a cast of the whole model leaves in 16 bit: the mistake of Qwen2.5-VL, two
+releases after that had been healed. Since 4.53 the rotation is plain torch.
+"""
+
+import os
+import sys
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.qwen2_5_omni import modeling_qwen2_5_omni as qwen
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+FLASH = "flash_attention_2"
+ATTENTION = {"": FLASH, "frequencies-fp32": FLASH, "eager": "eager", "sdpa": "sdpa"}
+SIZES = {"depth": 1, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2}
+measured = {"kernel_calls": 0.0}
+
+
+def rotary_kernel(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    same = x.dtype == cos.dtype
+    assert same, f"Input and cos/sin must have the same dtype, got {x.dtype} and {cos.dtype}"
+    (left, right), cos, sin = x.chunk(2, dim=-1), cos[:, None], sin[:, None]
+    return torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
+
+
+def attention_kernel(*qkv_and_lengths: torch.Tensor) -> torch.Tensor:
+    q, k, v = (x.transpose(0, 1) for x in qkv_and_lengths[:3])
+    measured["kernel_calls"] += 1
+    assert q.dtype == k.dtype == v.dtype != torch.float32, "one 16-bit dtype is needed"
+    return scaled_dot_product_attention(q, k, v).transpose(0, 1)
+
+
+def attention_interface(_: object, *qkv: torch.Tensor, **__: object) -> tuple[torch.Tensor, None]:
+    return attention_kernel(*(x[0].transpose(0, 1) for x in qkv[:3]))[None], None
+
+
+def vision_config(attention: str) -> qwen.Qwen2_5OmniVisionEncoderConfig:
+    return qwen.Qwen2_5OmniVisionEncoderConfig(
+        **SIZES, out_hidden_size=32, attn_implementation=attention
+    )
+
+
+def switch_to_flash(tower: torch.nn.Module) -> None:
+    qwen.apply_rotary_emb, qwen.flash_attn_varlen_func = rotary_kernel, attention_kernel
+    ALL_ATTENTION_FUNCTIONS[FLASH] = attention_interface  # what is asked since 4.53
+    tower.config = vision_config(FLASH)
+    tower.blocks[0] = qwen.Qwen2_5OmniVisionBlock(tower.config)
+
+
+def main(precision: str, workaround: str = "") -> None:
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    attention = ATTENTION[workaround]
+    if attention == FLASH and dtype == torch.float32:
+        sys.exit(125)  # flash attention has no fp32 kernel
+    tower = qwen.Qwen2_5OmniVisionEncoder(
+        vision_config("eager" if attention == FLASH else attention)
+    )
+    if attention == FLASH:
+        switch_to_flash(tower)
+    tower.to(device, dtype)
+    if workaround == "frequencies-fp32":
+        tower.rotary_pos_emb.float()
+    patches = torch.randn(16, 3 * 2 * 14 * 14, device=device, dtype=dtype)
+    tower(patches, grid_thw=torch.tensor([[1, 4, 4]], device=device))
+    if attention == FLASH and not measured["kernel_calls"]:
+        sys.exit(125)  # this release went another way
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,62 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "T5 under autocast with left-padded decoder inputs returns NaN"
+# reports = []
+# found-by = "measurement"
+# area = "attention-mask"
+# models = ["t5"]
+#
+# [tool.repromatrix.workarounds]
+# pad-right = "Pad the decoder's inputs on the right, so that no row of the mask is empty."
+# cast-weights = "Cast the model to 16 bit in place of autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<5.15"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "NaN in the logits of real tokens"
+# fixed-by = "https://github.com/huggingface/transformers/pull/47014"
+# note = "The change that gave T5 other attention kernels, default since, dropped the sum in place."
+# ///
+"""T5's logits must be finite under autocast when decoder inputs are padded on the left.
+
+The position bias with the mask, in fp32, was added in place to scores in 16 bit: the least number
+of fp32 became minus infinity, the rows of padding tokens, with nothing to see, became NaN, and a
+NaN times the weight zero of a masked key is NaN for every later token too.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import T5Config, T5ForConditionalGeneration
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+WORKAROUNDS = {"", "pad-right", "cast-weights"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = T5ForConditionalGeneration(T5Config(**SIZES)).to(device).eval()
+    if workaround == "cast-weights":
+        model.to(dtype)
+    mixed = precision != "fp32" and workaround != "cast-weights"
+    ids, mask = torch.randint(5, 90, (2, 8), device=device), torch.ones(2, 8, device=device)
+    padding = slice(5, 8) if workaround == "pad-right" else slice(0, 3)
+    mask[0, padding] = 0
+    with torch.autocast(device, dtype) if mixed else nullcontext():
+        logits = model(input_ids=ids, decoder_input_ids=ids, decoder_attention_mask=mask).logits
+    measured["share_of_nan"] = logits[mask > 0].isnan().float().mean().item()
+    assert measured["share_of_nan"] == 0, "NaN in the logits of real tokens"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

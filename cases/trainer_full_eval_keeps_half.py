@@ -1,0 +1,64 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49", "accelerate>=1.4"]
+#
+# [tool.repromatrix]
+# title = "Trainer.evaluate with bf16_full_eval or fp16_full_eval rounds the fp32 model for good"
+# reports = ["https://github.com/huggingface/transformers/pull/10268"]
+# area = "trainer"
+# models = ["llama"]
+#
+# [tool.repromatrix.workarounds]
+# autocast = "Leave the flag out and evaluate under torch.autocast."
+# copy = "Give a Trainer of its own a copy of the model to evaluate."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "evaluation changed the weights of the model"
+# ///
+"""Evaluating a model must not change its weights.
+
+It does: outside of training the flag makes the Trainer cast the caller's own model to 16 bit in
+place, and nothing brings it back. What is trained or saved afterwards has lost its fp32 weights.
+"""
+
+import copy
+import os
+import sys
+import tempfile
+from contextlib import nullcontext
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64}
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 4}
+WORKAROUNDS = {"", "autocast", "copy"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS))
+    before, ids = copy.deepcopy(model), torch.arange(8)
+    half = dtype != torch.float32
+    autocast = half and workaround == "autocast"
+    flags = {f"{precision}_full_eval": True} if half and not autocast else {}
+    with tempfile.TemporaryDirectory() as folder:
+        args = TrainingArguments(folder, use_cpu=device == "cpu", report_to="none", **flags)
+        evaluated = copy.deepcopy(model) if workaround == "copy" else model
+        trainer = Trainer(evaluated, args, eval_dataset=[{"input_ids": ids, "labels": ids}])
+        with torch.autocast(device, dtype) if autocast else nullcontext():
+            trainer.evaluate()
+    pairs = zip(model.cpu().parameters(), before.parameters(), strict=True)
+    measured["largest_change"] = max((now - then).abs().max().item() for now, then in pairs)
+    assert measured["largest_change"] == 0, "evaluation changed the weights of the model"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,67 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "The Trainer's label smoothing gives an infinite loss on a large batch in fp16"
+# reports = ["https://github.com/huggingface/transformers/issues/10674"]
+# area = "trainer"
+# models = ["llama"]
+#
+# [tool.repromatrix.workarounds]
+# logits-fp32 = "Cast the logits to fp32 before the loss."
+# small-batch = { says = "Take a quarter of the batch at a time.", skips = true }
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49"]
+# precisions = ["fp16"]
+# raises = "AssertionError"
+# match = "the smoothed loss is not finite"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/10674"
+# says = "Taking the logits or the log-probabilities back to fp32 makes the problem go away."
+# precisions = ["fp16"]
+# workaround = "logits-fp32"
+# outcome = "passes"
+# ///
+"""Label smoothing over a large batch must give the loss that it gives in fp32.
+
+It does not: only the smoothed part is summed in fp32 since the report; the part of the labels is
+still added up over all tokens in the dtype of the logits, and fp16 ends at 65504.
+"""
+
+import os
+import sys
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.trainer_pt_utils import LabelSmoother
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 16, "intermediate_size": 16}
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 2}
+WORKAROUNDS = {"", "logits-fp32", "small-batch"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
+    rows = 256 if workaround == "small-batch" else 1024
+    ids = torch.randint(99, (rows, 16), device=device)
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits
+    if workaround == "logits-fp32":
+        logits = logits.float()
+    loss = LabelSmoother(0.1)({"logits": logits}, ids)
+    measured["loss"] = loss.item()
+    assert loss.isfinite(), "the smoothed loss is not finite"
+    expected = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids.flatten())
+    assert abs(loss - expected) < 0.05, "the smoothed loss is off"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
