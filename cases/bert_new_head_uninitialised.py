@@ -1,0 +1,74 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "The new classification head of a BERT loaded in 16 bit keeps uninitialised memory"
+# reports = [
+#     "https://github.com/huggingface/transformers/pull/46030",
+#     "https://github.com/huggingface/transformers/issues/46002",
+# ]
+# area = "loading"
+# models = ["bert"]
+# exercises = "load"
+#
+# [tool.repromatrix.workarounds]
+# cast-after-load = "Load in fp32 and call .to(dtype) on the loaded model."
+# init-again = "Call torch.nn.init.normal_ on the new head after loading."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.8,<5.9"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "the new head is not normally distributed"
+# fixed-by = "https://github.com/huggingface/transformers/pull/46030"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/46030"
+# says = "Models that are in fp32 already are not affected."
+# when = ["transformers>=5.8,<5.9"]
+# precisions = ["fp32"]
+# outcome = "passes"
+# ///
+"""A head that the checkpoint lacks must be drawn from a normal distribution, in 16 bit as in fp32.
+
+It was not: the initialisation wrote to `weight.float()`, which in 16 bit is a copy.
+"""
+
+import os
+import sys
+
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LAYERS = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+CONFIG = {**LAYERS, "intermediate_size": 32, "vocab_size": 99, "num_labels": 64}
+WORKAROUNDS = {"", "cast-after-load", "init-again"}
+measured: dict[str, float] = {}
+
+
+def load_without_head(config: BertConfig, dtype: torch.dtype) -> BertForSequenceClassification:
+    weights = BertForSequenceClassification(config).state_dict()
+    kept = {name: w.to(dtype) for name, w in weights.items() if "classifier" not in name}
+    return BertForSequenceClassification.from_pretrained(
+        None, config=config, state_dict=kept, torch_dtype=dtype
+    )
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = BertConfig(**CONFIG)
+    load_dtype = torch.float32 if workaround == "cast-after-load" else dtype
+    head = load_without_head(config, load_dtype).to(device, dtype).classifier.weight.detach()
+    if workaround == "init-again":
+        torch.nn.init.normal_(head, std=config.initializer_range)
+    spread = head.float().nan_to_num().std().item()
+    measured["spread"] = spread / config.initializer_range
+    assert 0.5 < measured["spread"] < 2, "the new head is not normally distributed"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

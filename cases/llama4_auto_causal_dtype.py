@@ -1,0 +1,85 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.51", "safetensors"]
+#
+# [tool.repromatrix]
+# title = "dtype is silently ignored when AutoModelForCausalLM loads a composite checkpoint"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/46459",
+#     "https://github.com/huggingface/transformers/pull/46514",
+# ]
+# area = "loading"
+# models = ["llama4"]
+# exercises = "load"
+#
+# [tool.repromatrix.workarounds]
+# concrete-class = "Load with the concrete class in place of AutoModelForCausalLM."
+# cast-after-load = "Call .to(dtype) on the loaded model."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.4,<5.12"]
+# raises = "AssertionError"
+# match = "the loaded model is not in the requested dtype"
+# fixed-by = "https://github.com/huggingface/transformers/pull/46514"
+# note = "Reported for Qwen3.5; the automatic class treats Llama 4 in the same way."
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/46459"
+# says = "On 5.9.0 a bfloat16 checkpoint stays bfloat16 although float32 was asked for."
+# when = ["transformers==5.9.0"]
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/46459"
+# says = "The concrete class honours the same wish."
+# when = ["transformers==5.9.0"]
+# precisions = ["bf16"]
+# workaround = "concrete-class"
+# outcome = "passes"
+# ///
+"""The text model of a composite checkpoint comes in the dtype that was asked for.
+
+It did not: the wish went into the composite config and was taken off the list of arguments, then
+the automatic class went on with the text config, which still names the dtype of the checkpoint.
+Here the checkpoint is in the precision that is tried, and another dtype is asked for.
+"""
+
+import os
+import sys
+import tempfile
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, Llama4Config, Llama4ForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LAYERS = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+EXPERTS = {"intermediate_size": 32, "intermediate_size_mlp": 32, "num_local_experts": 2}
+TEXT = {**LAYERS, **EXPERTS, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 99}
+LOADERS = {"": AutoModelForCausalLM, "cast-after-load": AutoModelForCausalLM}
+LOADERS["concrete-class"] = Llama4ForCausalLM
+
+
+def save_tiny(folder: str, dtype: torch.dtype) -> None:
+    config = Llama4Config(text_config={**TEXT, "pad_token_id": 0})
+    weights = Llama4ForCausalLM(config.text_config).to(dtype).state_dict()
+    composite = {f"language_model.{name}": weight for name, weight in weights.items()}
+    save_file(composite, f"{folder}/model.safetensors", metadata={"format": "pt"})
+    config.save_pretrained(folder)
+
+
+def main(precision: str, workaround: str = "") -> None:
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    wish = torch.bfloat16 if dtype == torch.float32 else torch.float32
+    with tempfile.TemporaryDirectory() as folder:
+        save_tiny(folder, dtype)
+        model = LOADERS[workaround].from_pretrained(folder, torch_dtype=wish).to(device)
+    if workaround == "cast-after-load":
+        model.to(wish)
+    assert model.dtype == wish, "the loaded model is not in the requested dtype"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

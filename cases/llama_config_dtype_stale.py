@@ -1,0 +1,62 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "from_config(dtype=...) builds weights in that dtype but leaves model.config.dtype stale"
+# reports = ["https://github.com/huggingface/transformers/issues/46512"]
+# area = "loading"
+# models = ["llama"]
+# exercises = "load"
+#
+# [tool.repromatrix.workarounds]
+# set-config = "Set config.dtype (config.torch_dtype before 4.56) before building the model."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers<5.12"]
+# raises = "AssertionError"
+# match = "the config does not name the dtype of the weights"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/46512"
+# says = "The config says None for a model that was built in float16."
+# when = ["transformers>=5.10,<5.11"]
+# precisions = ["fp16"]
+# outcome = "fails"
+# ///
+"""A model built in a dtype must say so in its config.
+
+It did not: the dtype went to the weights only, and the config kept what it had said before.
+"""
+
+import os
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LAYERS = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+CONFIG = {**LAYERS, "intermediate_size": 32, "vocab_size": 99}
+WORKAROUNDS = {"", "set-config"}
+
+
+def build(config: LlamaConfig, device: str, dtype: torch.dtype) -> LlamaForCausalLM:
+    with torch.device(device):
+        return AutoModelForCausalLM.from_config(config, torch_dtype=dtype)
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = LlamaConfig(**CONFIG)
+    if workaround == "set-config":
+        config.torch_dtype = dtype
+    model = build(config, device, dtype)
+    assert model.dtype == dtype, "the weights are not in the requested dtype"
+    assert model.config.torch_dtype == dtype, "the config does not name the dtype of the weights"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

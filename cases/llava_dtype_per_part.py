@@ -1,0 +1,89 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "A dict of dtypes per sub-config no longer reaches the parts of LLaVA"
+# reports = [
+#     "https://github.com/huggingface/transformers/pull/34873",
+#     "https://github.com/huggingface/transformers/issues/33997",
+#     "https://github.com/huggingface/transformers/pull/42990",
+# ]
+# area = "loading"
+# models = ["llava"]
+# kind = "change"
+# exercises = "load"
+#
+# [tool.repromatrix.workarounds]
+# cast-parts = "Call .to(dtype) on the loaded model and .float() on its vision tower."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.0"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "the vision tower is not in the dtype that was asked for it"
+# note = "From 5.0 on the dtype under the empty key holds for all parts, with a warning."
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/34873"
+# says = "Each part can be loaded in a dtype of its own."
+# when = ["transformers>=4.49,<5"]
+# precisions = ["bf16", "fp16"]
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/42990"
+# says = "Different dtypes per part fall back to the main dtype."
+# when = ["transformers>=5"]
+# precisions = ["bf16", "fp16"]
+# outcome = "fails"
+# ///
+"""A LLaVA loaded with a dict of dtypes has each of its parts in the dtype that the dict names.
+
+It has not in 5.x: dtypes per part were given up, because the model files would have to cast
+between the parts, and the main dtype is used throughout.
+"""
+
+import os
+import sys
+
+import torch
+from transformers import LlavaConfig, LlavaForConditionalGeneration
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LAYERS = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+TEXT = {**LAYERS, "model_type": "llama", "intermediate_size": 32, "vocab_size": 99}
+CLIP = {"model_type": "clip_vision_model", "image_size": 28, "patch_size": 14}
+VISION = {**LAYERS, **CLIP, "intermediate_size": 32}
+WORKAROUNDS = {"", "cast-parts"}
+
+
+def load(dtype: torch.dtype) -> LlavaForConditionalGeneration:
+    config = LlavaConfig(text_config=TEXT, vision_config=VISION)
+    weights = LlavaForConditionalGeneration(config).to(dtype).state_dict()
+    wish = {"": dtype, "text_config": dtype, "vision_config": torch.float32}
+    return LlavaForConditionalGeneration.from_pretrained(
+        None, config=config, state_dict=weights, torch_dtype=wish
+    )
+
+
+def part(model: torch.nn.Module, name: str) -> torch.nn.Module:
+    return next(module for path, module in model.named_modules() if path.endswith(name))
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = load(dtype).to(device)
+    vision, text = part(model, "vision_tower"), part(model, "language_model")
+    if workaround == "cast-parts":
+        model.to(dtype)
+        vision.float()
+    assert text.dtype == dtype, "the language model is not in the dtype that was asked for it"
+    wanted = torch.float32
+    assert vision.dtype == wanted, "the vision tower is not in the dtype that was asked for it"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,90 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "A new RWKV in 16 bit fails with \"geqrf_cpu\" not implemented in orthogonal_"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/47225",
+#     "https://github.com/huggingface/transformers/pull/47252",
+# ]
+# area = "loading"
+# models = ["rwkv"]
+# exercises = "load"
+#
+# [tool.repromatrix.workarounds]
+# cast-after = "Build the model in fp32 and call .to(dtype) on it."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.54,<5.15"]
+# precisions = ["bf16", "fp16"]
+# raises = "NotImplementedError"
+# match = ["\"geqrf_cpu\" not implemented for", "\"geqrf_cuda\" not implemented for"]
+# fixed-by = "https://github.com/huggingface/transformers/pull/47252"
+# note = "Before 4.54 the linear layers of RWKV were not started orthogonal."
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/47225"
+# says = "Building RWKV from its config in bfloat16 fails in 5.x."
+# when = ["transformers>=5,<5.15"]
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/47225"
+# says = "It is the way in which 5.x builds models that brings it about, so 4.57 is not affected."
+# when = ["transformers>=4.54,<5"]
+# precisions = ["bf16"]
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/47252"
+# says = "Drawing the matrix in fp32 heals it for both 16-bit dtypes."
+# when = ["transformers>=5.15"]
+# precisions = ["bf16", "fp16"]
+# outcome = "passes"
+# ///
+"""A new RWKV can be built from its config directly in 16 bit.
+
+It could not: its linear layers start orthogonal, torch finds such a matrix by a QR decomposition,
+and that has no 16-bit kernel. The loader now draws the matrix in fp32 and copies it.
+"""
+
+import os
+import sys
+
+import torch
+from transformers import AutoModel, RwkvConfig, RwkvModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+CONFIG = {"vocab_size": 99, "hidden_size": 16, "num_hidden_layers": 2, "context_length": 32}
+WORKAROUNDS = {"", "cast-after"}
+measured: dict[str, float] = {}
+
+
+def distance_from_orthogonal(weight: torch.Tensor) -> float:
+    weight = weight.detach().float()
+    product = weight @ weight.T
+    return (
+        (product / product[0, 0] - torch.eye(len(weight), device=weight.device)).abs().max().item()
+    )
+
+
+def build(device: str, dtype: torch.dtype) -> RwkvModel:
+    with torch.device(device):
+        return AutoModel.from_config(RwkvConfig(**CONFIG), torch_dtype=dtype)
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    init_dtype = torch.float32 if workaround == "cast-after" else dtype
+    model = build(device, init_dtype).to(dtype)
+    receptance = model.blocks[0].attention.receptance.weight
+    assert receptance.dtype == dtype, "the weights are not in the requested dtype"
+    measured["distance_from_orthogonal"] = distance_from_orthogonal(receptance)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

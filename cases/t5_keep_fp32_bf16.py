@@ -1,0 +1,86 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "T5 loaded in bf16 keeps wo in fp32, which is meant for fp16 only"
+# reports = [
+#     "https://github.com/huggingface/transformers/pull/43683",
+#     "https://github.com/huggingface/transformers/pull/43374",
+# ]
+# area = "loading"
+# models = ["t5"]
+# exercises = "load"
+#
+# [tool.repromatrix.workarounds]
+# cast-after-load = "Load in fp32 and call .to(dtype) on the loaded model."
+# cast-again = "Load in 16 bit and call .to(dtype) on the loaded model once more."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.50,<4.51"]
+# precisions = ["bf16"]
+# raises = "AssertionError"
+# match = "wo has the wrong dtype"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.0,<5.1"]
+# precisions = ["bf16"]
+# raises = "AssertionError"
+# match = "wo has the wrong dtype"
+# fixed-by = "https://github.com/huggingface/transformers/pull/43683"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/43683"
+# says = "The rewrite of the loader for 5.0 applied the flag for fp16 to bf16 too."
+# when = ["transformers==5.0.0"]
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/43683"
+# says = "Before that rewrite bf16 was not touched."
+# when = ["transformers>=4.49,<5"]
+# precisions = ["bf16"]
+# outcome = "passes"
+# ///
+"""A T5 loaded in bf16 is in bf16 throughout; only in fp16 does `wo`, which overflows, stay in fp32.
+
+It was not: two times the loader applied the list of modules to be kept in fp32 to bf16 as well.
+"""
+
+import os
+import sys
+
+import torch
+from transformers import T5Config, T5EncoderModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+CONFIG = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "vocab_size": 99}
+WORKAROUNDS = {"", "cast-after-load", "cast-again"}
+measured: dict[str, float] = {}
+
+
+def load(dtype: torch.dtype) -> T5EncoderModel:
+    config = T5Config(**CONFIG)
+    weights = {name: w.to(dtype) for name, w in T5EncoderModel(config).state_dict().items()}
+    return T5EncoderModel.from_pretrained(
+        None, config=config, state_dict=weights, torch_dtype=dtype
+    )
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = load(torch.float32 if workaround == "cast-after-load" else dtype).to(device)
+    if workaround:
+        model.to(dtype)
+    wo = model.encoder.block[0].layer[1].DenseReluDense.wo.weight
+    measured["wo_in_fp32"] = float(wo.dtype == torch.float32)
+    model(torch.tensor([[5, 6, 7]], device=device))
+    fp32_is_meant = dtype != torch.bfloat16 and not workaround
+    assert wo.dtype == (torch.float32 if fp32_is_meant else dtype), "wo has the wrong dtype"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
