@@ -1,0 +1,77 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "BART's eager attention overflows fp16: scores are scaled after the product, not before"
+# reports = []
+# found-by = "measurement"
+# area = "overflow"
+# models = ["bart"]
+# simulates = """
+# The query and key weights of one layer are set so that scores peak between 65504 and 65504 times \
+# the root of the head size; all other weights are random."""
+#
+# [tool.repromatrix.workarounds]
+# sdpa = "Load the model with attn_implementation=\"sdpa\"."
+# scale-queries = "Multiply the weights of the query projection by the scale and set it to 1."
+# autocast = "Keep the weights in fp32 and run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.53"]
+# precisions = ["fp16"]
+# workarounds = ["", "autocast"]
+# raises = "AssertionError"
+# match = "non-finite hidden states"
+# note = "Autocast computes the product in fp16 too."
+# ///
+"""BART must give finite states as long as its scaled attention scores lie in the dtype's range.
+
+With eager attention in fp16 it does not: BART used to scale the queries before their product with
+the keys; since it shares the common attention function it scales the product, which may by then
+have left fp16's range: inf minus inf in the softmax is NaN.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import BartConfig, BartModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "d_model": 32, "max_position_embeddings": 32}
+ENCODER = {"encoder_layers": 1, "encoder_attention_heads": 1, "encoder_ffn_dim": 32}
+DECODER = {"decoder_layers": 1, "decoder_attention_heads": 1, "decoder_ffn_dim": 32}
+WORKAROUNDS = {"", "sdpa", "scale-queries", "autocast"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    torch.set_grad_enabled(False)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    attention = "sdpa" if workaround == "sdpa" else "eager"
+    config = BartConfig(**SIZES, **ENCODER, **DECODER, attn_implementation=attention)
+    encoder = BartModel(config).eval().to(device).encoder
+    attention = encoder.layers[0].self_attn
+    for projection in (attention.q_proj, attention.k_proj):
+        projection.weight.copy_(64 * torch.eye(32))
+    ids = torch.arange(5, 17, device=device)[None]
+    states = encoder.layernorm_embedding(encoder.embed_tokens(ids) + encoder.embed_positions(ids))
+    product = attention.q_proj(states) @ attention.k_proj(states).mT
+    measured["scores"] = product.abs().max().item()
+    measured["scaled_scores"] = measured["scores"] * attention.scaling
+    autocast = workaround == "autocast"
+    encoder.to(torch.float32 if autocast else dtype)
+    if workaround == "scale-queries":
+        attention.q_proj.weight.mul_(attention.scaling)
+        attention.scaling = 1.0
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        states = encoder(ids)[0]
+    assert states.isfinite().all(), "non-finite hidden states"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

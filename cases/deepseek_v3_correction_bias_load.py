@@ -1,0 +1,85 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.51"]
+#
+# [tool.repromatrix]
+# title = "DeepSeek-V3 loaded in bf16 rounds its fp32 correction bias and picks other experts"
+# reports = [
+#     "https://github.com/huggingface/transformers/pull/42580",
+#     "https://github.com/intel/auto-round/issues/845",
+# ]
+# area = "moe-routing"
+# models = ["deepseek-v3"]
+#
+# [tool.repromatrix.workarounds]
+# load-fp32 = "Load in fp32 and run the model under torch.autocast."
+# restore-bias = "Copy the fp32 bias from the checkpoint into the loaded model."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.51,<5.0"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "other experts are chosen than with the bias of the checkpoint"
+# fixed-by = "https://github.com/huggingface/transformers/pull/42580"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/42580"
+# says = "from_pretrained does not keep the fp32 of this bias."
+# when = ["transformers<5.0"]
+# precisions = ["bf16"]
+# outcome = "fails"
+# ///
+"""A DeepSeek-V3 that was loaded in 16 bit must send tokens to the experts of its checkpoint.
+
+It did not: the bias that balances the experts is fp32 in checkpoints, with values that lie close
+together far from zero (6.8 to 7.1 in GLM-5.2, where bf16 has eight steps), but 4.x loaded it in
+the dtype of the model. `experts_changed` is the share of choices that rounding alone changes.
+"""
+
+import os
+import sys
+import tempfile
+from contextlib import nullcontext
+
+import torch
+from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 2, "q_lora_rank": 8, "kv_lora_rank": 8}
+HEAD_SIZES = {"qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
+EXPERTS = {"n_routed_experts": 64, "num_experts_per_tok": 8, "moe_intermediate_size": 8}
+GROUPS = {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 0, "n_shared_experts": 1}
+WORKAROUNDS = {"", "load-fp32", "restore-bias"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    torch.set_grad_enabled(False)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = DeepseekV3Config(**SIZES, **HEADS, **HEAD_SIZES, **EXPERTS, **GROUPS)
+    model, bias = DeepseekV3ForCausalLM(config), torch.linspace(6.8, 7.1, 64)[torch.randperm(64)]
+    model.model.layers[0].mlp.gate.e_score_correction_bias.copy_(bias)
+    load_fp32 = workaround == "load-fp32"
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        loaded_dtype = torch.float32 if load_fp32 else dtype
+        model = DeepseekV3ForCausalLM.from_pretrained(folder, torch_dtype=loaded_dtype)
+    gate, bias = model.to(device).eval().model.layers[0].mlp.gate, bias.to(device)
+    if workaround == "restore-bias":
+        gate.e_score_correction_bias = gate.e_score_correction_bias.float().copy_(bias)
+    seen: list[torch.Tensor] = []
+    gate.register_forward_pre_hook(lambda _, args: seen.append(args[0].reshape(-1, 16)))
+    with torch.autocast(device, dtype) if load_fp32 else nullcontext():
+        model(input_ids=torch.arange(5, 69, device=device)[None])
+    scores = torch.sigmoid(seen[0].float() @ gate.weight.float().T)
+    used, meant = ((scores + b).topk(8).indices for b in (gate.e_score_correction_bias, bias))
+    kept = (used[:, :, None] == meant[:, None]).any(-1).float().mean().item()
+    measured["experts_changed"] = 1 - kept
+    assert kept == 1, "other experts are chosen than with the bias of the checkpoint"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

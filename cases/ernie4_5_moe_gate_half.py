@@ -1,0 +1,68 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.54"]
+#
+# [tool.repromatrix]
+# title = "ERNIE 4.5 MoE cast to 16 bit: its gate gets an fp32 input with 16-bit weights"
+# reports = ["https://github.com/huggingface/transformers/pull/41385"]
+# area = "moe-routing"
+# models = ["ernie4.5-moe"]
+#
+# [tool.repromatrix.workarounds]
+# gate-fp32 = "Call .float() on every gate after the model was cast, as from_pretrained leaves it."
+# autocast = "Keep the weights in fp32 and run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.54,<5.0"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = ["mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype"]
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/41385"
+# says = "The gate must compute in fp32, whatever the dtype of the model."
+# precisions = ["bf16", "fp16"]
+# outcome = "passes"
+# ///
+"""An ERNIE 4.5 MoE must run after a cast of the whole model to 16 bit.
+
+It did not: each MoE layer gives its gate an fp32 input, outside of autocast, and trusts that the
+loader kept the gate's weights in fp32; `.to(dtype)` does not. 5.0 casts the weights in the gate.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import Ernie4_5_MoeConfig, Ernie4_5_MoeForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 2}
+EXPERTS = {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 16}
+SHARED = {"moe_num_shared_experts": 1, "moe_layer_start_index": 1, "moe_layer_end_index": 1}
+WORKAROUNDS = {"", "gate-fp32", "autocast"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    torch.set_grad_enabled(False)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    autocast = workaround == "autocast"
+    config = Ernie4_5_MoeConfig(**SIZES, **HEADS, **EXPERTS, **SHARED)
+    model = Ernie4_5_MoeForCausalLM(config).eval()
+    model.to(device, torch.float32 if autocast else dtype)
+    gates = [module for name, module in model.named_modules() if name.endswith("mlp.gate")]
+    assert gates, "no sparse layer"
+    if workaround == "gate-fp32":
+        for gate in gates:
+            gate.float()
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        logits = model(input_ids=torch.arange(5, 13, device=device)[None]).logits
+    assert logits.isfinite().all(), "non-finite logits"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

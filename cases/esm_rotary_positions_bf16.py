@@ -1,0 +1,69 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "ESM-2 cast to bf16 counts its rotary positions in bf16: beyond 256 neighbours coincide"
+# reports = []
+# found-by = "measurement"
+# area = "rotary-embedding"
+# models = ["esm"]
+#
+# [tool.repromatrix.workarounds]
+# frequencies-fp32 = "Call .float() on every rotary embedding after the model was cast."
+# autocast = "Keep the weights in fp32 and run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<5.6"]
+# precisions = ["bf16"]
+# raises = "AssertionError"
+# match = "far from the states of fp32"
+# note = """
+# Silent. fp16 counts to 2048 exactly and passes. From 5.6 on, positions and angles are fp32; the \
+# frequencies are still rounded by the cast (`relative_error` 0.02)."""
+# ///
+"""ESM-2 must embed a long protein in bf16 as in fp32, but for the rounding of bf16.
+
+It did not: its rotary embedding made the positions in the dtype of its frequencies, a buffer that
+a cast of the model takes along. bf16 knows every second integer from 256 on, every fourth from
+512, so that residues shared their angles. (A model that is loaded in bf16 keeps fp32 frequencies.)
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+from copy import deepcopy
+
+import torch
+from transformers import EsmConfig, EsmModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 33, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+TOKENS = {"pad_token_id": 1, "mask_token_id": 32, "token_dropout": False}
+ROTARY = {"position_embedding_type": "rotary", "num_attention_heads": 2, "initializer_range": 0.3}
+WORKAROUNDS = {"", "frequencies-fp32", "autocast"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    torch.set_grad_enabled(False)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = EsmConfig(**SIZES, **TOKENS, **ROTARY)
+    model = EsmModel(config, add_pooling_layer=False).eval().to(device)
+    protein = torch.randint(4, 24, (1, 600), device=device)
+    exact = deepcopy(model)(protein)[0]  # a copy, for the model keeps cos and sin of its last input
+    autocast = workaround == "autocast"
+    model.to(torch.float32 if autocast else dtype)
+    for name, module in model.named_modules():
+        if name.endswith(("rotary_embeddings", "rotary_emb")) and workaround == "frequencies-fp32":
+            module.float()
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        states = model(protein)[0].float()
+    measured["relative_error"] = ((states - exact).norm() / exact.norm()).item()
+    assert measured["relative_error"] < 0.05, "far from the states of fp32"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,63 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "A 16-bit Llama with norms in fp32, as prepared for QLoRA, fails in its first projection"
+# reports = []
+# found-by = "measurement"
+# area = "normalisation"
+# models = ["llama"]
+#
+# [tool.repromatrix.workarounds]
+# autocast = "Run the model under torch.autocast."
+# cast-norms = "Cast the norms back to the dtype of the model."
+# cast-results = "Cast what every norm returns to the dtype of the model, by a hook."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = ["mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype"]
+# note = "The norm casts to the dtype of its input before it multiplies by its weight, not after."
+# ///
+"""A 16-bit Llama must run with norms in fp32, which PEFT's preparation for QLoRA leaves behind.
+
+It does not without autocast: the norm returns its weight times a 16-bit result, which is fp32 when
+the weight is, and the projection behind it has 16-bit weights.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 2}
+WORKAROUNDS = {"", "autocast", "cast-norms", "cast-results"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    torch.set_grad_enabled(False)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, **HEADS)).eval().to(device, dtype)
+    ids = torch.arange(5, 13, device=device)[None]
+    before = model(input_ids=ids).logits.float()
+    for name, module in model.named_modules():
+        if name.endswith("norm") and workaround != "cast-norms":
+            module.float()
+        if name.endswith("norm") and workaround == "cast-results":
+            module.register_forward_hook(lambda _, __, out: out.to(dtype))
+    with torch.autocast(device, dtype) if workaround == "autocast" else nullcontext():
+        after = model(input_ids=ids).logits.float()
+    error = ((after - before).norm() / before.norm()).item()
+    assert error < 0.05, "other logits than before the norms were raised to fp32"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,96 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "Casting a Llama to 16 bit rounds its rotary frequencies: angles at 4096 tokens are wrong"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/25681",
+#     "https://github.com/huggingface/transformers/issues/29496",
+# ]
+# area = "rotary-embedding"
+# models = ["llama", "mistral"]
+#
+# [tool.repromatrix.workarounds]
+# frequencies-back = "Put the fp32 frequencies back into model.rotary_emb after the cast."
+# cast-weights-only = "Cast the parameters, not the buffers: p.data = p.data.to(dtype)."
+# load-in-dtype = "Load the model in the dtype with from_pretrained instead of casting it."
+# autocast = "Keep the weights in fp32 and run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "cos far from that of fp32"
+# note = "Silent. The largest error of cos is 0.71 in bf16 and 0.27 in fp16; rounding cos is 0.004."
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/25681"
+# says = "Autocast in place of a cast avoids it."
+# precisions = ["bf16", "fp16"]
+# workaround = "autocast"
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/29496"
+# says = "Models that raise the frequencies to fp32 before use, as Llama does, do not have it."
+# precisions = ["bf16"]
+# outcome = "passes"
+# ///
+"""A Llama in 16 bit must turn position 4096 by the angle that fp32 turns it by.
+
+It does not after `.to(dtype)`: the frequencies are a buffer, which the cast rounds; `.float()` in
+the forward pass cannot bring the digits back, and the position multiplies the error: 0.2 % of 4096
+is more than a full turn. from_pretrained computes the buffer in fp32 and leaves it there.
+"""
+
+import os
+import sys
+import tempfile
+from contextlib import nullcontext
+
+import torch
+from transformers import LlamaConfig, LlamaModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 8192}
+WORKAROUNDS = {"", "frequencies-back", "cast-weights-only", "load-in-dtype", "autocast"}
+measured: dict[str, float] = {}
+
+
+def in_dtype(model: LlamaModel, dtype: torch.dtype, workaround: str) -> LlamaModel:
+    if workaround == "load-in-dtype":
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            return LlamaModel.from_pretrained(folder, torch_dtype=dtype)
+    if workaround == "cast-weights-only":
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(dtype)
+        return model
+    frequencies = model.rotary_emb.inv_freq
+    model.to(dtype)
+    if workaround == "frequencies-back":
+        model.rotary_emb.inv_freq = frequencies
+    return model
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    torch.set_grad_enabled(False)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    model, seen = LlamaModel(LlamaConfig(**SIZES, **HEADS)).eval(), []
+    ids, positions = torch.arange(5, 13)[None], torch.arange(4096, 4104)[None]
+    exact = model.rotary_emb(torch.zeros(1), positions)[0]
+    autocast = workaround == "autocast"
+    model = (model if autocast else in_dtype(model, dtype, workaround)).to(device)
+    model.rotary_emb.register_forward_hook(lambda *args: seen.append(args[-1][0].float().cpu()))
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        model(input_ids=ids.to(device), position_ids=positions.to(device))
+    measured["largest_error_of_cos"] = (seen[0] - exact).abs().max().item()
+    assert measured["largest_error_of_cos"] < 0.01, "cos far from that of fp32"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

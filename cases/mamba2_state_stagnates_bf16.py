@@ -1,0 +1,90 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.49"]
+#
+# [tool.repromatrix]
+# title = "Mamba-2 caches its state in bf16: after a long prompt new tokens are rounded away"
+# reports = []
+# found-by = "measurement"
+# area = "state-space"
+# models = ["mamba2"]
+# simulates = """
+# The decay of the state is set to almost none and the token is always the same, so that the state \
+# must grow by one part in 512 per token; all weights are random."""
+#
+# [tool.repromatrix.workarounds]
+# autocast = "Keep the weights in fp32 and run the model under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<5.14"]
+# precisions = ["bf16"]
+# raises = "AssertionError"
+# match = "new tokens do not reach the state"
+# note = "Silent. fp16 has three more bits and passes."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.5,<5.14"]
+# precisions = ["bf16"]
+# workarounds = ["autocast"]
+# raises = "AssertionError"
+# match = "new tokens do not reach the state"
+# note = "Until 5.4 the cache had the dtype of the weights, which is fp32 under autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.18"]
+# precisions = ["bf16"]
+# workarounds = ["autocast"]
+# raises = "AssertionError"
+# match = "new tokens do not reach the state"
+# note = "Healed in between, and back."
+# ///
+"""Tokens that a Mamba-2 decodes one by one must reach its state as those of the prompt do.
+
+In bf16 they did not: the prompt is summed in fp32, but the cache held the sum in the dtype of the
+model, and what is less than half a step of bf16 is lost when it is added, token after token.
+`growth` is what the state grew by, as a share of what it had to grow by.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import Mamba2Config, Mamba2Model
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 16, "num_hidden_layers": 1, "chunk_size": 64}
+STATE = {"state_size": 8, "num_heads": 4, "head_dim": 8, "n_groups": 1, "initializer_range": 0.5}
+PROMPT, NEW = 512, 8
+WORKAROUNDS = {"", "autocast"}
+measured: dict[str, float] = {}
+
+
+def state(cache: object) -> torch.Tensor:
+    return cache.layers[0].recurrent_states[0] if hasattr(cache, "layers") else cache.ssm_states[0]
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    torch.set_grad_enabled(False)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    autocast = workaround == "autocast"
+    model = Mamba2Model(Mamba2Config(**SIZES, **STATE)).eval()
+    model.layers[0].mixer.A_log.fill_(-12)
+    model.layers[0].mixer.dt_bias.fill_(-2)
+    model.to(device, torch.float32 if autocast else dtype)
+    ids = torch.full((1, PROMPT + NEW), 7, device=device)
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        cache = model(ids[:, :PROMPT], use_cache=True).cache_params
+        before = state(cache).float().clone()
+        for i in range(PROMPT, PROMPT + NEW):
+            position = torch.tensor([i], device=device)
+            model(ids[:, i : i + 1], cache_params=cache, use_cache=True, cache_position=position)
+    grown = (state(cache).float() - before).flatten() @ before.flatten() / before.square().sum()
+    measured["growth"] = grown.item() * PROMPT / NEW
+    assert measured["growth"] > 0.5, "new tokens do not reach the state"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

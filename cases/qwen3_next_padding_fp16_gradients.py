@@ -1,0 +1,80 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=4.57"]
+#
+# [tool.repromatrix]
+# title = "Qwen3-Next trained in fp16 on a padded batch gets NaN gradients from linear attention"
+# reports = ["https://github.com/huggingface/transformers/pull/47625"]
+# found-by = "measurement"
+# area = "state-space"
+# models = ["qwen3-next", "qwen3.5", "olmo-hybrid"]
+#
+# [tool.repromatrix.workarounds]
+# no-padding = { says = "Train on batches without padding.", skips = true }
+# autocast = "Keep the weights in fp32 and train under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.57,<5.17"]
+# precisions = ["fp16"]
+# workarounds = ["", "autocast"]
+# raises = "AssertionError"
+# match = "non-finite gradients"
+# fixed-by = "https://github.com/huggingface/transformers/pull/47625"
+# note = "The query and key are fp16 under autocast as well, so the norm still works in it."
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/47625"
+# says = "From this change on the norm of queries and keys is computed in fp32."
+# when = ["transformers>=5.17"]
+# precisions = ["fp16"]
+# outcome = "passes"
+# ///
+"""The gradients of a Qwen3-Next must be finite on a batch with padding, in every precision.
+
+In fp16 they were not: padded tokens have queries and keys of zero, whose L2 norm divides by the
+root of eps, 1e-3; the backward of that takes the cube, 1e9, which is inf in fp16, times zero. bf16
+has the range. Other models have copies of this norm (Qwen3.5, OLMo Hybrid). 5.17 takes it in fp32.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2}
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8}
+LINEAR = {"linear_num_key_heads": 2, "linear_num_value_heads": 2}
+LINEAR_SIZES = {"linear_key_head_dim": 8, "linear_value_head_dim": 8}
+DENSE = {"num_experts": 0, "mlp_only_layers": [0, 1], "initializer_range": 0.5}
+WORKAROUNDS = {"", "no-padding", "autocast"}
+measured: dict[str, float] = {}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    autocast = workaround == "autocast"
+    layers = ["linear_attention", "full_attention"]
+    config = Qwen3NextConfig(
+        **SIZES, **HEADS, **LINEAR, **LINEAR_SIZES, **DENSE, layer_types=layers
+    )
+    model = Qwen3NextForCausalLM(config).to(device, torch.float32 if autocast else dtype)
+    ids = torch.arange(5, 21, device=device).view(2, 8)
+    mask = torch.ones_like(ids)
+    if workaround != "no-padding":
+        mask[0, :3] = 0
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        loss = model(input_ids=ids, attention_mask=mask, labels=ids.where(mask > 0, -100)).loss
+    loss.backward()
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    measured["loss"] = loss.item()
+    measured["nonfinite_share"] = 1 - gradients.isfinite().float().mean().item()
+    assert not measured["nonfinite_share"], "non-finite gradients"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
