@@ -10,7 +10,7 @@
 #     "https://github.com/intel/torch-xpu-ops/issues/1159",
 #     "https://github.com/intel/torch-xpu-ops/issues/1389",
 # ]
-# area = "attention-mask"
+# area = "autocast"
 # models = ["deberta"]
 #
 # [tool.repromatrix.workarounds]

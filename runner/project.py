@@ -14,6 +14,7 @@ from runner.errors import Fault, RunnerError
 from runner.model.cell import Environment, Source
 from runner.model.matrix import MAIN
 from runner.model.naming import taken_apart, with_extras
+from runner.model.requirements import unsatisfied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,10 +86,16 @@ def derived(matrix: Matrix, cases: Iterable[Case]) -> tuple[str, ...]:
     pairs: dict[str, None] = {}
     for case in cases:
         if case.extras:
-            names = (with_extras(release.name, case.extras) for release in matrix.releases)
-            wanted.update(dict.fromkeys(names))
+            names = [release.name for release in matrix.releases if _may_run(case, release.name)]
+            wanted.update(dict.fromkeys(with_extras(name, case.extras) for name in names))
         pairs.update(dict.fromkeys(case.block.environments))
     return (*wanted, *sorted(pairs, key=_by_version))
+
+
+def _may_run(case: Case, release: str) -> bool:
+    """Say whether a release satisfies a case; without that its extras are needed by nobody."""
+    asked = [one for one in case.head.dependencies if one.name == "transformers"]
+    return not unsatisfied(asked, {"transformers": release}, {})
 
 
 def _by_version(name: str) -> tuple[Version, tuple[tuple[str, Version], ...], str]:

@@ -8,13 +8,13 @@ from runner import project
 from runner.errors import ExitCode, Fault, RunnerError
 from runner.evidence import reading
 from runner.evidence.survey import choose
-from runner.judging.proof import lacking
+from runner.judging.proof import crosses, lacking
 from runner.judging.scrutiny import scrutinise
 from runner.judging.verdicts import judge_all
 from runner.model.outcomes import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -34,15 +34,26 @@ def examine(places: Places, files: Sequence[Path], console: Console) -> ExitCode
         faults += _needless(places, found)
     if faults:
         raise RunnerError(faults)
-    unproven = _unproven(found)
-    for name, lacks in unproven.items():
-        console.print(f"{found.cases[name].where}: not proven: {'; '.join(lacks)}.", markup=False)
-    proven = len(found.cases) - len(unproven)
-    console.print(
-        f"{len(found.cases)} cases and {len(found.locks)} locks are sound;"
-        f" {proven} cases are proven by published or local evidence."
-    )
+    judged = _judged(found)
+    lacks = {name: lacking(rows) for name, rows in judged.items()}
+    for name in filter(lacks.__getitem__, lacks):
+        console.print(
+            f"{found.cases[name].where}: not proven: {'; '.join(lacks[name])}.", markup=False
+        )
+    _count(found, judged, [name for name in lacks if not lacks[name]], console)
     return ExitCode.AS_EXPECTED
+
+
+def _count(
+    found: Project, judged: Mapping[str, Sequence[Judged]], proven: Sequence[str], console: Console
+) -> None:
+    across = [name for name in proven if crosses(judged[name])]
+    newest = [name for name in proven if crosses(judged[name], since="5.0")]
+    console.print(
+        f"{len(found.cases)} cases and {len(found.locks)} locks are sound; {len(proven)} cases are"
+        f" proven by published or local evidence, {len(across)} of them across releases,"
+        f" {len(newest)} inside 5.x."
+    )
 
 
 def _needless(places: Places, found: Project) -> list[Fault]:
@@ -59,20 +70,18 @@ def _needless(places: Places, found: Project) -> list[Fault]:
     ]
 
 
-def _unproven(loaded: Project) -> dict[str, tuple[str, ...]]:
+def _judged(loaded: Project) -> dict[str, list[Judged]]:
     """Ask the published evidence first: this machine's is read only where that does not do."""
-    rows = reading.published_rows(loaded.places)
-    lacks = _lacks(loaded, rows)
-    if not lacks:
-        return lacks
-    return _lacks(loaded, reading.both(loaded.places, lambda _: None))
+    judged = _by_case(loaded, reading.published_rows(loaded.places))
+    if not any(map(lacking, judged.values())):
+        return judged
+    return _by_case(loaded, reading.both(loaded.places, lambda _: None))
 
 
-def _lacks(loaded: Project, rows: Sequence[Observation]) -> dict[str, tuple[str, ...]]:
+def _by_case(loaded: Project, rows: Sequence[Observation]) -> dict[str, list[Judged]]:
     known_to = project.informed(loaded, rows)
     chosen = choose(rows, known_to.cases, known_to.environments)
     by_case: dict[str, list[Judged]] = {name: [] for name in known_to.cases}
     for one in judge_all(chosen.values(), known_to.cases, known_to.environments):
         by_case[one.seen.cell.case].append(one)
-    found = {name: lacking(judged) for name, judged in by_case.items()}
-    return {name: lacks for name, lacks in found.items() if lacks}
+    return by_case

@@ -42,7 +42,10 @@ def resolve(matrix: Matrix, base: Lock, name: str) -> str:
         *parts.extras,
     ]
     kept = [str(pin) for pin in base.pins if canonicalize_name(pin.name) not in changed]
-    whole = compile_lock(matrix, wanted, until=_until(matrix, parts), where=name, bound=kept)
+    # What the base pins is bound already; it may stand in an index without a day.
+    named = [*changed, *parts.extras]
+    until = _until(matrix, parts)
+    whole = compile_lock(matrix, wanted, until=until, where=name, bound=kept, dated=named)
     lines = inputs(matrix, base, name)
     head = (
         f"# Made by: nox -s lock -- {name}\n"

@@ -64,11 +64,13 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
     where: str,
     preferred: str = "",
     bound: Sequence[str] = (),
+    dated: Sequence[str] = (),
 ) -> str:
-    """Resolve requirements with the matrix's torch.
+    """Resolve requirements with the matrix's torch, as of a day if one is given.
 
-    Pins of `preferred` are kept where they fit (uv 0.13 leaves them where a date bounds the
-    resolution too); what is in `bound` holds or there is no resolution.
+    The day is for the packages in `dated` alone where any is named. Pins of `preferred` are kept
+    where they fit (uv 0.13 leaves them where a date bounds the resolution too); what is in
+    `bound` holds or there is no resolution.
     """
     torch = matrix.torch
     with tempfile.TemporaryDirectory() as name:
@@ -83,7 +85,7 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
             *("--universal", "--generate-hashes"),
             *("--python-version", matrix.python, "--fork-strategy", "fewest"),
             *("--no-annotate", "--no-header", "--no-emit-package", "torch", "--quiet"),
-            *(_dates(matrix, until) if until else ()),
+            *(_dates(matrix, until, dated) if until else ()),
             without=_FIND_LINKS,
         )
         if done.code != 0:
@@ -91,7 +93,13 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
         return (folder / "out.txt").read_text()
 
 
-def _dates(matrix: Matrix, until: dt.date) -> list[str]:
+def _dates(matrix: Matrix, until: dt.date, dated: Sequence[str]) -> list[str]:
+    if dated:
+        return [
+            part
+            for package in dated
+            for part in ("--exclude-newer-package", f"{package}={until}T23:59:59Z")
+        ]
     own = [requirement.split(">")[0] for requirement in _only_torchs(matrix)]
     dates = [f"{package}={matrix.torch.as_of}T23:59:59Z" for package in ("torch", *own)]
     each = [part for date in dates for part in ("--exclude-newer-package", date)]

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from runner.inside import cage, child
+from runner.inside import cage, child, pages
 from runner.inside.preload import Unsafe, preload
 from runner.inside.slot import Slot, sender
 
@@ -59,6 +59,7 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
         return
     gc.collect()
     gc.freeze()
+    pages.gather()
     zygote.say(
         {
             "ready": True,

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from runner.judging.expectations import described
+from runner.judging.ranges import fails
 from runner.model.outcomes import Exercised, Outcome
+from runner.model.requirements import settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,3 +44,21 @@ def _own_frames(rows: Iterable[Judged]) -> Iterator[str]:
         frames = _FRAME.findall(failed.traceback)
         if frames and frames[-1].startswith("cases/"):
             yield f"{frames[-1]}, not in a library"
+
+
+def crosses(judged: Iterable[Judged], *, since: str = "0") -> bool:
+    """Say whether one variant in one precision is seen both to pass and to fail as described.
+
+    Only environments with that version of transformers or a later one are looked at: a case that
+    crosses is proven across versions of a package, not only across precisions.
+    """
+    first = Version(since)
+    said: dict[tuple[str, ...], set[bool]] = {}
+    for one in judged:
+        cell, row = one.seen.cell, one.seen
+        version = row.provenance.packages.get("transformers", "")
+        if not version or settled(version) < first or fails(row) is None or one.stale:
+            continue
+        bad = one.entry is not None and described(one.entry, row)
+        said.setdefault((cell.workaround, cell.precision, cell.device), set()).add(bad)
+    return any(len(found) == 2 for found in said.values())  # noqa: PLR2004

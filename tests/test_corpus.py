@@ -1,0 +1,76 @@
+"""The corpus as a whole: its breadth, its table of mechanisms, its proof."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner import project
+from runner.commands.check import _judged
+from runner.judging.proof import crosses, lacking
+from runner.places import ROOT, Places
+
+if TYPE_CHECKING:
+    from runner.project import Project
+
+AREAS = {
+    "attention-mask",
+    "audio-tower",
+    "autocast",
+    "generation",
+    "kv-cache",
+    "loading",
+    "moe-routing",
+    "multimodal-merge",
+    "normalisation",
+    "overflow",
+    "peft",
+    "rotary-embedding",
+    "state-space",
+    "trainer",
+    "vision-tower",
+}
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Project:
+    return project.load(Places())
+
+
+def _mechanisms() -> dict[str, list[str]]:
+    rows = re.findall(r"(?m)^\| ([A-Z].+) \| (.+) \|$", (ROOT / "docs/corpus.md").read_text())
+    return {mechanism: cases.split(", ") for mechanism, cases in rows}
+
+
+def test_every_case_has_one_mechanism_and_no_mechanism_more_than_three_new_cases(
+    corpus: Project,
+) -> None:
+    named = Counter(name.rstrip("*") for names in _mechanisms().values() for name in names)
+    new = {
+        what: [name for name in names if name[-1] != "*"] for what, names in _mechanisms().items()
+    }
+
+    assert named == Counter(list(corpus.cases))
+    assert {what: names for what, names in new.items() if len(names) > 3} == {}
+    assert len(new) >= 25
+
+
+def test_the_corpus_is_as_broad_as_it_says(corpus: Project) -> None:
+    families = {model for case in corpus.cases.values() for model in case.block.models}
+    areas = {case.block.area for case in corpus.cases.values()}
+
+    assert len(corpus.cases) >= 46
+    assert len(families) >= 20
+    assert AREAS - areas == set()
+
+
+def test_every_case_is_proven_and_most_are_across_releases(corpus: Project) -> None:
+    judged = _judged(corpus)
+    lacks = {name: lacking(rows) for name, rows in judged.items()}
+
+    assert {name: found for name, found in lacks.items() if found} == {}
+    assert sum(crosses(rows) for rows in judged.values()) >= 30
+    assert sum(crosses(rows, since="5.0") for rows in judged.values()) >= 10
