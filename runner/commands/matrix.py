@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import resource
 import sys
 import time
 from collections import Counter
@@ -244,10 +245,20 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
 def _print_counts(mine: Sequence[Judged], tally: Tally, console: Console, seconds: float) -> None:
     verdicts = Counter(one.verdict for one in mine)
     said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
-    console.print(f"{tally.measured} cells measured in {seconds:.0f} s. Of {len(mine)}: {said}.")
+    spent = _core_seconds()
+    console.print(
+        f"{tally.measured} cells measured in {seconds:.0f} s, {spent:.0f} core-seconds."
+        f" Of {len(mine)}: {said}."
+    )
     unproven = Counter(_why(one) for one in mine if one.verdict is Verdict.UNPROVEN)
     for why, number in unproven.most_common():
         console.print(f"  unproven, {number}: {why}")
+
+
+def _core_seconds() -> float:
+    """Return the processor time of this run and of all that it started and awaited."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _why(one: Judged) -> str:
