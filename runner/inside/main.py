@@ -57,6 +57,7 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     except Unsafe as error:
         zygote.say({"ready": False, "refused": error.what, "why": error.why})
         return
+    child.remember_own_modules()
     gc.collect()
     gc.freeze()
     pages.gather()
