@@ -22,7 +22,7 @@ from runner.evidence import published
 from runner.evidence.store import Store
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.places import Places
-from runner.planning.selection import Wish, select
+from runner.planning.selection import Wish, environments_of, select
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +102,7 @@ def _committed() -> dict[Cell, Observation]:
 
 
 def test_the_slice_gives_what_the_committed_evidence_says(forked: Seen) -> None:
-    names = set(RELEASES.split(","))
+    names = set(environments_of([RELEASES], project.load(Places()).names))
     committed = {
         cell: _seen(row) for cell, row in _committed().items() if cell.environment in names
     }
