@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reports.cells import Block, Repeat, blocks, repeat
 from reports.failures import Signed, failures
 from reports.grid import Grid, grid
-from reports.marks import meaning
+from reports.marks import seen_as
 from reports.numbers import Dtypes, Measured, dtypes, measured
 from reports.phrases import (
     Link,
@@ -24,19 +24,20 @@ from reports.phrases import (
 from reports.workarounds import Advice, advise
 from runner.judging.axes import axes
 from runner.judging.claims import Standing, check_claims
-from runner.judging.ranges import fails, ranges_along
+from runner.judging.ranges import ranges_along
 from runner.model.case import EVERY, PLAIN
-from runner.model.cell import Cell
 from runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from packaging.requirements import Requirement
 
     from reports.survey import Survey
+    from runner.judging.axes import Axis
     from runner.judging.claims import CheckedClaim
     from runner.model.case import Case, Claim, Failure
+    from runner.model.cell import Cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,12 +159,13 @@ def _joined(requirements: Iterable[Requirement]) -> str:
 
 
 def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
+    along = axes(case, survey.by_name)
     return tuple(
         Derived(
             variant=visible(workaround),
             device=device.value,
             fails=tuple(
-                _fails(survey, case, Cell(case.name, workaround, "", precision, device))
+                _fails(survey, case, (workaround, device, precision), along)
                 for precision in Precision
             ),
         )
@@ -172,25 +174,29 @@ def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
     )
 
 
-def _fails(survey: Survey, case: Case, kind: Cell) -> Fails:
-    found = [kind._replace(environment=name) for name in survey.order]
-    seen = {cell.environment: survey.rows[cell].seen for cell in found if cell in survey.rows}
-    ranges = [ranges_along(axis, seen) for axis in axes(case, survey.by_name)]
-    said = [fails(row) for row in seen.values() if row.outcome is not Outcome.NOT_APPLICABLE]
+def _fails(
+    survey: Survey, case: Case, key: tuple[str, Device, Precision], along: Iterable[Axis]
+) -> Fails:
+    rows = survey.series(case.name).get(key, {})
+    seen = {name: row.seen for name, row in rows.items()}
+    applicable = sum(row.outcome is not Outcome.NOT_APPLICABLE for row in seen.values())
     return Fails(
-        precision=kind.precision,
-        ranges=tuple(item.text for along in ranges for item in along),
-        tally=_tally(said, "environment" if case.block.environments else "release"),
+        precision=key[-1],
+        ranges=tuple(item.text for axis in along for item in ranges_along(axis, seen)),
+        tally=_tally(
+            survey.failing(case.name).get(key, {}).values(),
+            applicable,
+            "environment" if case.block.environments else "release",
+        ),
     )
 
 
-def _tally(said: list[bool | None], what: str) -> str:
-    judged = [one for one in said if one is not None]
-    if not judged:
+def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
+    if not failing:
         return "nothing measured"
-    unknown = len(said) - len(judged)
+    unknown = applicable - len(failing)
     gap = f", {unknown} unknown" if unknown else ""
-    return f"fails on {sum(judged)} of {counted(len(judged), what)}{gap}"
+    return f"fails on {sum(failing)} of {counted(len(failing), what)}{gap}"
 
 
 def _claims(survey: Survey, case: Case) -> tuple[Stated, ...]:
@@ -237,7 +243,7 @@ def _agreement(checked: CheckedClaim) -> str:
 
 def _example(survey: Survey, cell: Cell) -> Link:
     where = f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"
-    said = meaning(survey.rows[cell], cell.precision)
+    said = seen_as(survey.rows[cell], cell.precision).text
     return Link(text=f"{where}: {said}", href=f"#{in_address(cell.environment)}")
 
 

@@ -1,24 +1,28 @@
-"""Every cell of a case, release by release, and the commands that repeat it."""
+"""Every cell of a case, releases that agree together, and the commands that repeat it.
+
+Numbers stand elsewhere on the page: with them hardly two releases would agree.
+"""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from reports.grid import sentence
-from reports.marks import Mark, happening, mark_of, meaning
-from reports.phrases import number, shortened, visible
+from reports.marks import Mark, mark_of
+from reports.phrases import visible
 from runner.model.case import PLAIN
 from runner.model.cell import Cell, Source
 from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
-    from reports.survey import Survey
-    from runner.judging.verdicts import Judged
+    from reports.marks import Seen
+    from reports.survey import Stack, Survey
     from runner.model.case import Case
     from runner.model.cell import Environment
+    from runner.model.observation import Observation
 
 _ONE_REASON_FOR_ALL = frozenset({Mark.NOT_APPLICABLE, Mark.UNBUILDABLE, Mark.NOT_RUN})
 _COMPANIONS = ("accelerate", "peft")
@@ -26,12 +30,11 @@ _COMPANIONS = ("accelerate", "peft")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One cell in words."""
+    """One cell in words, and in one sentence where the words leave something out."""
 
     style: str
     glyph: str
     words: str
-    facts: str
     sentence: str
 
 
@@ -45,13 +48,20 @@ class Variant:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
-    """One release of one case; `note` instead of variants where one reason holds for all."""
+class Built:
+    """Releases with the same versions beside them; `note` is the one reason for all cells."""
 
-    release: str
+    releases: tuple[str, ...]
     versions: str
-    command: str
     note: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """Neighbouring releases of one case on which every cell shows the same."""
+
+    built: tuple[Built, ...]
+    command: str
     variants: tuple[Variant, ...]
 
 
@@ -65,43 +75,50 @@ class Repeat:
 
 
 def blocks(survey: Survey, case: Case) -> tuple[Block, ...]:
-    """Return every release of a case, newest first."""
-    known = {(cell.case, cell.environment) for cell in survey.cells}
+    """Return every release of a case, newest first; neighbours that agree are one block."""
+    names = [name for name in reversed(survey.order) if name in survey.standings[case.name]]
+    keys = [(name, device) for device in survey.devices for name in case.variants]
+    stacks = {name: tuple(survey.stacks[case.name, *key, name] for key in keys) for name in names}
+    # Told for every release, written for every block.
+    written = {
+        found: () if _note(found) else tuple(map(_variant, keys, found))
+        for found in dict.fromkeys(stacks.values())
+    }
+    grouped = groupby(names, key=lambda name: written[stacks[name]])
     return tuple(
-        _block(survey, case, environment)
-        for environment in reversed(survey.environments)
-        if (case.name, environment.name) in known
+        Block(
+            built=_built([_alone(survey, case, name, _note(stacks[name])) for name in members]),
+            command=shlex.join(_nox(case.name, members[0])) + " --rerun",
+            variants=variants,
+        )
+        for variants, group in grouped
+        if (members := list(group))
     )
 
 
-def _block(survey: Survey, case: Case, environment: Environment) -> Block:
-    keys = [
-        Cell(case.name, workaround, environment.name, precision, device)
-        for device in survey.devices
-        for workaround in case.variants
-        for precision in Precision
-    ]
-    note = _note(survey, keys)
-    return Block(
-        release=environment.name,
-        versions=_versions(survey, keys, environment),
-        command=shlex.join(_nox(case.name, environment.name)) + " --rerun",
-        note=note,
-        variants=() if note else _variants(survey, keys),
+def _built(alone: list[Built]) -> tuple[Built, ...]:
+    """Fold neighbours that were built from the same versions."""
+    return tuple(
+        Built(releases=tuple(one.releases[0] for one in members), versions=versions, note=note)
+        for (versions, note), members in groupby(alone, key=lambda one: (one.versions, one.note))
     )
 
 
-def _note(survey: Survey, keys: list[Cell]) -> str:
-    found = [survey.rows.get(key) for key in keys]
-    marks = {mark_of(row) if row is not None else Mark.NOT_RUN for row in found}
-    meanings = {meaning(row, Precision.FP32) for row in found}
-    one = len(meanings) == 1 and marks <= _ONE_REASON_FOR_ALL
-    return meanings.pop() if one else ""
+def _alone(survey: Survey, case: Case, name: str, note: str) -> Built:
+    found = (rows.get(name) for rows in survey.series(case.name).values())
+    ran = next((row.seen for row in found if row is not None and row.seen.outcome.was_run), None)
+    versions = _versions(ran, survey.by_name[name])
+    return Built(releases=(name,), versions=versions, note=note)
 
 
-def _versions(survey: Survey, keys: list[Cell], environment: Environment) -> str:
-    rows = [survey.rows[key] for key in keys if key in survey.rows]
-    ran = next((row.seen for row in rows if row.seen.outcome.was_run), None)
+def _note(found: tuple[Stack, ...]) -> str:
+    """Return the one reason that all cells of a release have for not saying anything."""
+    shown = {seen for stack in found for seen in stack}
+    texts = {seen.text for seen in shown if seen.mark in _ONE_REASON_FOR_ALL}
+    return texts.pop() if len(shown) == len(texts) == 1 else ""
+
+
+def _versions(ran: Observation | None, environment: Environment) -> str:
     packages = ran.provenance.packages if ran is not None else environment.pins
     named = [f"{name} {packages[name]}" for name in _COMPANIONS if name in packages]
     if environment.source is not Source.RELEASE and "transformers" in packages:
@@ -111,46 +128,21 @@ def _versions(survey: Survey, keys: list[Cell], environment: Environment) -> str
     return visible(", ".join(named))
 
 
-def _variants(survey: Survey, keys: list[Cell]) -> tuple[Variant, ...]:
-    width = len(Precision)
-    rows = [keys[start : start + width] for start in range(0, len(keys), width)]
-    return tuple(
-        Variant(
-            name=visible(row[0].workaround),
-            device=row[0].device.value,
-            entries=tuple(_entry(survey, cell) for cell in row),
-        )
-        for row in rows
+def _variant(key: tuple[str, Device], stack: Stack) -> Variant:
+    name, device = key
+    return Variant(
+        name=visible(name), device=device.value, entries=tuple(_entry(seen) for seen in stack)
     )
 
 
-def _entry(survey: Survey, cell: Cell) -> Entry:
-    row = survey.rows.get(cell)
-    mark = mark_of(row) if row is not None else Mark.NOT_RUN
-    stale = " stale" if row is not None and row.stale else ""
+def _entry(seen: Seen) -> Entry:
+    known = {seen.words, f"{seen.words} as expected"}
     return Entry(
-        style=f"{mark}{stale}",
-        glyph=mark.glyph,
-        words=_words(row),
-        facts=_facts(row),
-        sentence=sentence(survey, cell),
+        style=seen.style,
+        glyph=seen.mark.glyph,
+        words=seen.words,
+        sentence="" if seen.text in known else seen.text,
     )
-
-
-def _words(row: Judged | None) -> str:
-    if row is None:
-        return "not run"
-    failed = row.seen.failed
-    said = failed.error_class if failed is not None else happening(row.seen.outcome)
-    unexercised = ", not exercised" if row.seen.exercised.value == "no" else ""
-    return shortened(said, 40) + unexercised + (", stale" if row.stale else "")
-
-
-def _facts(row: Judged | None) -> str:
-    if row is None:
-        return ""
-    named = [f"{name} {number(value)}" for name, value in sorted(row.seen.measured.items())]
-    return shortened(", ".join(named), 120)
 
 
 def repeat(survey: Survey, case: Case) -> tuple[Repeat, ...]:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports import tables
-from reports.failures import Place, failures, places
+from reports.failures import Place, places
 from reports.grid import Grid, grid
 from reports.marks import Mark, explanation, mark_of
-from reports.phrases import counted, in_address, listed, shortened, spans, visible
+from reports.messages import Message, messages
+from reports.phrases import counted, listed, page_of, shortened, spans, visible
 from runner.model.cell import Source
 from runner.model.outcomes import Device, Precision, Verdict
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from reports.survey import Survey
     from runner.judging.verdicts import Judged
     from runner.model.cell import Cell
+    from runner.model.observation import Observation
 
 _REASON = 200
 
@@ -98,16 +100,6 @@ class Unmeasured:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
-    """An error message that was seen, for the reader who arrives with it."""
-
-    headline: str
-    case: str
-    href: str
-    places: tuple[Place, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Index:
     """The first page."""
 
@@ -131,7 +123,7 @@ def index(survey: Survey, note: str = "") -> Index:
         grids=tuple(grid(survey, device, list(survey.cases)) for device in survey.devices),
         surprises=_surprises(survey),
         unmeasured=_unmeasured(survey),
-        messages=_messages(survey),
+        messages=messages(survey),
     )
 
 
@@ -163,20 +155,26 @@ def _sentence(survey: Survey) -> str:
 
 
 def _setups(survey: Survey) -> tuple[Setup, ...]:
-    found = Counter(
-        (
-            row.seen.cell.device.value,
-            visible(row.seen.provenance.hardware),
-            visible(row.seen.provenance.torch_build),
-            visible(row.seen.provenance.python),
-            visible(row.seen.source),
-        )
-        for row in survey.rows.values()
-        if row.seen.outcome.was_run
-    )
-    return tuple(
-        Setup(device=key[0], hardware=key[1], torch=key[2], python=key[3], source=key[4], cells=n)
-        for key, n in sorted(found.items())
+    ran = (row.seen for row in survey.rows.values() if row.seen.outcome.was_run)
+    found = Counter((seen.cell.device.value, *_machine(seen), seen.source) for seen in ran)
+    return tuple(_setup(*key, number) for key, number in sorted(found.items()))
+
+
+def _machine(seen: Observation) -> tuple[str, str, str]:
+    ran_on = seen.provenance
+    return ran_on.hardware, ran_on.torch_build, ran_on.python
+
+
+def _setup(  # noqa: PLR0913, PLR0917 - a machine, and how many cells it ran
+    device: str, hardware: str, torch: str, python: str, source: str, cells: int
+) -> Setup:
+    return Setup(
+        device=device,
+        hardware=visible(hardware),
+        torch=visible(torch),
+        python=visible(python),
+        source=visible(source),
+        cells=cells,
     )
 
 
@@ -215,7 +213,7 @@ def _surprises(survey: Survey) -> tuple[Surprise, ...]:
             glyph=mark.glyph,
             words=mark.words,
             case=visible(name),
-            href=_page(name),
+            href=page_of(name),
             error=error,
             places=places(survey, rows),
         )
@@ -223,18 +221,13 @@ def _surprises(survey: Survey) -> tuple[Surprise, ...]:
     )
 
 
-def _page(case: str) -> str:
-    return f"case/{in_address(case)}.html"
-
-
 def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
     groups: dict[tuple[Mark, str], list[Cell]] = {}
-    for cell in survey.cells:
-        row = survey.rows.get(cell)
-        mark = mark_of(row) if row is not None else Mark.NOT_RUN
-        if mark.verdict is Verdict.UNPROVEN:
+    for cell, seen in zip(survey.cells, survey.shown, strict=True):
+        if seen.mark.verdict is Verdict.UNPROVEN:
+            row = survey.rows.get(cell)
             reason = shortened(row.seen.reason, _REASON) if row is not None else ""
-            groups.setdefault((mark, reason), []).append(cell)
+            groups.setdefault((seen.mark, reason), []).append(cell)
     return tuple(
         Unmeasured(
             style=mark.value,
@@ -250,16 +243,3 @@ def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
 
 def _by_mark(key: tuple[Mark, str]) -> tuple[int, str]:
     return list(Mark).index(key[0]), key[1]
-
-
-def _messages(survey: Survey) -> tuple[Message, ...]:
-    return tuple(
-        Message(
-            headline=signed.headline,
-            case=visible(name),
-            href=f"{_page(name)}#{signed.anchor}",
-            places=signed.places,
-        )
-        for name in survey.cases
-        for signed in failures(survey, name)
-    )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from reports.marks import Mark, happening, mark_of
 from reports.phrases import excerpt, listed, shortened, spans, visible
+from runner.model.case import PLAIN
+from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +25,9 @@ _HEADLINE = 220
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where a failure was seen: the variant, the precisions and the releases."""
+    """Where something was seen: variants and precisions that share their releases."""
 
-    variant: str
+    variants: str
     precisions: str
     device: str
     releases: str
@@ -36,6 +38,7 @@ class Signed:
     """The failures of one case that share a signature."""
 
     anchor: str
+    signature: str
     headline: str
     message: str
     traceback: str
@@ -65,6 +68,7 @@ def _signed(survey: Survey, rows: list[Judged], anchor: str) -> Signed:
     unexplained = f"{happening(seen.outcome)}: {seen.reason}" if seen.reason else seen.outcome.value
     return Signed(
         anchor=anchor,
+        signature=failed.signature if failed else unexplained,
         headline=shortened(failed.headline if failed else unexplained, _HEADLINE),
         message=excerpt(failed.message if failed else "", _MESSAGE),
         traceback=excerpt(failed.traceback if failed else "", _TRACEBACK),
@@ -79,26 +83,33 @@ def _meanings(rows: list[Judged]) -> tuple[str, ...]:
 
 
 def places(survey: Survey, rows: Iterable[Judged]) -> tuple[Place, ...]:
-    """Say where cells lie; precisions that share their releases share a line."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Say where cells lie; precisions, then variants that share their releases share a line."""
+    found: dict[tuple[str, Device, Precision], set[str]] = {}
     for row in rows:
-        cell = row.seen.cell
-        key = cell.workaround, cell.precision.value, cell.device.value
-        found.setdefault(key, []).append(cell.environment)
-    merged: dict[tuple[str, str, str], list[str]] = {}
-    for (workaround, precision, device), releases in found.items():
-        key = workaround, device, spans(releases, survey.order)
-        merged.setdefault(key, []).append(precision)
+        _, variant, release, precision, device = row.seen.cell
+        found.setdefault((variant, device, precision), set()).add(release)
+    alike: dict[tuple[str, Device, str], set[Precision]] = {}
+    for (variant, device, precision), names in found.items():
+        alike.setdefault((variant, device, spans(names, survey.order)), set()).add(precision)
+    merged: dict[tuple[Device, str, tuple[Precision, ...]], list[str]] = {}
+    for (variant, device, releases), several in alike.items():
+        precisions = tuple(one for one in Precision if one in several)
+        merged.setdefault((device, releases, precisions), []).append(variant)
     return tuple(
         Place(
-            variant=visible(workaround),
-            precisions=listed(sorted(precisions, key=_rank)),
-            device=device,
+            variants=_variants(variants),
+            precisions=listed([one.value for one in precisions]),
+            device=device.value,
             releases=releases,
         )
-        for (workaround, device, releases), precisions in merged.items()
+        for (device, releases, precisions), variants in merged.items()
     )
 
 
-def _rank(precision: str) -> int:
-    return ("fp32", "bf16", "fp16").index(precision)
+def _variants(names: list[str]) -> str:
+    """Return variants in words: nothing for the plain case alone."""
+    others = [visible(name) for name in names if name != PLAIN]
+    if not others:
+        return ""
+    words = f"with {listed(others)}"
+    return f"plain and {words}" if PLAIN in names else words

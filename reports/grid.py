@@ -1,25 +1,37 @@
-"""The grid: rows of cases and their workarounds, columns of releases, a mark per precision."""
+"""The grid: rows of cases and their workarounds, columns of releases, a mark per precision.
+
+A table of tens of thousands of cells stays small where it says nothing twice: three marks that
+agree are one, and what a mark says is the number of a text, given only where it is not the usual.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from reports.marks import Mark, meaning
-from reports.phrases import in_address, shortened, visible
+from reports.phrases import in_address, visible
 from runner.model.case import PLAIN
-from runner.model.cell import Cell, Source
+from runner.model.cell import Source
+from runner.model.naming import with_extras
 from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from reports.marks import Seen
     from reports.survey import Survey
     from runner.model.case import Case
     from runner.model.cell import Environment
+
+
+_FITS = 10
+_VERSION = re.compile(r"(?<=[a-z-])(?=\d+\.)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +48,8 @@ class Line:
 
     label: str
     columns: tuple[Column, ...]
+    parts: tuple[str, ...] = ()
+    """The name in pieces where it is too long for a head: that of a pair or a stack."""
 
     @property
     def width(self) -> int:
@@ -53,24 +67,25 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
-    """The marks of one row on one release, a sentence for each; empty where there is no cell."""
+    """The marks of one row in one column: one where they agree, none where there is no cell."""
 
-    href: str = ""
-    sentences: tuple[str, ...] = ()
     marks: tuple[Shown, ...] = ()
+    says: str = ""
+    """The number of the text of each mark, or one for all; nothing for what its class says."""
     opens: bool = False
     """Whether it is the first of its line, which gets a rule on its left."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """A case or one of its workarounds."""
+    """A case or one of its workarounds; `extras` is what its releases are called beside that."""
 
     kind: str
     label: str
     href: str
     detail: str
     badges: tuple[str, ...]
+    extras: str
     stacks: tuple[Stack, ...]
 
 
@@ -83,6 +98,15 @@ class Area:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Words:
+    """What marks say: the usual text of each class, every other text, and the device if named."""
+
+    usual: Mapping[str, str]
+    texts: tuple[str, ...]
+    device: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Grid:
     """The table of one device."""
 
@@ -90,6 +114,7 @@ class Grid:
     lines: tuple[Line, ...]
     areas: tuple[Area, ...]
     precisions: tuple[Precision, ...]
+    words: Words
     width: int
 
 
@@ -97,19 +122,33 @@ def lines(environments: Sequence[Environment]) -> tuple[Line, ...]:
     """Group the columns by minor line: 4.50 holds 0, 1, 2 and 3."""
     grouped = groupby(environments, key=_line)
     return tuple(
-        Line(label=label, columns=tuple(_column(item, label) for item in items))
-        for label, items in grouped
+        Line(label=label, columns=columns, parts=_parts(label, dated=dated))
+        for (label, dated), items in grouped
+        if (columns := tuple(_column(item, label) for item in items))
     )
 
 
-def _line(environment: Environment) -> str:
-    if environment.source is not Source.RELEASE:
-        return environment.name
+def _line(environment: Environment) -> tuple[str, bool]:
+    """Return what heads an environment, and whether that is a place in time."""
+    if environment.source is Source.RELEASE:
+        return _minor_line(environment.name), True
+    return environment.name, environment.source is Source.MAIN
+
+
+@cache
+def _minor_line(name: str) -> str:
     try:
-        version = Version(environment.name)
+        version = Version(name)
     except InvalidVersion:
-        return environment.name
+        return name
     return f"{version.major}.{version.minor}"
+
+
+def _parts(label: str, *, dated: bool) -> tuple[str, ...]:
+    """Cut a name into pieces that fit into the head: `4.53.3`, `peft0.15.2`."""
+    pieces = [] if dated else label.split("+")
+    cut = (_VERSION.split(piece) if len(piece) > _FITS else [piece] for piece in pieces)
+    return tuple(visible(part) for parts in cut for part in parts)
 
 
 def _column(environment: Environment, line: str) -> Column:
@@ -119,66 +158,115 @@ def _column(environment: Environment, line: str) -> Column:
 
 def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case/") -> Grid:
     """Return the grid of some cases on one device; `page` leads to the folder of their pages."""
-    draw = _Pen(survey=survey, device=device, page=page)
+    cases = [survey.cases[name] for name in names]
+    columns = _columns(survey, cases)
+    heads = lines(columns)
+    found = {
+        (case.name, workaround): tuple(_found(survey, columns, (case, workaround, device)))
+        for case in cases
+        for workaround in case.variants
+    }
+    words = _words(
+        (seen for row in found.values() for stack in row for seen in stack), survey.on(device)
+    )
+    opens = [place == 0 for line in heads for place in range(line.width)]
+    draw = _Pen(words, opens)
+    rows = {key: draw.stacks(row) for key, row in found.items()}
     return Grid(
         device=device,
-        lines=lines(survey.columns),
-        areas=_areas(survey, names, draw),
+        lines=heads,
+        areas=_areas(survey, cases, rows, page),
         precisions=tuple(Precision),
-        width=len(survey.columns) + 1,
+        words=words,
+        width=len(columns) + 1,
     )
 
 
-def _areas(survey: Survey, names: Sequence[str], draw: _Pen) -> tuple[Area, ...]:
+def _columns(survey: Survey, cases: Iterable[Case]) -> tuple[Environment, ...]:
+    """Return the columns of some cases: without the pairs that only others have."""
+    known = {name for case in cases for name in survey.standings[case.name]}
+    return tuple(
+        one for one in survey.columns if one.source is not Source.PAIR or one.name in known
+    )
+
+
+def _found(
+    survey: Survey, columns: Iterable[Environment], row: tuple[Case, str, Device]
+) -> Iterator[tuple[Seen, ...]]:
+    case, workaround, device = row
+    for column in columns:
+        name = survey.standing(case, column.name)
+        yield survey.stacks.get((case.name, workaround, device, name), ())
+
+
+def _words(marks: Iterable[Seen], device: str) -> Words:
+    counts = Counter((seen.style, seen.text) for seen in marks)
+    usual: dict[str, str] = {}
+    for style, text in sorted(counts, key=lambda key: (-counts[key], key)):
+        usual.setdefault(style, text)
+    texts = dict.fromkeys(text for style, text in counts if usual[style] != text)
+    return Words(usual=usual, texts=tuple(texts), device=device)
+
+
+class _Pen:
+    """Draws stacks; alike ones are one and the same value."""
+
+    def __init__(self, words: Words, opens: Sequence[bool]) -> None:
+        self._usual = words.usual
+        self._number = {text: str(number) for number, text in enumerate(words.texts)}
+        self._opens = opens
+        self._drawn: dict[tuple[tuple[Seen, ...], bool], Stack] = {}
+
+    def stacks(self, row: Iterable[tuple[Seen, ...]]) -> tuple[Stack, ...]:
+        """Return a row as it is drawn."""
+        return tuple(map(self._stack, row, self._opens))
+
+    def _stack(self, seen: tuple[Seen, ...], opens: bool) -> Stack:  # noqa: FBT001
+        drawn = self._drawn.get((seen, opens))
+        if drawn is None:
+            drawn = self._drawn[seen, opens] = self._draw(seen, opens=opens)
+        return drawn
+
+    def _draw(self, seen: tuple[Seen, ...], *, opens: bool) -> Stack:
+        shown = tuple(Shown(style=one.style, glyph=one.mark.glyph) for one in seen)
+        numbers = [self._says(one) for one in seen]
+        agreed = len(set(numbers)) == 1
+        return Stack(
+            marks=shown[:1] if len(set(shown)) == 1 else shown,
+            says=numbers[0] if agreed else ",".join(numbers),
+            opens=opens,
+        )
+
+    def _says(self, seen: Seen) -> str:
+        return "" if self._usual[seen.style] == seen.text else self._number[seen.text]
+
+
+_Rows = dict[tuple[str, str], tuple[Stack, ...]]
+
+
+def _areas(survey: Survey, cases: Iterable[Case], rows: _Rows, page: str) -> tuple[Area, ...]:
     rank = {key: position for position, key in enumerate(survey.areas)}
-    cases = sorted(
-        (survey.cases[name] for name in names),
+    ordered = sorted(
+        cases,
         key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
     )
     return tuple(
         Area(
             title=visible(survey.areas.get(area, area)),
-            rows=tuple(row for case in members for row in draw.rows(case)),
+            rows=tuple(row for case in members for row in _rows(case, rows, page)),
         )
-        for area, members in groupby(cases, key=lambda case: case.block.area)
+        for area, members in groupby(ordered, key=lambda case: case.block.area)
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Pen:
-    survey: Survey
-    device: Device
-    page: str
-
-    def rows(self, case: Case) -> list[Row]:
-        return [self._row(case, workaround) for workaround in case.variants]
-
-    def _row(self, case: Case, workaround: str) -> Row:
-        href = self._page(case.name)
-        stacks = tuple(
-            self._stack(case, workaround, column.name, opens=position == 0)
-            for line in lines(self.survey.columns)
-            for position, column in enumerate(line.columns)
-        )
+def _rows(case: Case, rows: _Rows, page: str) -> Iterator[Row]:
+    href = f"{page}{in_address(case.name)}.html" if page else ""
+    for workaround in case.variants:
+        stacks = rows[case.name, workaround]
         if workaround == PLAIN:
-            return _case_row(case, href, stacks)
-        return _workaround_row(case, workaround, href, stacks)
-
-    def _page(self, case: str) -> str:
-        return f"{self.page}{in_address(case)}.html" if self.page else ""
-
-    def _stack(self, case: Case, workaround: str, column: str, *, opens: bool) -> Stack:
-        name = self.survey.standing(case, column)
-        found = self.survey.pivot.get((case.name, workaround, self.device.value, name))
-        if found is None:
-            return Stack(opens=opens)
-        cells = [Cell(case.name, workaround, name, item, self.device) for item in Precision]
-        return Stack(
-            href=f"{self._page(case.name)}#{in_address(name)}",
-            sentences=tuple(sentence(self.survey, cell) for cell in cells),
-            marks=tuple(show(self.survey, cell, Mark(found[cell.precision])) for cell in cells),
-            opens=opens,
-        )
+            yield _case_row(case, href, stacks)
+        else:
+            yield _workaround_row(case, workaround, href, stacks)
 
 
 def _case_row(case: Case, href: str, stacks: tuple[Stack, ...]) -> Row:
@@ -190,6 +278,7 @@ def _case_row(case: Case, href: str, stacks: tuple[Stack, ...]) -> Row:
         href=href or "#measured",
         detail=visible(case.block.title),
         badges=kind + simulated,
+        extras=with_extras("", case.extras),
         stacks=stacks,
     )
 
@@ -202,19 +291,6 @@ def _workaround_row(case: Case, name: str, href: str, stacks: tuple[Stack, ...])
         href=f"{href}#{in_address(f'with-{name}')}",
         detail=visible(workaround.says),
         badges=("skips",) if workaround.skips else (),
+        extras=with_extras("", case.extras),
         stacks=stacks,
     )
-
-
-def show(survey: Survey, cell: Cell, mark: Mark) -> Shown:
-    """Return a mark as it is drawn, with the flags of its cell."""
-    row = survey.rows.get(cell)
-    stale = " stale" if row is not None and row.stale else ""
-    return Shown(style=f"{mark}{stale}", glyph=mark.glyph)
-
-
-def sentence(survey: Survey, cell: Cell) -> str:
-    """Say in one sentence what a cell shows: `bf16 on 4.50.0: passes as expected`."""
-    said = meaning(survey.rows.get(cell), cell.precision)
-    where = f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"
-    return shortened(f"{where}: {said}", 220)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from reports.phrases import shortened
-from runner.model.outcomes import Outcome, Precision, Verdict
+from runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 
 if TYPE_CHECKING:
     from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
 
 _HEADLINE = 140
+_WORD = 40
 
 
 class Mark(StrEnum):
@@ -145,19 +147,56 @@ def _unproven(seen: Observation) -> Mark:
             return Mark.NOT_EXERCISED
 
 
-def meaning(row: Judged | None, precision: Precision) -> str:
-    """Say in words what a cell shows, with its message or its reason."""
+class Seen(NamedTuple):
+    """What a cell shows: its mark, the classes of that, and what to say of it, long and short."""
+
+    mark: Mark
+    style: str
+    text: str
+    words: str
+
+    @property
+    def stale(self) -> bool:
+        """Whether the case or the pins have changed since."""
+        return self.style != self.mark.value
+
+
+_UNSEEN = Seen(Mark.NOT_RUN, Mark.NOT_RUN.value, "not run", "not run")
+
+
+def seen_as(row: Judged | None, precision: Precision) -> Seen:
+    """Return what a cell shows, with its message or its reason in words."""
     if row is None:
-        return "not run"
-    words = _clause(row, precision)
-    detail = explanation(row.seen)
-    stale = "; stale" if row.stale else ""
-    return f"{words}: {detail}{stale}" if detail else f"{words}{stale}"
+        return _UNSEEN
+    seen, failed = row.seen, row.seen.failed
+    detail = seen.reason if failed is None else failed.headline
+    error = "" if failed is None else failed.error_class
+    unexercised = seen.exercised is Exercised.NO
+    happened = seen.outcome, seen.repeats, precision, detail, error
+    return _seen(mark_of(row), *happened, unexercised=unexercised, stale=row.stale)
 
 
-def _clause(row: Judged, precision: Precision) -> str:
-    return _CLAUSES[mark_of(row)].format(
-        happened=happening(row.seen.outcome), repeats=row.seen.repeats, precision=precision
+# Thousands of cells say the same few things.
+@lru_cache(maxsize=8192)
+def _seen(  # noqa: PLR0913, PLR0917 - all that the words depend on
+    mark: Mark,
+    outcome: Outcome,
+    repeats: int,
+    precision: Precision,
+    detail: str,
+    error: str,
+    *,
+    unexercised: bool,
+    stale: bool,
+) -> Seen:
+    said = _CLAUSES[mark].format(happened=happening(outcome), repeats=repeats, precision=precision)
+    told = shortened(detail, _HEADLINE)
+    words = shortened(error or happening(outcome), _WORD)
+    return Seen(
+        mark=mark,
+        style=f"{mark.value} stale" if stale else mark.value,
+        text=(f"{said}: {told}" if told else said) + ("; stale" if stale else ""),
+        words=words + (", not exercised" if unexercised else "") + (", stale" if stale else ""),
     )
 
 

@@ -77,11 +77,9 @@ def measured(survey: Survey, name: str) -> tuple[Measured, ...]:
 
 
 def _grouped(survey: Survey, name: str) -> Iterator[tuple[_Key, list[Judged]]]:
-    groups: dict[_Key, list[Judged]] = {}
-    for row in survey.of_case(name):
-        cell = row.seen.cell
-        groups.setdefault((cell.device.value, cell.workaround, cell.precision), []).append(row)
-    yield from sorted(groups.items(), key=lambda item: item[0][0])
+    groups = survey.series(name).items()
+    for (variant, device, precision), rows in sorted(groups, key=lambda item: item[0][1]):
+        yield (device.value, variant, precision), list(rows.values())
 
 
 def _runs(label: str, rows: list[Judged]) -> tuple[Run, ...]:

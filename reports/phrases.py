@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -44,6 +45,7 @@ def visible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
+@lru_cache(maxsize=4096)
 def shortened(text: str, limit: int) -> str:
     """Return a foreign text as one line of at most `limit` characters."""
     line = visible(" ".join(text[: 4 * limit].split()))
@@ -72,10 +74,11 @@ def first_sentence(text: str) -> tuple[str, str]:
 
 def spans(names: Collection[str], order: Sequence[str]) -> str:
     """Return names as spans of neighbours in an order: `4.50.0 to 4.50.3, 4.52.1`."""
+    wanted = frozenset(names)
     runs: list[list[str]] = []
     previous = -2
     for position, name in enumerate(order):
-        if name in names:
+        if name in wanted:
             if position != previous + 1:
                 runs.append([])
             runs[-1].append(name)
@@ -110,3 +113,8 @@ def number(value: float) -> str:
 def in_address(name: str) -> str:
     """Return a name as one segment, or the fragment, of a relative address."""
     return quote(name, safe="+", errors="replace")
+
+
+def page_of(case: str) -> str:
+    """Return the address of the page of a case, from the first page."""
+    return f"case/{in_address(case)}.html"

@@ -10,6 +10,7 @@ import jinja2
 
 from reports.casepage import case_page
 from reports.context import index
+from reports.markup import cells, said
 from reports.survey import survey
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     templates.filters["thousands"] = "{:,}".format
+    templates.filters["cells"] = cells
+    templates.filters["said"] = said
     return templates
 
 

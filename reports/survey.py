@@ -1,4 +1,7 @@
-"""Everything that the page is about, completed: every cell of the table, observed or not."""
+"""Everything that the page is about, completed: every cell of the table, observed or not.
+
+What is asked of it once per case is arranged once for all cases: a page asks for each case.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reports import tables
+from reports.marks import Seen, seen_as
+from runner.judging.ranges import fails
 from runner.model.cell import Cell, Source, belongs
 from runner.model.naming import with_extras
 from runner.model.observation import LOCAL
@@ -20,6 +25,14 @@ if TYPE_CHECKING:
     from runner.judging.verdicts import Judged
     from runner.model.case import Case
     from runner.model.cell import Environment
+
+Series = dict[tuple[str, Device, Precision], dict[str, "Judged"]]
+"""(workaround, device, precision) to what was observed, by environment, oldest first."""
+
+Failing = dict[tuple[str, Device, Precision], dict[str, bool]]
+
+Stack = tuple[Seen, ...]
+"""What the cells of one variant in one environment show, one per precision."""
 
 _IN_THE_TABLE = frozenset({Source.RELEASE, Source.MAIN})
 
@@ -69,35 +82,102 @@ class Survey:
         return frozenset(name for name, case in self.cases.items() if case.block.simulates)
 
     @cached_property
+    def standings(self) -> dict[str, tuple[str, ...]]:
+        """The environments that each case has cells in, oldest first."""
+        return {
+            case.name: tuple(one.name for one in self.environments if self._belongs(case, one))
+            for case in self.cases.values()
+        }
+
+    @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every cell of the table, also those without an observation."""
         return tuple(
-            Cell(case.name, workaround, environment.name, precision, device)
+            Cell(case.name, workaround, environment, precision, device)
             for device in self.devices
             for case in self.cases.values()
-            for environment in self.environments
-            if self._belongs(case, environment)
+            for environment in self.standings[case.name]
             for workaround in case.variants
             for precision in Precision
         )
 
     @cached_property
-    def marks(self) -> pd.DataFrame:
-        """One row per cell of the table, with its mark and its flags."""
-        return tables.marks(self.rows.values(), self.cells, self.simulated)
+    def shown(self) -> tuple[Seen, ...]:
+        """What each cell of the table shows."""
+        return tuple(seen_as(self.rows.get(cell), cell.precision) for cell in self.cells)
 
     @cached_property
-    def pivot(self) -> tables.Pivot:
-        """The marks by precision of every case, workaround, device and release."""
-        return tables.pivot(self.marks)
+    def stacks(self) -> dict[tuple[str, str, Device, str], Stack]:
+        """What every (case, workaround, device, environment) of the table shows."""
+        width, shown = len(Precision), self.shown
+        # The precisions of a stack are neighbours in the cells, in the order of the enum.
+        return {
+            (cell.case, cell.workaround, cell.device, cell.environment): tuple(
+                shown[start : start + width]
+            )
+            for start, cell in zip(range(0, len(shown), width), self.cells[::width], strict=True)
+        }
 
-    def of_case(self, name: str) -> list[Judged]:
+    @cached_property
+    def marks(self) -> pd.DataFrame:
+        """One row per cell of the table, with its mark and its flags."""
+        return tables.marks(self.cells, self.shown, self.simulated)
+
+    def of_case(self, name: str) -> tuple[Judged, ...]:
         """Return what was observed of a case, in the order of the table."""
-        variants = list(self.cases[name].variants)
-        found = [row for cell, row in self.rows.items() if cell.case == name]
-        ordered = tables.in_order(found, self.order)
+        return self._by_case.get(name, ())
+
+    def series(self, name: str) -> Series:
+        """Return what was observed of a case as series along the environments."""
+        return self._series.get(name, {})
+
+    def failing(self, name: str) -> Failing:
+        """Say along each series of a case where it fails; what says nothing is left out."""
+        return self._failing.get(name, {})
+
+    @cached_property
+    def _failing(self) -> dict[str, Failing]:
+        return {
+            name: {
+                key: {
+                    environment: failed
+                    for environment, row in rows.items()
+                    if (failed := fails(row.seen)) is not None
+                }
+                for key, rows in series.items()
+            }
+            for name, series in self._series.items()
+        }
+
+    @cached_property
+    def _by_case(self) -> dict[str, tuple[Judged, ...]]:
+        found: dict[str, list[Judged]] = {}
+        for cell, row in self.rows.items():
+            found.setdefault(cell.case, []).append(row)
+        return {name: tuple(self._ordered(name, rows)) for name, rows in found.items()}
+
+    def _ordered(self, name: str, rows: Iterable[Judged]) -> list[Judged]:
         # The workarounds of a case stand in the order of its file, not in that of the alphabet.
-        return sorted(ordered, key=lambda row: variants.index(row.seen.cell.workaround))
+        variant = {workaround: place for place, workaround in enumerate(self.cases[name].variants)}
+        when = {environment: place for place, environment in enumerate(self.order)}
+        precisions, devices = list(Precision), list(Device)
+
+        def place(row: Judged) -> tuple[int, int, int, int]:
+            _, workaround, environment, precision, device = row.seen.cell
+            rank = precisions.index(precision), devices.index(device)
+            return (variant[workaround], when[environment], *rank)
+
+        return sorted(rows, key=place)
+
+    @cached_property
+    def _series(self) -> dict[str, Series]:
+        found: dict[str, Series] = {}
+        for name, rows in self._by_case.items():
+            series = found.setdefault(name, {})
+            for row in rows:
+                _, workaround, environment, precision, device = row.seen.cell
+                series.setdefault((workaround, device, precision), {})[environment] = row
+        return found
 
     def on(self, device: Device) -> str:
         """Return `, cuda` where a device must be named because there are several."""
@@ -122,12 +202,15 @@ def survey(
 ) -> Survey:
     """Arrange evidence; of two observations of a cell one that was run counts, then a local one."""
     known = {environment.name for environment in environments}
+    variants = {name: frozenset(case.variants) for name, case in cases.items()}
     rows: dict[Cell, Judged] = {}
-    for row in sorted(judged, key=_preference):
+    for row in judged:
         cell = row.seen.cell
-        variants = cases[cell.case].variants if cell.case in cases else ()
-        if cell.environment in known and cell.workaround in variants:
-            rows.setdefault(cell, row)
+        if cell.environment not in known or cell.workaround not in variants.get(cell.case, ()):
+            continue
+        held = rows.get(cell)
+        if held is None or _preference(row) < _preference(held):
+            rows[cell] = row
     return Survey(cases=cases, environments=environments, rows=rows, areas=areas or {})
 
 

@@ -7,9 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from reports.phrases import listed, spans, visible
-from runner.judging.ranges import fails
 from runner.model.case import PLAIN
-from runner.model.cell import Cell
 from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
@@ -107,21 +105,15 @@ def _effects(survey: Survey, case: Case, name: str, device: Device) -> Iterator[
 def _where(
     survey: Survey, case: str, name: str, precision: Precision, device: Device
 ) -> tuple[Where, ...]:
+    failing = survey.failing(case)
+    plain, other = (failing.get((variant, device, precision), {}) for variant in (PLAIN, name))
     found: dict[Effect, list[str]] = {}
     for release in survey.order:
-        plain, other = (
-            _fails(survey, Cell(case, variant, release, precision, device))
-            for variant in (PLAIN, name)
-        )
-        if (kind := effect(plain, other)) is not None:
+        kind = effect(plain.get(release), other.get(release))
+        if kind is not None:
             found.setdefault(kind, []).append(release)
     return tuple(
         Where(effect=kind, releases=spans(found[kind], survey.order), number=len(found[kind]))
         for kind in Effect
         if kind in found
     )
-
-
-def _fails(survey: Survey, cell: Cell) -> bool | None:
-    row = survey.rows.get(cell)
-    return fails(row.seen if row is not None else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,7 @@ def render(project: Project, rows: Sequence[Observation]) -> bool:
         return False
     from reports.site import render as draw  # noqa: PLC0415 - pandas costs half a second
 
+    gc.freeze()  # what was read stays until the end; looking through it again and again is slow
     known_to, judged = judged_grid(project, rows)
     draw(known_to.cases, list(known_to.environments.values()), judged, places.site)
     stamp.write_text(wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reports.casepage import Derived, Expectation, Fact, Fails, Stated, case_page
-from reports.cells import Entry, Repeat, Variant
-from reports.context import Count, Message, Setup, Surprise, Unmeasured, index
+from reports.cells import Block, Built, Entry, Repeat, Variant
+from reports.context import Count, Setup, Surprise, Unmeasured, index
 from reports.failures import Place, Signed
-from reports.grid import Column, Line, Row, Shown, Stack
+from reports.grid import Column, Grid, Line, Row, Shown, Stack, Words, grid, lines
 from reports.marks import Mark
+from reports.messages import Message, Sighting
 from reports.numbers import Computed, Dtypes, Measured, Run
 from reports.phrases import Link, excerpt, first_sentence, link_to, requirement_words, spans
 from reports.site import render
@@ -170,9 +172,24 @@ def glyphs(found: Survey) -> dict[str, list[str]]:
     """Return the first grid as pictures: fp32, bf16 and fp16 of every release."""
     rows = [row for area in index(found).grids[0].areas for row in area.rows]
     return {
-        row.label: ["".join(mark.glyph for mark in stack.marks) for stack in row.stacks]
+        row.label: ["".join(mark.glyph for mark in drawn(stack)) for stack in row.stacks]
         for row in rows
     }
+
+
+def drawn(stack: Stack) -> tuple[Shown, ...]:
+    """Return a mark for every precision: one stands for all where they agree."""
+    return stack.marks * 3 if len(stack.marks) == 1 else stack.marks
+
+
+def said(grid: Grid, row: int, column: int) -> list[str]:
+    """Return what the marks of a stack say, as the script of the page puts it together."""
+    stack = grid.areas[0].rows[row].stacks[column]
+    numbers = stack.says.split(",") if "," in stack.says else [stack.says] * 3
+    return [
+        grid.words.texts[int(number)] if number else grid.words.usual[mark.style]
+        for mark, number in zip(drawn(stack), numbers, strict=True)
+    ]
 
 
 def counted(found: Survey) -> dict[str, int]:
@@ -195,7 +212,7 @@ def test_the_grid_has_a_mark_for_every_precision_of_every_release() -> None:
     assert expected == glyphs(surveyed())
 
 
-def test_a_row_links_each_release_to_its_place_and_says_what_each_mark_means() -> None:
+def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
     small = survey({CASE.name: CASE}, ENVIRONMENTS[1:2], judged())
     expected = Row(
         kind="case",
@@ -203,25 +220,85 @@ def test_a_row_links_each_release_to_its_place_and_says_what_each_mark_means() -
         href="case/cache_float.html",
         detail="The cache has no float",
         badges=(),
+        extras="",
         stacks=(
             Stack(
-                href="case/cache_float.html#4.50.0",
-                sentences=(
-                    "fp32 on 4.50.0: passes as expected",
-                    f"bf16 on 4.50.0: fails as expected: {HEADLINE}",
-                    "fp16 on 4.50.0: passes as expected",
-                ),
                 marks=(
                     Shown(style="passes", glyph="✓"),
                     Shown(style="fails", glyph="✕"),
                     Shown(style="passes", glyph="✓"),
                 ),
+                says="",
                 opens=True,
             ),
         ),
     )
+    words = Words(
+        usual={"passes": "passes as expected", "fails": f"fails as expected: {HEADLINE}"},
+        texts=(),
+        device="",
+    )
+    grid = index(small).grids[0]
 
-    assert expected == index(small).grids[0].areas[0].rows[0]
+    assert expected == grid.areas[0].rows[0]
+    assert words == grid.words
+
+
+def test_marks_that_agree_are_one_and_what_is_unusual_is_a_number() -> None:
+    grid = index(surveyed(changed(PLAIN_FP32, in_another_way))).grids[0]
+    same, other = Shown(style="passes", glyph="✓"), Shown(style="regressed", glyph="R")
+    alike, differing = grid.areas[0].rows[1].stacks[1], grid.areas[0].rows[0].stacks[2]
+
+    assert Stack(marks=(same,), opens=True) == alike
+    assert Stack(marks=(other, Shown(style="fails", glyph="✕"), same), says="") == differing
+    assert said(grid, 0, 2) == [
+        "fails, expected to pass: KeyError: other",
+        f"fails as expected: {HEADLINE}",
+        "passes as expected",
+    ]
+
+
+def in_another_way(seen: Observation) -> Observation:
+    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
+    return replace(seen, outcome=Outcome.FAILS, failed=other)
+
+
+def test_a_mark_that_says_something_rarer_than_its_class_has_the_number_of_its_text() -> None:
+    grid = index(surveyed(changed(PLAIN_BF16, also_as_described))).grids[0]
+
+    assert grid.areas[0].rows[0].stacks[2].says == ",0,"
+    assert said(grid, 0, 2)[1] == f"fails as expected: {HEADLINE} here"
+
+
+def also_as_described(seen: Observation) -> Observation:
+    return replace(seen, failed=replace(NO_FLOAT, message=f"{NO_FLOAT.message} here"))
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "parts"),
+    [
+        ("4.51.0+peft0.15.2", Source.PAIR, ("4.51.0", "peft0.15.2")),
+        ("4.51.0+accelerate1.10.0", Source.PAIR, ("4.51.0", "accelerate", "1.10.0")),
+        ("ms-swift3.3.0", Source.STACK, ("ms-swift", "3.3.0")),
+    ],
+)
+def test_a_pair_or_a_stack_has_its_name_in_pieces(
+    name: str, source: Source, parts: tuple[str, ...]
+) -> None:
+    environment = an_environment(name, source)
+    line = Line(label=name, columns=(Column(name=name, label=""),), parts=parts)
+
+    assert lines([*ENVIRONMENTS, environment])[-1] == line
+
+
+def test_a_case_with_extras_stands_in_the_column_of_the_release_and_says_so() -> None:
+    case = replace(CASE, extras=("timm",))
+    environments = [an_environment("4.50.0"), an_environment("4.50.0+timm")]
+    grid = index(survey({case.name: case}, environments, ())).grids[0]
+
+    assert [column.name for line in grid.lines for column in line.columns] == ["4.50.0"]
+    assert grid.areas[0].rows[0].extras == "+timm"
+    assert [len(stack.marks) for stack in grid.areas[0].rows[0].stacks] == [1]
 
 
 def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
@@ -240,16 +317,16 @@ def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
 
 def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
     found = surveyed()
-    drawn = Counter(
+    in_the_grid = Counter(
         mark.style
         for area in index(found).grids[0].areas
         for row in area.rows
         for stack in row.stacks
-        for mark in stack.marks
+        for mark in drawn(stack)
     )
     expected = {"passes": 25, "fails": 2, "not-applicable": 9, "unbuildable": 9}
 
-    assert expected == counted(found) == dict(drawn)
+    assert expected == counted(found) == dict(in_the_grid)
     assert index(found).headline.cells == (45,)
 
 
@@ -276,7 +353,7 @@ def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "mark", "said"),
+    ("change", "mark", "text"),
     [
         (
             {"outcome": Outcome.FAILS, "failed": NO_FLOAT},
@@ -308,13 +385,13 @@ def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
     ],
 )
 def test_each_outcome_of_a_cell_that_should_pass_has_its_mark(
-    change: dict[str, object], mark: Mark, said: str
+    change: dict[str, object], mark: Mark, text: str
 ) -> None:
     run = changed(PLAIN_FP32, lambda seen: replace(seen, **change))  # type: ignore[arg-type]
-    stack = index(surveyed(run)).grids[0].areas[0].rows[0].stacks[2]
+    grid = index(surveyed(run)).grids[0]
 
-    assert Shown(style=mark.value, glyph=mark.glyph) == stack.marks[0]
-    assert f"fp32 on 4.50.1: {said}" == stack.sentences[0]
+    assert Shown(style=mark.value, glyph=mark.glyph) == grid.areas[0].rows[0].stacks[2].marks[0]
+    assert text == said(grid, 0, 2)[0]
 
 
 def test_a_known_bug_that_fails_otherwise_is_changed_and_one_that_passes_is_fixed() -> None:
@@ -336,7 +413,7 @@ def test_a_surprise_is_listed_with_its_message_and_its_place() -> None:
         case="cache_float",
         href="case/cache_float.html",
         error="KeyError: other",
-        places=(Place(variant="", precisions="bf16", device="cpu", releases="4.50.1"),),
+        places=(Place(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
     )
 
     assert (expected,) == index(found).surprises
@@ -370,22 +447,64 @@ def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
     stack = page.grids[0].areas[0].rows[0].stacks[2]
 
     assert Shown(style="passes stale", glyph="✓") == stack.marks[0]
-    assert stack.sentences[0] == "fp32 on 4.50.1: passes as expected; stale"
+    assert said(page.grids[0], 0, 2)[0] == "passes as expected; stale"
     assert [(flag.style, flag.numbers) for flag in page.headline.flags] == [
         ("stale", (1,)),
         ("simulated", (0,)),
     ]
 
 
-def test_an_error_message_leads_to_its_case() -> None:
+def test_an_error_message_leads_to_every_case_that_fails_so() -> None:
+    cases = {name: a_case(name=name) for name in ("one", "two")}
+    rows = [row for case in cases.values() for row in judged(case=case)]
+    place = Place(variants="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1")
     expected = Message(
         headline=HEADLINE,
-        case="cache_float",
-        href="case/cache_float.html#failure-1",
-        places=(Place(variant="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1"),),
+        sightings=tuple(
+            Sighting(case=name, href=f"case/{name}.html#failure-1", places=(place,), more="")
+            for name in cases
+        ),
     )
 
-    assert (expected,) == index(surveyed()).messages
+    assert (expected,) == index(survey(cases, ENVIRONMENTS, rows)).messages
+
+
+def test_of_many_places_the_first_page_names_a_few() -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        fails = seen is not None and (seen.cell.environment, seen.cell.precision) in SCATTERED
+        return replace(seen, outcome=Outcome.FAILS, failed=NO_FLOAT) if fails and seen else seen
+
+    sighting = index(surveyed(run)).messages[0].sightings[0]
+
+    assert [place.variants for place in sighting.places] == [
+        "plain and with away and cache-off",
+        "",
+        "",
+    ]
+    assert sighting.more == "and 1 more place"
+
+
+def test_of_a_place_with_many_gaps_the_first_page_names_a_few_spans() -> None:
+    releases = [f"4.50.{number}" for number in range(12)]
+    environments = tuple(an_environment(name) for name in releases)
+    rows = [fails_on(name) for name in releases[::2]]
+    place = index(survey({CASE.name: CASE}, environments, rows)).messages[0].sightings[0].places[0]
+
+    assert place.releases == "4.50.0, 4.50.2, 4.50.4, 4.50.6 and 2 more spans"
+
+
+def fails_on(release: str) -> Judged:
+    row = next(row for row in judged() if row.seen.cell == PLAIN_BF16)
+    cell = PLAIN_BF16._replace(environment=release)
+    return replace(row, seen=replace(row.seen, cell=cell))
+
+
+SCATTERED = {
+    ("4.50.0", Precision.FP32),
+    ("4.51.0", Precision.FP16),
+    ("4.51.0", Precision.BF16),
+}
 
 
 def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> None:
@@ -411,10 +530,7 @@ def test_two_devices_have_a_grid_and_a_count_each_and_are_named() -> None:
 
     assert [grid.device for grid in page.grids] == [Device.CPU, Device.CUDA]
     assert page.headline.cells == (45, 45)
-    assert (
-        page.grids[1].areas[0].rows[0].stacks[3].sentences[0]
-        == "fp32 on 4.51.0, cuda: passes as expected"
-    )
+    assert [grid.words.device for grid in page.grids] == [", cpu", ", cuda"]
 
 
 def test_evidence_from_a_gpu_alone_shows_no_grid_of_a_cpu() -> None:
@@ -432,6 +548,7 @@ def test_a_pair_is_a_column_only_for_the_cases_that_name_it() -> None:
         "a": ["···", ""],
         "b": ["···", "···"],
     }
+    assert [grid(found, Device.CPU, [name]).width for name in found.cases] == [2, 3]
 
 
 def test_of_two_observations_of_a_cell_that_of_this_machine_is_shown() -> None:
@@ -604,11 +721,12 @@ def test_workarounds_that_skip_the_thing_come_last() -> None:
 def test_failures_are_grouped_by_signature() -> None:
     expected = Signed(
         anchor="failure-1",
+        signature="AttributeError: no float",
         headline=HEADLINE,
         message="'HybridCache' object has no attribute 'float'",
         traceback="Traceback: deep",
         meanings=("2 fails as described",),
-        places=(Place(variant="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1"),),
+        places=(Place(variants="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1"),),
     )
 
     assert (expected,) == case_page(surveyed(), CASE).failures
@@ -700,48 +818,37 @@ def test_a_command_for_a_gpu_says_so() -> None:
     assert expected == case_page(found, CASE).repeat[0]
 
 
-def test_every_cell_of_a_release_is_listed_newest_release_first() -> None:
-    block = case_page(surveyed(), CASE).blocks[2]
-    expected = Variant(
-        name="",
-        device="cpu",
-        entries=(
-            Entry(
-                style="passes",
-                glyph="✓",
-                words="passes",
-                facts="error 0.5",
-                sentence="fp32 on 4.50.1: passes as expected",
-            ),
-            Entry(
-                style="fails",
-                glyph="✕",
-                words="AttributeError",
-                facts="",
-                sentence=f"bf16 on 4.50.1: fails as expected: {HEADLINE}",
-            ),
-            Entry(
-                style="passes",
-                glyph="✓",
-                words="passes",
-                facts="error 0.5",
-                sentence="fp16 on 4.50.1: passes as expected",
-            ),
-        ),
+def test_every_cell_is_listed_newest_first_and_releases_that_agree_stand_together() -> None:
+    blocks = case_page(surveyed(), CASE).blocks
+    passes = Entry(style="passes", glyph="✓", words="passes", sentence="")
+    sentence = f"fails as expected: {HEADLINE}"
+    fails = Entry(style="fails", glyph="✕", words="AttributeError", sentence=sentence)
+    others = tuple(
+        Variant(name=name, device="cpu", entries=(passes,) * 3) for name in ("away", "cache-off")
+    )
+    versions = "accelerate 1.5.2, torch 2.13.0+cpu, from this machine"
+    expected = Block(
+        built=(Built(releases=("4.50.1", "4.50.0"), versions=versions, note=""),),
+        command="nox -s matrix -- --case cache_float --release 4.50.1 --rerun",
+        variants=(Variant(name="", device="cpu", entries=(passes, fails, passes)), *others),
     )
 
-    assert block.release == "4.50.1"
-    assert block.versions == "accelerate 1.5.2, torch 2.13.0+cpu, from this machine"
-    assert block.command == "nox -s matrix -- --case cache_float --release 4.50.1 --rerun"
-    assert expected == block.variants[0]
+    assert expected == blocks[2]
+    assert [built.releases for block in blocks for built in block.built] == [
+        ("main",),
+        ("4.51.0",),
+        ("4.50.1", "4.50.0"),
+        ("4.49.0",),
+    ]
 
 
 def test_a_release_with_one_reason_for_all_cells_is_one_line() -> None:
-    blocks = {block.release: block for block in case_page(surveyed(), CASE).blocks}
+    blocks = case_page(surveyed(), CASE).blocks
+    notes = {built.releases: built.note for block in blocks for built in block.built}
 
-    assert blocks["main"].note == "environment could not be built: no route to host"
-    assert blocks["4.49.0"].note == "not applicable: needs transformers>=4.50, has 4.49.0"
-    assert (blocks["main"].variants, blocks["4.49.0"].variants) == ((), ())
+    assert notes["main",] == "environment could not be built: no route to host"
+    assert notes["4.49.0",] == "not applicable: needs transformers>=4.50, has 4.49.0"
+    assert (blocks[0].variants, blocks[-1].variants) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -783,18 +890,23 @@ def test_characters_that_act_on_a_screen_are_made_visible() -> None:
 
 
 class Markup(HTMLParser):
-    """The elements of a page with their attributes."""
+    """The elements of a page with their attributes, and the data in it."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str]]] = []
+        self.data: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, {name: value or "" for name, value in attrs}))
 
+    def handle_data(self, data: str) -> None:
+        if self.found and self.found[-1] == ("script", {"type": "application/json"}):
+            self.data.append(data)
 
-HOSTILE = "'\"><img src=x onerror=alert(1)></pre><script>alert(1)</script>{{ 7*7 }}&amp;\udcff"
+
+HOSTILE = "'\"><img src=x onerror=alert(1)></pre><!--<script>alert(1)</script>{{ 7*7 }}&amp;\udcff"
 
 
 def hostile_case() -> Case:
@@ -868,12 +980,23 @@ def test_hostile_text_stays_text_in_every_field(tmp_path: Path) -> None:
     addresses = {attributes["href"] for tag, attributes in found if tag == "a"}
 
     assert not tags & {"img", "iframe", "style", "form", "object"}
-    assert {"grid.js", "../grid.js"} == {
-        attributes.get("src", "inline") for tag, attributes in found if tag == "script"
+    assert {("src", "grid.js"), ("src", "../grid.js"), ("type", "application/json")} == {
+        next(iter(attributes.items())) for tag, attributes in found if tag == "script"
     }
     assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
     assert not [attributes for _, attributes in found if "style" in attributes]
     assert not [address for address in addresses if address.startswith(("javascript", "data"))]
+
+
+def test_what_marks_say_is_data_and_hostile_text_stays_in_it(tmp_path: Path) -> None:
+    case = hostile_case()
+    render({case.name: case}, ENVIRONMENTS, judged(hostile_run, case), tmp_path)
+    written = Markup((tmp_path / "index.html").read_text()).data
+    read = json.loads(written[0])
+
+    assert [text for text in read["usual"].values() if "<!--<script>alert(1)</script>" in text]
+    assert not {"<", ">", "&", "'"} & set(written[0])
+    assert {"usual", "texts", "device"} == {*read}
 
 
 def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from reports.marks import Seen, seen_as
 from reports.tables import COLUMNS, WIDE, marks, tabulate, totals
 from runner.judging.verdicts import Judged
 from runner.model.cell import Cell
@@ -46,6 +47,10 @@ def judged(
         cell=where, outcome=outcome, provenance=RAN_ON, source=LOCAL, failed=failed, seconds=0.25
     )
     return Judged(seen=seen, entry=None, verdict=verdict, stale=False)
+
+
+def shown(row: Judged | None) -> Seen:
+    return seen_as(row, Precision.BF16)
 
 
 def test_the_columns_are_those_that_scripts_depend_on() -> None:
@@ -129,14 +134,15 @@ def test_a_message_with_commas_and_quotes_survives_the_csv() -> None:
 
 def test_a_cell_without_an_observation_counts_as_not_run() -> None:
     here, there = cell(), cell(precision=Precision.FP16)
-    counts = totals(marks([judged(here)], [here, there]), ["cpu"])
+    counts = totals(marks([here, there], [shown(judged(here)), shown(None)]), ["cpu"])
 
     assert counts.query("cpu > 0")["cpu"].to_dict() == {"passes": 1, "not-run": 1}
 
 
 def test_devices_are_counted_apart_and_a_device_without_cells_counts_nothing() -> None:
     here, there = cell(), cell(device=Device.CUDA)
-    frame = marks([judged(here), judged(there, Outcome.FAILS, Verdict.FIXED)], [here, there])
+    healed = judged(there, Outcome.FAILS, Verdict.FIXED)
+    frame = marks([here, there], [shown(judged(here)), shown(healed)])
     counts = totals(frame, ["cpu", "cuda", "other"])
 
     assert counts.loc["passes"].to_dict() == {"cpu": 1, "cuda": 0, "other": 0}

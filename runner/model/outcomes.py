@@ -64,12 +64,15 @@ class Outcome(StrEnum):
     @property
     def is_failure(self) -> bool:
         """Whether the code under test misbehaved."""
-        return self in {Outcome.FAILS, Outcome.TIMES_OUT, Outcome.CRASHES}
+        # Asked for every cell of the table, several times: hashing an enum is slow.
+        return self is Outcome.FAILS or self is Outcome.CRASHES or self is Outcome.TIMES_OUT
 
     @property
     def was_run(self) -> bool:
         """Whether a process ran the case."""
-        return self not in {Outcome.NOT_APPLICABLE, Outcome.UNBUILDABLE, Outcome.NOT_RUN}
+        return not (
+            self is Outcome.NOT_APPLICABLE or self is Outcome.UNBUILDABLE or self is Outcome.NOT_RUN
+        )
 
 
 class Exercised(StrEnum):
