@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "BEiT lost the cast of its pixels in 5.9 and refuses fp32 ones in 16 bit"
+# title = "BEiT in 16 bit refuses fp32 pixels, which 5.0 to 5.8 cast and 5.9 does not any more"
 # reports = []
 # found-by = "measurement"
 # area = "vision-tower"
@@ -21,8 +21,8 @@
 # ///
 """A 16-bit BEiT must accept fp32 pixels, which is what its image processor returns.
 
-It did until 5.8, which cast them to the dtype of the first convolution; a rewrite of the
-embeddings in 5.9 left that out.
+It did from 5.0 to 5.8, which cast them to the dtype of the first convolution; 4.x never did, and a
+rewrite of the embeddings in 5.9 left it out again.
 """
 
 import os

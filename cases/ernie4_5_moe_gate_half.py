@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["torch", "transformers>=4.54"]
+# dependencies = ["torch", "transformers>=4.54,!=5.4.0"]
 #
 # [tool.repromatrix]
 # title = "ERNIE 4.5 MoE cast to 16 bit: its gate gets an fp32 input with 16-bit weights"
