@@ -12,6 +12,7 @@ from rich.console import Console
 
 from runner import project
 from runner.commands.accept import Accepting, accept
+from runner.commands.publish import publish_all
 from runner.errors import RunnerError
 from runner.evidence.store import Store
 from runner.judging.fragments import fragment
@@ -33,8 +34,14 @@ NOTED = f'{BREAKS}# seen by many\nfixed-by = "https://example.org/2"\nnote = "A 
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    """Return a checkout of its own with the real environments and no evidence."""
-    (tmp_path / "environments").symlink_to(ROOT / "environments")
+    """Return a checkout of its own with a few of the real environments and no evidence."""
+    locks = tmp_path / "environments" / "locks"
+    locks.mkdir(parents=True)
+    lines = (ROOT / "environments" / "matrix.toml").read_text().splitlines(keepends=True)
+    ours = [line for line in lines if "{ name =" not in line or line.split('"')[1] in RELEASES]
+    (tmp_path / "environments" / "matrix.toml").write_text("".join(ours))
+    for release in RELEASES:
+        shutil.copy(ROOT / "environments" / "locks" / f"{release}.txt", locks)
     (tmp_path / "cases").mkdir()
     (tmp_path / "reports").mkdir()
     return Places(root=tmp_path)
@@ -51,12 +58,13 @@ class Toy:
     def path(self) -> Path:
         return self.places.cases / "toy_breaks.py"
 
-    def measured(self, **outcomes: str) -> Toy:
-        """Store bf16 cells: `+` passes, `-` breaks as described, `!` breaks otherwise."""
-        return self.told({Precision.BF16: outcomes["bf16"]})
+    def measured(self, bf16: str, fp16: str = "++++++", fp16_how: Failed | None = None) -> Toy:
+        """Store a cell a release: `+` passes, `-` breaks as described, `!` breaks otherwise."""
+        self.path.write_bytes(self.text.encode())
+        self._told({Precision.FP32: "++++++", Precision.BF16: bf16})
+        return self._told({Precision.FP16: fp16}, fp16_how)
 
-    def told(self, outcomes: Mapping[Precision, str], how: Failed | None = None) -> Toy:
-        self.path.write_text(self.text)
+    def _told(self, outcomes: Mapping[Precision, str], how: Failed | None = None) -> Toy:
         loaded = project.load(self.places)
         rows = []
         for precision, signs in outcomes.items():
@@ -66,6 +74,11 @@ class Toy:
         store = Store(self.places.store, print)
         store.put(*(row for row in rows if row))
         store.close()
+        return self
+
+    def published(self) -> Toy:
+        """Publish what is stored, so that the case is no new one."""
+        publish_all(self.places, Console(quiet=True))
         return self
 
     def accept(self, *, allow: bool = False) -> str:
@@ -103,7 +116,7 @@ def _block(text: str) -> list[str]:
 
 
 def test_what_was_measured_becomes_half_open_intervals(places: Places) -> None:
-    toy = Toy(places, case_text()).measured(bf16="+--+-+")
+    toy = Toy(places, case_text()).measured("+--+-+")
 
     assert _block(toy.accept()) == [
         "[[tool.repromatrix.fails]]",
@@ -120,9 +133,8 @@ def test_what_was_measured_becomes_half_open_intervals(places: Places) -> None:
 
 
 def test_precisions_that_fail_alike_share_an_entry_with_both_texts(places: Places) -> None:
-    toy = Toy(places, case_text())
-    toy.told({Precision.FP32: "++++++", Precision.BF16: "+-++++"})
-    toy.told({Precision.FP16: "+-++++"}, failed(message="it breaks in Half at line 7"))
+    how = failed(message="it breaks in Half at line 7")
+    toy = Toy(places, case_text()).measured("+-++++", "+-++++", how)
 
     assert _block(toy.accept()) == [
         "[[tool.repromatrix.fails]]",
@@ -134,65 +146,112 @@ def test_precisions_that_fail_alike_share_an_entry_with_both_texts(places: Place
 
 
 def test_accepting_twice_changes_nothing(places: Places) -> None:
-    toy = Toy(places, case_text()).measured(bf16="+--+-+")
+    toy = Toy(places, case_text()).measured("+--+-+")
     once = toy.accept()
 
     assert once == toy.accept()
 
 
 def test_an_entry_that_is_right_stays_as_its_author_wrote_it(places: Places) -> None:
-    toy = Toy(places, case_text(NOTED)).measured(bf16="+----+")
+    toy = Toy(places, case_text(NOTED)).measured("+----+")
 
     assert toy.text == toy.accept()
 
 
 def test_of_an_entry_that_is_wrong_only_its_interval_changes(places: Places) -> None:
-    toy = Toy(places, case_text(NOTED)).measured(bf16="+--+++")
+    toy = Toy(places, case_text(NOTED)).measured("+--+++")
 
     assert toy.accept() == toy.text.replace(">=4.50,<4.51", ">=4.50.0,<4.50.2")
 
 
 def test_an_entry_for_what_does_not_fail_goes(places: Places) -> None:
-    toy = Toy(places, case_text(BREAKS)).measured(bf16="++++++")
+    toy = Toy(places, case_text(BREAKS)).measured("++++++")
 
     assert toy.accept() == case_text()
 
 
+def test_comments_stay_with_the_entry_below_them(places: Places) -> None:
+    second = BREAKS.replace("bf16", "fp16").replace("it breaks", "it melts")
+    two = f'\n# first: a reason{BREAKS}\n# second: another{second}note = "A person\'s."\n'
+    toy = Toy(places, case_text(two)).measured("++++++", "+----+", failed(message="it melts"))
+
+    assert toy.accept() == case_text(f'\n# second: another{second}note = "A person\'s."\n')
+
+
+def test_a_blank_line_inside_an_entry_keeps_what_stands_below_it(places: Places) -> None:
+    split = BREAKS + '\nfixed-by = "https://example.org/2"\n'
+    toy = Toy(places, case_text(split)).measured(
+        "+----+", "--++++", failed("KeyError", "'another'")
+    )
+    lines = _block(toy.accept())
+
+    assert lines[5] == 'fixed-by = "https://example.org/2"'
+    assert lines[6] == "[[tool.repromatrix.fails]]"
+
+
+def test_an_entry_for_one_device_stays_for_it(places: Places) -> None:
+    only = BREAKS + 'devices = ["cpu"]\n'
+    toy = Toy(places, case_text(only)).measured("+--+++")
+
+    assert toy.accept() == toy.text.replace(">=4.50,<4.51", ">=4.50.0,<4.50.2")
+
+
+def test_a_message_that_says_nothing_is_refused(places: Places) -> None:
+    toy = Toy(places, case_text()).measured("++++++", "+-++++", failed("AssertionError", ""))
+
+    assert "match: found ''" in toy.refused()
+
+
+def test_a_line_end_in_the_code_is_left_alone(places: Places) -> None:
+    text = case_text(BREAKS, code='"""A toy."""\n\nX = """a\r\nb"""\n')
+    toy = Toy(places, text).measured("+--+++")
+    toy.accept()
+
+    assert b"a\r\nb" in toy.path.read_bytes()
+
+
 def test_a_pass_is_not_given_up_silently(places: Places) -> None:
-    toy = Toy(places, case_text(BREAKS)).measured(bf16="-----+")
+    toy = Toy(places, case_text(BREAKS)).measured("-----+").published()
 
     assert "1 cells that were expected to pass and fail: 4.49.0 bf16" in toy.refused()
     assert 'when = ["transformers>=4.49.0,<4.51.0"]' in _block(toy.accept(allow=True))
 
 
 def test_unstable_cells_are_refused(places: Places) -> None:
-    toy = Toy(places, case_text(BREAKS)).measured(bf16="+~---+")
+    toy = Toy(places, case_text(BREAKS)).measured("+~---+")
 
     assert "1 unstable cells: 4.50.0 bf16" in toy.refused()
 
 
 def test_nothing_measured_is_refused(places: Places) -> None:
-    toy = Toy(places, case_text(BREAKS)).measured(bf16="")
+    toy = Toy(places, case_text(BREAKS))
+    toy.path.write_text(toy.text)
 
     assert "found nothing measured" in toy.refused()
 
 
+def test_a_part_that_was_measured_is_refused(places: Places) -> None:
+    toy = Toy(places, case_text(BREAKS)).measured("++  ++")
+
+    assert "2 cells without current evidence: 4.50.1 bf16, 4.50.2 bf16" in toy.refused()
+
+
 def test_evidence_of_another_version_of_the_case_is_refused(places: Places) -> None:
-    toy = Toy(places, case_text(BREAKS)).measured(bf16="+++++")
+    toy = Toy(places, case_text(BREAKS)).measured("+++++")
     toy.path.write_text(case_text(BREAKS, code='"""Another toy."""\n'))
 
     assert "evidence of another version of the case only" in toy.refused()
 
 
 def test_a_case_that_lost_its_block_is_refused(places: Places) -> None:
-    toy = Toy(places, case_text(BREAKS)).measured(bf16="+----+")
+    toy = Toy(places, case_text(BREAKS)).measured("+----+")
     toy.path.write_text('"""A toy without a block."""\n')
 
     assert "no script block" in toy.refused()
 
 
 def test_where_one_case_is_refused_none_is_written(places: Places) -> None:
-    toy = Toy(places, case_text()).measured(bf16="+--+++")
+    toy = Toy(places, case_text()).measured("+--+++")
     shutil.copy(toy.path, places.cases / "toy_melts.py")
     options = Accepting(cases=["toy_*"], allow_regressions=False, dry_run=False)
 
@@ -206,6 +265,7 @@ def test_where_one_case_is_refused_none_is_written(places: Places) -> None:
     [
         ("'HybridCache' object has no attribute 'float'",) * 2,
         ("sizes (2, 3) and (4, 5) must match\nmore", "must match"),
+        ("Error(s) in loading:\n\tsize mismatch for x", "size mismatch for x"),
         ("cannot open /a/b/c.bin", "cannot open"),
         ("12", "12"),
         ("", ""),
@@ -214,7 +274,7 @@ def test_where_one_case_is_refused_none_is_written(places: Places) -> None:
 def test_the_telling_part_of_a_message_holds_nothing_that_varies(
     message: str, expected: str
 ) -> None:
-    assert expected == fragment(message)
+    assert fragment(message) == expected
     assert expected in message
 
 

@@ -11,9 +11,13 @@ from runner import project, rendering
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.evidence import reading
 from runner.judging.acceptance import propose, unstable
-from runner.model.case import PLAIN
+from runner.judging.scrutiny import scrutinise
+from runner.model.case import PLAIN, read_case
+from runner.model.cell import Source
+from runner.model.observation import LOCAL
 from runner.model.outcomes import Device, Outcome, Precision, Verdict
 from runner.model.rewriting import Written, rewritten
+from runner.model.script import decode
 from runner.planning.selection import Wish, select
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from runner.project import Project
 
 _SHOWN = 5
+_TELLING = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,12 +55,18 @@ def accept(places: Places, options: Accepting, console: Console) -> ExitCode:
     chosen = select(Wish(case=options.cases), loaded.cases, loaded.names).cases
     drafts: dict[Path, tuple[str, str]] = {}
     faults: list[Fault] = []
+    published = {row.cell.case for row in rows if row.source != LOCAL}
     for name in sorted(chosen):
         case = loaded.cases[name]
-        mine = [one for one in grid if one.seen.cell.case == name]
+        mine = [one for one in grid if one.seen.cell.case == name and _counts(known_to, one)]
         try:
-            before = Path(case.path).read_text(encoding="utf-8")
-            drafts[Path(case.path)] = before, _accepted(known_to, case, mine, before, options)
+            before = decode(Path(case.path).read_bytes(), case.where)
+            _refuse_regressions(
+                case, mine, allowed=options.allow_regressions or name not in published
+            )
+            after = _accepted(known_to, case, mine, before)
+            _refuse_faults(known_to, after, case)
+            drafts[Path(case.path)] = before, after
         except RunnerError as error:
             faults += error.faults
     if faults:
@@ -76,38 +87,52 @@ def _finish(
         diff = difflib.unified_diff(*lines, shown, shown)
         console.print("".join(diff), markup=False, end="")
         if not options.dry_run:
-            path.write_text(after, encoding="utf-8")
+            draft = path.with_name(f".{path.name}.draft")
+            draft.write_bytes(after.encode())
+            draft.replace(path)
     done = "would change" if options.dry_run else "rewritten"
     console.print(f"{len(changed)} of {len(drafts)} cases {done}; review the difference.")
     return ExitCode.AS_EXPECTED
 
 
-def _accepted(
-    loaded: Project, case: Case, mine: Sequence[Judged], text: str, options: Accepting
-) -> str:
+def _counts(loaded: Project, one: Judged) -> bool:
+    """Leave out what nobody else can repeat: interpreters and stacks of this machine."""
+    source = loaded.environments[one.seen.cell.environment].source
+    return source in {Source.RELEASE, Source.MAIN, Source.PAIR}
+
+
+def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) -> str:
     """Return the case's text with the entries that its evidence asks for; raises RunnerError."""
     current = [one for one in mine if one.seen.outcome.was_run and not one.stale]
-    _refuse_old(case, mine, current)
+    _refuse_gaps(loaded, case, mine, current)
     _refuse_unstable(case, current)
-    _refuse_regressions(case, current, options)
     proposal = propose(case, current, loaded.environments)
     if proposal.unexplained:
         found = f"failures that no interval describes: {'; '.join(proposal.unexplained)}"
         allowed = "failures that follow the versions of transformers or of a package of the pairs"
         remedy = "Write these entries by hand, or name pairs that tell the versions apart."
         raise refuse(_fault(case, "fails", found, allowed, remedy))
+    vague = [text for one in proposal.derived for text in one.how.match if len(text) < _TELLING]
+    if vague:
+        allowed = f"messages with at least {_TELLING} letters that do not vary"
+        remedy = "Give the assert a message, or write the entry by hand."
+        raise refuse(_fault(case, "match", repr(vague[0]), allowed, remedy))
     if not proposal.derived and len(proposal.kept) == len(case.block.fails):
         return text
-    written = [_written(entry, case) for entry in proposal.derived]
+    devices = {one.seen.cell.device for one in current}
+    written = [_written(entry, case, devices) for entry in proposal.derived]
     return rewritten(text, case.where, proposal.kept, written)
 
 
-def _written(entry: Entry, case: Case) -> Written:
+def _written(entry: Entry, case: Case, measured: set[Device]) -> Written:
     how = entry.how
+    told = (
+        set(case.block.fails[entry.replaces].devices) if entry.replaces is not None else set(Device)
+    )
     keys: dict[str, Any] = {"when": list(entry.when)}
     if set(entry.precisions) < set(Precision):
         keys["precisions"] = [precision.value for precision in entry.precisions]
-    if Device.CPU not in entry.devices:
+    if measured - set(entry.devices) or told < set(Device):
         keys["devices"] = [device.value for device in entry.devices]
     if set(entry.workarounds) == set(case.variants) and len(case.variants) > 1:
         keys["workarounds"] = ["*"]
@@ -127,13 +152,36 @@ def _fault(case: Case, key: str, found: str, allowed: str, remedy: str) -> Fault
     return Fault(where=case.where, key=key, found=found, allowed=allowed, remedy=remedy)
 
 
-def _refuse_old(case: Case, mine: Sequence[Judged], current: Sequence[Judged]) -> None:
-    if current:
-        return
-    stale = [one for one in mine if one.stale]
-    found = "evidence of another version of the case only" if stale else "nothing measured"
+def _refuse_gaps(
+    loaded: Project, case: Case, mine: Sequence[Judged], current: Sequence[Judged]
+) -> None:
+    """Refuse to derive anything from a part: an interval would be drawn over what is not known."""
+    gaps = [one for one in mine if _is_gap(loaded, one)]
     remedy = f"Run `nox -s matrix -- --case {case.name}` first."
-    raise refuse(_fault(case, "evidence", found, "cells measured on this case", remedy))
+    allowed = "cells measured on this case, on every release"
+    if not current:
+        stale = any(one.stale for one in mine)
+        found = "evidence of another version of the case only" if stale else "nothing measured"
+        raise refuse(_fault(case, "evidence", found, allowed, remedy))
+    if gaps:
+        found = f"{len(gaps)} cells without current evidence: {_few([_named(one) for one in gaps])}"
+        raise refuse(_fault(case, "evidence", found, allowed, remedy))
+
+
+def _is_gap(loaded: Project, one: Judged) -> bool:
+    outcome = one.seen.outcome
+    on_main = loaded.environments[one.seen.cell.environment].source is Source.MAIN
+    missing = outcome is Outcome.NOT_RUN or outcome.blames_machine
+    return one.stale or (missing and not on_main)
+
+
+def _refuse_faults(loaded: Project, text: str, case: Case) -> None:
+    """Refuse to write what `check` would refuse."""
+    fresh = read_case(text, case.where, case.path, loaded.matrix.extras)
+    faults = scrutinise(fresh, loaded.environments, loaded.matrix.precisions, Device)
+    known = scrutinise(case, loaded.environments, loaded.matrix.precisions, Device)
+    if [fault for fault in faults if fault not in known]:
+        raise RunnerError(faults)
 
 
 def _refuse_unstable(case: Case, current: Sequence[Judged]) -> None:
@@ -144,16 +192,20 @@ def _refuse_unstable(case: Case, current: Sequence[Judged]) -> None:
         raise refuse(_fault(case, "evidence", found, "cells whose repeats agree", remedy))
 
 
-def _refuse_regressions(case: Case, current: Sequence[Judged], options: Accepting) -> None:
-    """Keep a pass that was expected; a case without entries expects nothing yet."""
-    worse = [one for one in current if one.verdict is Verdict.REGRESSED]
-    if not worse or options.allow_regressions or not case.block.fails:
+def _refuse_regressions(case: Case, mine: Sequence[Judged], *, allowed: bool) -> None:
+    """Keep a pass that was expected; of a case that was never published nothing is yet."""
+    worse = [one for one in mine if one.verdict is Verdict.REGRESSED and not one.stale]
+    if not worse or allowed:
         return
-    cells = [" ".join(filter(None, one.seen.cell[1:4])) for one in worse]
+    cells = [_named(one) for one in worse]
     found = f"{len(cells)} cells that were expected to pass and fail: {_few(cells)}"
-    allowed = "failures that were expected, `--allow-regressions` for others"
+    wanted = "failures that were expected, `--allow-regressions` for others"
     remedy = "Look whether the bug is the case's own; then say `--allow-regressions`."
-    raise refuse(_fault(case, "fails", found, allowed, remedy))
+    raise refuse(_fault(case, "fails", found, wanted, remedy))
+
+
+def _named(one: Judged) -> str:
+    return " ".join(filter(None, one.seen.cell[1:4]))
 
 
 def _few(cells: Sequence[str]) -> str:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from runner import project
 from runner.environments import building, development
 from runner.environments.building import UnbuildableError
-from runner.errors import ExitCode
+from runner.environments.shelf import load_matrix
+from runner.errors import ExitCode, Fault, refuse
 from runner.model.cell import Source
+from runner.model.matrix import MAIN
+from runner.model.naming import ALLOWED, taken_apart
 from runner.planning.selection import environments_of
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 def make(places: Places, names: Sequence[str], console: Console) -> ExitCode:
     """Build environments and print where each is; exit 4 when one cannot be built."""
-    loaded = project.load(places, [], [name for name in names if "+" in name])
+    loaded = project.load(places, [], [_checked(places, name) for name in names if "+" in name])
     code = ExitCode.AS_EXPECTED
     for name in environments_of(names, loaded.names):
         try:
@@ -34,6 +37,16 @@ def make(places: Places, names: Sequence[str], console: Console) -> ExitCode:
         else:
             console.print(f"{name}: {places.shown(built.python)}", markup=False)
     return code
+
+
+def _checked(places: Places, name: str) -> str:
+    """Return the name of the environment whose lock a derived one needs; raises RunnerError."""
+    try:
+        parts = taken_apart(name)
+    except ValueError as error:
+        raise refuse(Fault(where="environment", found=str(error), allowed=ALLOWED)) from error
+    newest = load_matrix(places).releases[-1].name
+    return name.replace(MAIN, newest, 1) if parts.base == MAIN else name
 
 
 def _make(loaded: Project, name: str) -> Built:

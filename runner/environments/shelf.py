@@ -42,8 +42,25 @@ def load_derived(places: Places, matrix: Matrix, base: Lock, name: str) -> Lock:
     """Read what a pair or extras change, and lay it over their base; raises RunnerError."""
     lock, where, remedy = _read(places, name)
     wanted = inputs_digest(deriving.inputs(matrix, base, name))
-    _refuse(_fresh(lock, wanted, where, remedy))
-    return overlaid(base, lock)
+    laid = overlaid(base, lock)
+    _refuse(_fresh(lock, wanted, where, remedy), _leaves_the_base(base, laid, where, matrix))
+    return laid
+
+
+def _leaves_the_base(base: Lock, laid: Lock, where: str, matrix: Matrix) -> Fault | None:
+    """Hold a derived environment to its name: nothing else of its base may stand otherwise."""
+    here = markers(matrix.python)
+    before, after = base.versions(here), laid.versions(here)
+    changed = dict(taken_apart(laid.name).changed)
+    moved = [
+        f"{name} {after.get(name, 'missing')}"
+        for name in before
+        if name not in changed and after.get(name) != before[name]
+    ]
+    if not moved:
+        return None
+    found = f"{', '.join(moved)}, which {base.name}.txt pins otherwise"
+    return Fault(where=where, found=found, allowed="a lock that changes only what its name says")
 
 
 def _read(places: Places, name: str) -> tuple[Lock, str, str]:

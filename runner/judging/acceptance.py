@@ -11,15 +11,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.judging.expectations import described
+from runner.judging.expectations import covers, described
 from runner.judging.fragments import fragment
 from runner.judging.intervals import spans
 from runner.judging.ranges import fails
-from runner.model.case import EVERY
 from runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from runner.judging.verdicts import Judged
     from runner.model.case import Case, Failure
@@ -86,8 +85,8 @@ def _pooled(case: Case, rows: Sequence[Judged]) -> set[int]:
 
 
 def _extends(entry: Failure, one: Judged) -> bool:
-    cell = one.seen.cell
-    return described(entry, one.seen) and bool({cell.workaround, EVERY} & set(entry.workarounds))
+    """Say whether an entry would describe a failure if only its requirements held there."""
+    return covers(entry, one.seen.cell) and described(entry, one.seen)
 
 
 class _Derivation:
@@ -147,19 +146,20 @@ def _how(case: Case, one: Judged) -> How:
 
 
 def _merged(found: Iterable[Entry]) -> list[Entry]:
-    """Join entries that differ in one respect: texts of two precisions, precisions, variants."""
-    texts: dict[object, list[Entry]] = defaultdict(list)
+    """Join entries that differ in one respect: precision, then device, then variant.
+
+    The texts of two precisions or devices are the same failure in other words.
+    """
+    found = _grouped(found, lambda one: (one.when, one.devices, one.workarounds, one.how[:2]))
+    found = _grouped(found, lambda one: (one.when, one.precisions, one.workarounds, one.how[:2]))
+    return _grouped(found, lambda one: (one.when, one.precisions, one.devices, one.how))
+
+
+def _grouped(found: Iterable[Entry], key: Callable[[Entry], object]) -> list[Entry]:
+    groups: dict[object, list[Entry]] = defaultdict(list)
     for one in found:
-        texts[one.when, one.devices, one.workarounds, one.how[:2]].append(one)
-    joined = [_joined(group) for group in texts.values()]
-    devices: dict[object, list[Entry]] = defaultdict(list)
-    for one in joined:
-        devices[one.when, one.precisions, one.workarounds, one.how].append(one)
-    joined = [_joined(group) for group in devices.values()]
-    variants: dict[object, list[Entry]] = defaultdict(list)
-    for one in joined:
-        variants[one.when, one.precisions, one.devices, one.how].append(one)
-    return [_joined(group) for group in variants.values()]
+        groups[key(one)].append(one)
+    return [_joined(group) for group in groups.values()]
 
 
 def _joined(group: Sequence[Entry]) -> Entry:

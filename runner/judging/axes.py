@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.version import Version
 
 from runner.model.cell import Source, belongs
-from runner.model.naming import taken_apart
+from runner.model.naming import taken_apart, with_extras
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
         if one.source is Source.PAIR:
             parts = taken_apart(one.name)
             packages = tuple(package for package, _ in parts.changed)
-            pairs.setdefault((parts.base, packages), []).append(one)
+            pairs.setdefault((with_extras(parts.base, parts.extras), packages), []).append(one)
     return (releases, *(_of_pairs(environments, *key, found) for key, found in pairs.items()))
 
 
@@ -49,7 +49,9 @@ def _of_pairs(
     packages: tuple[str, ...],
     found: Sequence[Environment],
 ) -> Axis:
-    points = [*found, environments[base]] if base in environments else [*found]
+    every = [*found, *([environments[base]] if base in environments else [])]
+    # A package that its base does not have has no place among the versions.
+    points = [one for one in every if all(map(one.version, packages))]
     by_version = sorted(points, key=lambda one: [Version(one.version(name)) for name in packages])
     return tuple(Point(_label(one, packages, base), one.name) for one in by_version)
 

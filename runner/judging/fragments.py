@@ -9,14 +9,18 @@ _JOIN = "\x00"
 
 
 def fragment(message: str) -> str:
-    """Return the longest piece of the first line that holds no size, address, path or number.
+    """Return the longest piece of a line that holds no size, address, path or number.
 
-    It is a plain substring of the message, as `match` wants it; a message that is nothing but
-    numbers is returned as it stands.
+    It is a plain substring of the message, as `match` wants it. A line that only announces the
+    next one (it ends in a colon) is passed over where there is a next one.
     """
-    first = message.strip().splitlines()[0] if message.strip() else ""
-    text = first
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    telling = [line for line in lines[:-1] if not line.endswith(":")] + lines[-1:]
+    return max(map(_longest, telling[:1] or [""]), key=len)[:_LONGEST].rstrip()
+
+
+def _longest(line: str) -> str:
+    text = line
     for pattern, _ in NOISE:
         text = pattern.sub(_JOIN, text)
-    longest = max(text.split(_JOIN), key=len).strip(" :,;([")
-    return (longest or first)[:_LONGEST].rstrip()
+    return max(text.split(_JOIN), key=len).strip(" :,;([") or line

@@ -48,7 +48,7 @@ def _rectangles(
 ) -> tuple[When, ...]:
     """Cut by the other package first, then by release within each of its intervals."""
     bad = [measured[name] for name in failing]
-    known = _ordered({one.version(package) for one in measured.values()})
+    known = _ordered({one.version(package) for one in measured.values()} - {""})
     wanted = {one.version(package) for one in bad}
     found: list[When] = []
     for text in _intervals(package, known, wanted):
@@ -86,9 +86,9 @@ def _intervals(package: str, known: Sequence[str], wanted: Collection[str]) -> t
         if version in wanted:
             start = start or version
         elif start:
-            found.append(f"{package}>={settled(start)},<{settled(version)}")
+            found.append(f"{package}>={settled(start).public},<{settled(version).public}")
             start = ""
-    return (*found, f"{package}>={settled(start)}") if start else tuple(found)
+    return (*found, f"{package}>={settled(start).public}") if start else tuple(found)
 
 
 def _exact(

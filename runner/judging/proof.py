@@ -60,5 +60,6 @@ def crosses(judged: Iterable[Judged], *, since: str = "0") -> bool:
         if not version or settled(version) < first or fails(row) is None or one.stale:
             continue
         bad = one.entry is not None and described(one.entry, row)
-        said.setdefault((cell.workaround, cell.precision, cell.device), set()).add(bad)
+        if bad or not fails(row):  # a failure of another kind proves neither
+            said.setdefault((cell.workaround, cell.precision, cell.device), set()).add(bad)
     return any(len(found) == 2 for found in said.values())  # noqa: PLR2004

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from runner.errors import Fault, refuse
-from runner.model.naming import ALLOWED, taken_apart
+from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.model.reading import Record, RequirementText, read
 from runner.model.script import Script, parse_script
@@ -113,6 +113,9 @@ class Failure(Record):
         if self.outcome is Outcome.FAILS and not (self.raises and self.match):
             msg = "an entry that fails names `raises` and `match`"
             raise ValueError(msg)
+        if "" in self.match:
+            msg = "a `match` that is not empty: an empty text is in every message"
+            raise ValueError(msg)
         return self
 
     def describes(self, error_class: str, message: str) -> bool:
@@ -143,8 +146,9 @@ class Block(Record):
     @classmethod
     def _pairs(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
-            if not taken_apart(name).derived:
-                msg = f"{ALLOWED}; releases are measured anyway"
+            parts = taken_apart(name)
+            if not (parts.changed and parts.base[:1].isdigit()):
+                msg = f"a release with +packageversion; not {name}"
                 raise ValueError(msg)
         return names
 

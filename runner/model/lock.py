@@ -87,14 +87,35 @@ def overlaid(base: Lock, difference: Lock) -> Lock:
 
 
 def difference(base: str, whole: str) -> str:
-    """Return the pins of a resolution that its base does not have, as text."""
-    known = set(_blocks(base))
-    return "".join(block for block in _blocks(whole) if block not in known)
+    """Return what of a resolution stands otherwise in its base, as text.
+
+    A package may have a pin for each of several platforms: where one of them differs all are
+    given. Hashes alone are no difference, an index may know more of them than another.
+    """
+    known, found = _by_name(base), _by_name(whole)
+    return "".join(
+        block
+        for name, blocks in found.items()
+        if {_pinned(block) for block in blocks} != {_pinned(block) for block in known.get(name, [])}
+        for block in blocks
+    )
+
+
+def _by_name(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for block in _blocks(text):
+        found.setdefault(_name(block), []).append(block)
+    return found
 
 
 def _blocks(text: str) -> list[str]:
     """Return every pin with its hashes, as it is written; comments are left out."""
     return [match.group() for match in _BLOCK.finditer(text)]
+
+
+def _pinned(block: str) -> str:
+    """Return name, version and marker of a pin, without its hashes."""
+    return block.partition("--hash=")[0].rstrip(" \\\n")
 
 
 def _name(block: str) -> str:

@@ -41,6 +41,8 @@ def parse_script(text: str, where: str) -> Script:
     matches = [match for match in _BLOCK.finditer(text) if match["type"] == "script"]
     if len(matches) != 1:
         found = f"{len(matches) or 'no'} script block{'s' if len(matches) > 1 else ''}"
+        if not matches and "\r" in text:
+            found += " that can be read: its lines end in \\r"
         raise refuse(Fault(where=where, found=found, allowed=_ALLOWED))
     match = matches[0]
     content = "".join(
