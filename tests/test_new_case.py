@@ -120,12 +120,45 @@ def test_a_file_that_exists_is_not_written_over(places: Places) -> None:
         ),
         (SCRIPT + "from huggingface_hub import hf_hub_download\n", "from huggingface_hub import"),
         (SCRIPT.replace('"torch==2.5"', '"torch = 2"'), "dependencies: found 'torch = 2'"),
+        (
+            SCRIPT.replace('["torch==2.5", "transformers==4.50.0", "accelerate>=1.0"]', '"torch"'),
+            "dependencies: found 'torch'; allowed: a list",
+        ),
+        (SCRIPT + "!pip install x\n", "line 5: found invalid syntax"),
+        (
+            SCRIPT + 'name = "gpt2"\nAutoModel.from_pretrained(name)\n',
+            "line 6: from_pretrained('gpt2')",
+        ),
     ],
 )
 def test_a_script_that_can_be_no_case_is_refused(
     places: Places, tmp_path: Path, text: str, expected: str
 ) -> None:
     assert expected in _refused(places, _script(tmp_path, text))
+
+
+def test_what_stands_above_the_block_is_kept_and_a_local_path_is_no_network(
+    places: Places, tmp_path: Path
+) -> None:
+    above = '#!/usr/bin/env python\n"""A toy."""\n\nX = 1\n'
+    body = "import torch\nAutoModel.from_pretrained('./out')\n"
+    path = _begin(
+        places, _script(tmp_path, above + SCRIPT.replace("import torch\n", body)), "a_toy"
+    )
+
+    assert path.read_text().endswith('# ///\n"""A toy."""\n\nX = 1\n' + body)
+
+
+def test_a_development_version_becomes_the_package_itself(places: Places, tmp_path: Path) -> None:
+    address = "transformers @ git+https://github.com/huggingface/transformers"
+    path = _begin(places, _script(tmp_path, SCRIPT.replace("transformers==4.50.0", address)))
+
+    assert '"transformers",' in path.read_text()
+
+
+def test_a_name_stays_inside_the_folder_of_cases(places: Places) -> None:
+    with pytest.raises(RunnerError, match=r"--name: found '\.\./x'"):
+        begin(places, ISSUE, "../x", Console(quiet=True))
 
 
 def test_a_case_is_no_script_to_begin_from(places: Places) -> None:

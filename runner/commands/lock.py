@@ -44,7 +44,7 @@ def pin(
         if name not in known and not _taken_apart(name).derived:
             _add(places, name)
     matrix = shelf.load_matrix(places)
-    wanted = names or [*(release.name for release in matrix.releases), *_derived(places, matrix)]
+    wanted = [*names, *_derived_from(names, places, matrix)] if names else _every(places, matrix)
     if missing:
         wanted = [name for name in wanted if not (places.locks / f"{name}.txt").exists()]
     plain = [name for name in wanted if not _taken_apart(name).derived]
@@ -59,6 +59,19 @@ def _taken_apart(name: str) -> Name:
         return taken_apart(name)
     except ValueError as error:
         raise refuse(Fault(where="lock", found=str(error), allowed=ALLOWED)) from error
+
+
+def _every(places: Places, matrix: Matrix) -> list[str]:
+    return [*(release.name for release in matrix.releases), *_derived(places, matrix)]
+
+
+def _derived_from(names: Sequence[str], places: Places, matrix: Matrix) -> list[str]:
+    """Return what is laid over the named releases: its lock is stale with theirs."""
+    return [
+        name
+        for name in _derived(places, matrix)
+        if taken_apart(name).base in names and name not in names
+    ]
 
 
 def _derived(places: Places, matrix: Matrix) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.corpus import load_case
 from runner.environments import shelf
 from runner.errors import ExitCode, Fault, RunnerError, refuse
-from runner.judging.scrutiny import scrutinise
+from runner.judging.scrutiny import NAME, scrutinise
 from runner.model.drafting import Draft, from_address, from_script
 from runner.model.outcomes import Device
 from runner.model.script import decode
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 def begin(places: Places, source: str, name: str, console: Console) -> ExitCode:
     """Write `cases/<name>.py` and say what is left to a person; raises RunnerError instead."""
     draft = _draft(source)
+    if name and not NAME.match(name):
+        allowed = "<model or package>_<what>, words in lower case joined by _"
+        raise refuse(Fault(where="--name", found=repr(name), allowed=allowed))
     path = places.cases / f"{name or draft.name}.py"
     if path.exists():
         remedy = "Choose another with `--name`."

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runner.model.cell import Cell, Environment
     from runner.model.outcomes import Device, Precision
 
-_NAME = re.compile(r"^[a-z0-9]+(_[a-z0-9]+)+$")
+NAME = re.compile(r"^[a-z0-9]+(_[a-z0-9]+)+$")
 _WORD = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 _LINES = 60
 _NEEDS = frozenset({"cuda"})
@@ -53,7 +53,7 @@ def _fault(case: Case, key: str, found: str, allowed: str, remedy: str = "") -> 
 
 
 def _names(case: Case) -> Iterator[Fault]:
-    if not _NAME.match(case.name):
+    if not NAME.match(case.name):
         allowed = "<model or package>_<what>.py, words in lower case joined by _"
         yield _fault(case, "file name", repr(case.name), allowed)
     yield from _subject(case)

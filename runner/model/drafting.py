@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
@@ -16,18 +16,20 @@ from runner.model.requirements import parse
 from runner.model.script import parse_script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from packaging.requirements import Requirement
 
+    from runner.model.script import Script
+
 _THREAD = re.compile(
-    r"https://github\.com/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+)/(?P<what>issues|pull)/(?P<number>\d+)"
+    r"https://github\.com/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+)/(?P<what>issues|pull)/(?P<number>\d+)(?!\w)"
 )
 _LIBRARIES = ("torch", "transformers", "accelerate", "peft")
 _HUB_CALLS = frozenset(
     {"from_pretrained", "pipeline", "load_dataset", "load_metric", "evaluate_load"}
 )
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 _NETWORK = frozenset(
     {"requests", "urllib", "httpx", "aiohttp", "datasets", "huggingface_hub", "socket"}
 )
@@ -93,19 +95,45 @@ def from_script(text: str, where: str) -> Draft:
         remedy = "Copy it into `cases/` as it is."
         fault = Fault(where=where, found="a case already", allowed=allowed, remedy=remedy)
         raise refuse(fault)
-    _refuse_network(text, where)
-    wanted = [_requirement(item, where) for item in script.table.get("dependencies", [])]
+    body = _body(text, script)
+    tree = _tree(text, where)
+    _refuse_network(tree, where)
+    wanted = [_requirement(item, where) for item in _dependencies(script.table, where)]
     loosened = [item for item in wanted if _is_moved(item)]
     dependencies = [item.name if item in loosened else str(item) for item in wanted]
     said = [f"{item} became {item.name}: the matrix chooses the version." for item in loosened]
-    if "argv" not in script.code:
+    said += [f"[tool.{name}] was left out." for name in script.table.get("tool", {})]
+    if "argv" not in body:
         said.append("The body must take its precision, and a workaround, from the command line.")
     requires = str(script.table.get("requires-python", ">=3.10"))
     return Draft(
-        name=re.sub(r"[^a-z0-9]+", "_", PurePath(where).stem.lower()).strip("_"),
-        text=_block([], dependencies, requires) + script.code,
+        name=re.sub(r"[^a-z0-9]+", "_", PurePath(where).stem.lower()).strip("_") or "new_case",
+        text=_block([], dependencies, requires) + body,
         said=tuple(said),
     )
+
+
+def _body(text: str, script: Script) -> str:
+    """Return everything but the block: what stands above it is the script's, too."""
+    above = text[: text.index(script.block)]
+    kept = "".join(line for line in above.splitlines(keepends=True) if not line.startswith("#!"))
+    return (kept.rstrip("\n") + "\n" if kept.strip() else "") + script.code.lstrip("\n")
+
+
+def _tree(text: str, where: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        key, allowed = f"line {error.lineno}", "Python that can be parsed"
+        raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
+
+
+def _dependencies(table: Mapping[str, Any], where: str) -> list[str]:
+    found = table.get("dependencies", [])
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        allowed = "a list of requirements"
+        raise refuse(Fault(where=where, key="dependencies", found=repr(found), allowed=allowed))
+    return found
 
 
 def _requirement(item: str, where: str) -> Requirement:
@@ -118,7 +146,7 @@ def _requirement(item: str, where: str) -> Requirement:
 
 def _is_moved(item: Requirement) -> bool:
     exact = any(part.operator in {"==", "===", "~="} for part in item.specifier)
-    return exact and canonicalize_name(item.name) in _LIBRARIES
+    return (exact or bool(item.url)) and canonicalize_name(item.name) in _LIBRARIES
 
 
 def _block(reports: Sequence[str], dependencies: Iterable[str], requires: str) -> str:
@@ -137,8 +165,8 @@ def _block(reports: Sequence[str], dependencies: Iterable[str], requires: str) -
     return f"# /// script\n{block}# ///\n"
 
 
-def _refuse_network(text: str, where: str) -> None:
-    found = list(dict.fromkeys(_network(ast.parse(text))))
+def _refuse_network(tree: ast.Module, where: str) -> None:
+    found = list(dict.fromkeys(_network(tree)))
     if found:
         allowed = "tiny models built from a config, with random weights and no download"
         remedy = "Replace them, then ask again."
@@ -150,6 +178,7 @@ def _refuse_network(text: str, where: str) -> None:
 
 
 def _network(tree: ast.Module) -> Iterator[str]:
+    named = dict(_named_texts(tree))
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -162,8 +191,19 @@ def _network(tree: ast.Module) -> Iterator[str]:
                 yield f"line {node.lineno}: from {module} import"
             case ast.Call() if _called(node) in _HUB_CALLS:
                 yield from (
-                    f"line {node.lineno}: {_called(node)}({text!r})" for text in _hub_ids(node)
+                    f"line {node.lineno}: {_called(node)}({text!r})"
+                    for text in _hub_ids(node, named)
                 )
+            case _:
+                pass
+
+
+def _named_texts(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names that are given a plain text, wherever that is."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                yield name, text
             case _:
                 pass
 
@@ -176,10 +216,15 @@ def _called(node: ast.Call) -> str:
             return ""
 
 
-def _hub_ids(node: ast.Call) -> Iterator[str]:
-    for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
+def _hub_ids(node: ast.Call, named: Mapping[str, str]) -> Iterator[str]:
+    """Yield what names a model of the hub: the first argument, or `model`, unless it is a path."""
+    model = [keyword.value for keyword in node.keywords if keyword.arg == "model"]
+    first = node.args[1:2] if _called(node) == "pipeline" and not model else node.args[:1]
+    for part in [*model, *first]:
         match part:
             case ast.Constant(value=str(text)) if _HUB_ID.fullmatch(text):
                 yield text
+            case ast.Name(id=name) if _HUB_ID.fullmatch(named.get(name, "")):
+                yield named[name]
             case _:
                 pass
