@@ -23,6 +23,7 @@
 #     "expected scalar type Float but found Half",
 #     "expected scalar type Float but found BFloat16",
 # ]
+# fixed-by = "https://github.com/huggingface/transformers/pull/47258"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/47258"

@@ -63,6 +63,7 @@ def main(precision: str, workaround: str = "") -> None:
     product = attention.q_proj(states) @ attention.k_proj(states).mT
     measured["scores"] = product.abs().max().item()
     measured["scaled_scores"] = measured["scores"] * attention.scaling
+    assert measured["scaled_scores"] < 65504 < measured["scores"], "scores miss their range"
     autocast = workaround == "autocast"
     encoder.to(torch.float32 if autocast else dtype)
     if workaround == "scale-queries":

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "BEiT in 16 bit refuses fp32 pixels, which 5.0 to 5.8 cast and 5.9 does not any more"
+# title = "BEiT in 16 bit refuses the fp32 pixels of its image processor, again since 5.9"
 # reports = []
 # found-by = "measurement"
 # area = "vision-tower"
@@ -15,6 +15,12 @@
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.9"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = ["Input type (float) and bias type (", "Input type (torch.cuda.FloatTensor) and"]
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49,<5.0"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = ["Input type (float) and bias type (", "Input type (torch.cuda.FloatTensor) and"]

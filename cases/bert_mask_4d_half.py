@@ -19,7 +19,8 @@
 # workarounds = ["*"]
 # raises = "ValueError"
 # match = "Wrong shape for input_ids"
-# note = "Before 5.0 BERT takes no 4D mask at all, whatever the precision."
+# note = """
+# Another refusal, not this bug: before 5.0 BERT takes no 4D mask at all, whatever the precision."""
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5"]

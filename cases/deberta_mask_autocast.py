@@ -17,9 +17,10 @@
 # cast-weights = "Cast the model to 16 bit in place of autocast."
 #
 # [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
-# match = "without overflow"
+# match = ["value cannot be converted to type c10::", "value cannot be converted to type at::"]
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/35332"

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "DETR computes its sine position embeddings in 16 bit and they are ten times less exact"
+# title = "DETR's sine position embeddings lose a digit in 16 bit since 5.1"
 # reports = []
 # found-by = "measurement"
 # area = "vision-tower"

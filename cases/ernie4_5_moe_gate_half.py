@@ -20,7 +20,8 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/41385"
-# says = "The gate must compute in fp32, whatever the dtype of the model."
+# says = "The gate is guaranteed to compute in fp32 (the change keeps autocast away from it)."
+# when = ["transformers>=5.0"]
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///

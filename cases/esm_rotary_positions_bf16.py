@@ -10,7 +10,9 @@
 # models = ["esm"]
 #
 # [tool.repromatrix.workarounds]
-# frequencies-fp32 = "Call .float() on every rotary embedding after the model was cast."
+# frequencies-fp32 = """
+# Call .float() on every rotary embedding after the cast: positions are exact then, the \
+# frequencies stay rounded."""
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
@@ -19,8 +21,8 @@
 # raises = "AssertionError"
 # match = "far from the states of fp32"
 # note = """
-# Silent. fp16 counts to 2048 exactly and passes. From 5.6 on, positions and angles are fp32; the \
-# frequencies are still rounded by the cast (`relative_error` 0.02)."""
+# Silent. fp16 counts to 2048 exactly and passes. From 5.6 on, positions and angles are fp32. The \
+# remaining relative_error of 0.02 is that of 16-bit weights and frequencies together."""
 # ///
 """ESM-2 must embed a long protein in bf16 as in fp32, but for the rounding of bf16.
 

@@ -8,6 +8,9 @@
 # found-by = "measurement"
 # area = "overflow"
 # models = ["gemma3n"]
+# simulates = """
+# The weights of one depthwise convolution are set to 60000 to cause the overflow; all others are \
+# random."""
 #
 # [tool.repromatrix.workarounds]
 # lower-bound = "Set gradient_clipping in the audio configuration to 65504, the fp16 maximum."

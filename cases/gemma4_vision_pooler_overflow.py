@@ -11,6 +11,9 @@
 # ]
 # area = "overflow"
 # models = ["gemma4"]
+# simulates = """
+# The last norm's weight is 8000 and the standardisation divides by it, as large features of a \
+# trained checkpoint need; all others are random."""
 #
 # [tool.repromatrix.workarounds]
 # fp32-pooler = "Raise the input of the pooler to fp32 in a hook, which is what Unsloth patches in."

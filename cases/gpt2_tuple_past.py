@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "GPT-2 refuses a past in tuples: 'tuple' object has no attribute 'get_seq_length'"
+# title = "GPT-2 no longer takes past_key_values as a tuple: no attribute 'get_seq_length'"
 # reports = []
 # found-by = "measurement"
 # kind = "change"

@@ -18,7 +18,11 @@
 # when = ["transformers>=4.49,<5.17"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
-# match = ["mat1 and mat2 must have the same dtype, but got Float and", "but found Float"]
+# match = [
+#     "mat1 and mat2 must have the same dtype, but got Float and",
+#     "expected scalar type BFloat16 but found Float",
+#     "expected scalar type Half but found Float",
+# ]
 # fixed-by = "https://github.com/huggingface/transformers/pull/48438"
 #
 # [[tool.repromatrix.claims]]

@@ -44,7 +44,7 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/41190"
-# says = "It is an issue since 4.55.1, which would leave 4.55.0 right."
+# says = "The wrong embeddings begin with 4.55.1."
 # when = ["transformers==4.55.0"]
 # precisions = ["bf16"]
 # outcome = "passes"

@@ -8,7 +8,7 @@
 #     "https://github.com/huggingface/transformers/issues/36938",
 #     "https://github.com/huggingface/accelerate/pull/3451",
 # ]
-# area = "accelerate"
+# area = "kv-cache"
 # models = ["jamba"]
 #
 # [tool.repromatrix.workarounds]

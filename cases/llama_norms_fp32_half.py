@@ -3,7 +3,8 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "A 16-bit Llama with norms in fp32, as prepared for QLoRA, fails in its first projection"
+# title = """
+# A 16-bit Llama with its norms raised to fp32 fails in its first projection without autocast"""
 # reports = []
 # found-by = "measurement"
 # area = "normalisation"
@@ -21,7 +22,7 @@
 # match = ["mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype"]
 # note = "The norm casts to the dtype of its input before it multiplies by its weight, not after."
 # ///
-"""A 16-bit Llama must run with norms in fp32, which PEFT's preparation for QLoRA leaves behind.
+"""A 16-bit Llama must run with its norms raised to fp32, and give about the same logits.
 
 It does not without autocast: the norm returns its weight times a 16-bit result, which is fp32 when
 the weight is, and the projection behind it has 16-bit weights.

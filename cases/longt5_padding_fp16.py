@@ -3,8 +3,10 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "LongT5 in fp16 returns NaN for padded inputs: its mask value -1e10 overflows"
-# reports = ["https://github.com/huggingface/transformers/issues/17978"]
+# title = """
+# LongT5 with local attention gives NaN for padded inputs in fp16: it masks with -1e10"""
+# reports = []
+# found-by = "measurement"
 # area = "attention-mask"
 # models = ["longt5"]
 #
@@ -13,23 +15,17 @@
 # no-padding = { says = "Run without padding.", skips = true }
 #
 # [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49"]
 # precisions = ["fp16"]
 # workarounds = ["", "autocast"]
 # raises = "AssertionError"
 # match = "NaN in the logits of a padded sample"
-#
-# [[tool.repromatrix.claims]]
-# report = "https://github.com/huggingface/transformers/issues/17978"
-# says = "Training LongT5 with fp16 gives a loss of NaN."
-# precisions = ["fp16"]
-# workaround = "autocast"
-# outcome = "fails"
 # ///
 """LongT5 must return finite logits for a padded sample in fp16, as it does in fp32 and bf16.
 
 Its encoder masks with -1e10, which is minus infinity in fp16. Local attention fills the sequence
 up to whole blocks, padding tokens see nothing at all, their states become NaN, and the decoder's
-look at the encoder spreads them. The thread clamps activations, which this does not come from.
+look at the encoder spreads them.
 """
 
 import os

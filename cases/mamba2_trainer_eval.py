@@ -5,7 +5,7 @@
 # [tool.repromatrix]
 # title = "Trainer.evaluate of a 16-bit Mamba-2 calls .float() on its state cache"
 # reports = ["https://github.com/huggingface/transformers/issues/36938"]
-# area = "trainer"
+# area = "kv-cache"
 # models = ["mamba2"]
 #
 # [tool.repromatrix.workarounds]

@@ -18,7 +18,10 @@
 # when = ["transformers>=4.49,<5.18"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
-# match = ["expected m1 and m2 to have the same dtype", "expected scalar type"]
+# match = [
+#     "expected m1 and m2 to have the same dtype, but got: float != c10::",
+#     "expected scalar type Float but found",
+# ]
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47743"

@@ -3,7 +3,8 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "A full sliding-window static cache under autocast refuses the next token: Index put"
+# title = """
+# Generating past the window with a static cache under autocast fails: Index put dtypes differ"""
 # reports = []
 # found-by = "measurement"
 # area = "kv-cache"

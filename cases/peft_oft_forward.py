@@ -3,7 +3,8 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
 #
 # [tool.repromatrix]
-# title = "A 16-bit model with an OFT adapter fails in its forward"
+# title = """
+# A 16-bit model with an OFT adapter fails in its forward: rotation in fp32, identity in 16 bit"""
 # reports = [
 #     "https://github.com/huggingface/peft/pull/2433",
 #     "https://github.com/hiyouga/LlamaFactory/issues/9050",
@@ -30,7 +31,7 @@
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/hiyouga/LlamaFactory/issues/9050"
 # says = "Training with OFT fails on transformers 4.51.3 with peft 0.15.2."
-# when = ["transformers==4.51.3"]
+# when = ["transformers==4.51.3", "peft==0.15.2"]
 # precisions = ["bf16"]
 # outcome = "fails"
 #
@@ -42,8 +43,8 @@
 # ///
 """A 16-bit model must run with an OFT adapter on it.
 
-It did not: the adapter is kept in fp32 and builds its rotation there, which was then multiplied
-with the 16-bit weight as it was. Keeping the adapter in 16 bit did not help either.
+It did not: the rotation is built in fp32 and was multiplied with an identity matrix that is made
+in the dtype of the input. Keeping the adapter in 16 bit did not help either.
 """
 
 import os

@@ -3,7 +3,8 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
 #
 # [tool.repromatrix]
-# title = "A VeRA adapter in 16 bit is destroyed by merging it on a CPU"
+# title = """
+# Unmerging a 16-bit VeRA adapter on a CPU fails: merging changed the shape of its vectors"""
 # reports = ["https://github.com/huggingface/peft/pull/2433"]
 # area = "peft"
 # models = ["llama"]
@@ -17,7 +18,7 @@
 # precisions = ["bf16", "fp16"]
 # devices = ["cpu"]
 # raises = "RuntimeError"
-# match = "must match the size of tensor b"
+# match = "The size of tensor a (32) must match the size of tensor b (4)"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
 # ///
 """A merged VeRA adapter in 16 bit must be unmergeable and work as before.

@@ -9,7 +9,9 @@
 # models = ["qwen2-vl", "qwen2.5-vl", "qwen2.5-omni", "glm4v"]
 #
 # [tool.repromatrix.workarounds]
-# frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after the model was cast."
+# frequencies-fp32 = """
+# Call .float() on every rotary embedding after the cast: positions are exact then, the \
+# frequencies stay rounded."""
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]

@@ -6,13 +6,23 @@
 # title = "Training RT-DETR in fp16 stops with 'cost matrix is infeasible'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47000",
-#     "https://github.com/huggingface/transformers/pull/47016",
+#     "https://github.com/huggingface/transformers/pull/47730",
 # ]
-# area = "autocast"
+# area = "overflow"
 # models = ["rt-detr"]
+# simulates = """
+# The head's weights are set so that all logits are -20, as a trained detector gives for what it \
+# excludes."""
 #
 # [tool.repromatrix.workarounds]
 # fp32-logits = "Cast the logits to fp32 before the loss."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.0,<5.18"]
+# precisions = ["fp16"]
+# raises = "ValueError"
+# match = "cost matrix is infeasible"
+# fixed-by = "https://github.com/huggingface/transformers/pull/47730"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47000"

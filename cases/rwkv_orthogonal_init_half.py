@@ -62,8 +62,8 @@ WORKAROUNDS = {"", "cast-after"}
 measured: dict[str, float] = {}
 
 
-def distance_from_orthogonal(weight: torch.Tensor) -> float:
-    weight = weight.detach().float()
+def distance_from_orthogonal(model: RwkvModel) -> float:
+    weight = model.blocks[0].attention.receptance.weight.detach().float()
     product = weight @ weight.T
     return (
         (product / product[0, 0] - torch.eye(len(weight), device=weight.device)).abs().max().item()
@@ -81,9 +81,13 @@ def main(precision: str, workaround: str = "") -> None:
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     init_dtype = torch.float32 if workaround == "cast-after" else dtype
     model = build(device, init_dtype).to(dtype)
-    receptance = model.blocks[0].attention.receptance.weight
-    assert receptance.dtype == dtype, "the weights are not in the requested dtype"
-    measured["distance_from_orthogonal"] = distance_from_orthogonal(receptance)
+    receptance = model.blocks[0].attention.receptance
+    assert receptance.weight.dtype == dtype, "the weights are not in the requested dtype"
+    measured["distance_from_orthogonal"] = distance_from_orthogonal(model)
+    torch.manual_seed(0)
+    in_fp32 = distance_from_orthogonal(build(device, torch.float32))
+    most = max(0.02, 2 * in_fp32)
+    assert measured["distance_from_orthogonal"] < most, "less orthogonal than when built in fp32"
 
 
 if __name__ == "__main__":

@@ -43,9 +43,10 @@
 # precisions = ["bf16"]
 # outcome = "passes"
 # ///
-"""A T5 loaded in bf16 is in bf16 throughout; only in fp16 does `wo`, which overflows, stay in fp32.
+"""A T5 loaded in bf16 is all in bf16; loaded in fp16 it keeps `wo`, which overflows, in fp32.
 
 It was not: two times the loader applied the list of modules to be kept in fp32 to bf16 as well.
+What the loader keeps in fp32 a later `.to(dtype)` casts, in fp16 too.
 """
 
 import os

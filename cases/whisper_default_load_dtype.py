@@ -3,7 +3,9 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Whisper from a 16-bit checkpoint fails on fp32 features when no dtype is asked for"
+# title = """
+# Whisper loaded from a 16-bit checkpoint without a dtype fails on its own fp32 features since \
+# 5.0"""
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47805",
 #     "https://github.com/huggingface/transformers/pull/47816",

@@ -13,6 +13,7 @@
 # autocast = "Keep the weights in fp32 and generate under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = [

@@ -1,0 +1,54 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers"]
+#
+# [tool.repromatrix]
+# title = "FNet cannot run in 16 bit: the FFT that mixes its tokens knows no 16-bit dtype on a CPU"
+# reports = ["https://github.com/huggingface/transformers/pull/13752"]
+# area = "missing-kernel"
+# models = ["fnet"]
+#
+# [tool.repromatrix.workarounds]
+# fourier-fp32 = "Cast to fp32 before each Fourier transform and back behind it."
+# autocast = "Keep the model in fp32 and run it under torch.autocast."
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/13752"
+# says = "After model.half() everything but the buffers is in 16 bit, and nothing needs a change."
+# precisions = ["fp16"]
+# outcome = "passes"
+# ///
+"""An FNet must run in the precision that it was cast to.
+
+It does not: torch.fft has no 16-bit kernel on a CPU, and nothing raises what goes into it.
+"""
+
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+from transformers import FNetConfig, FNetModel
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+WORKAROUNDS = {"", "fourier-fp32", "autocast"}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    autocast = workaround == "autocast" and precision != "fp32"
+    model = FNetModel(FNetConfig(**SIZES)).eval().to(device, torch.float32 if autocast else dtype)
+    for name, module in model.named_modules():
+        if workaround == "fourier-fp32" and name.endswith("fourier.self"):
+            module.register_forward_pre_hook(lambda _, args: (args[0].float(),))
+            module.register_forward_hook(lambda _, __, out: (out[0].to(dtype),))
+    with torch.autocast(device, dtype) if autocast else nullcontext():
+        states = model(torch.arange(5, 13, device=device)[None]).last_hidden_state
+    assert states.isfinite().all(), "non-finite states"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
