@@ -75,3 +75,17 @@ def test_what_was_not_measured_carries_what_it_would_run_on() -> None:
     assert (TOY.digest, HELD["4.50.0"].digest, "2.13.0") == (
         *(found.case_digest, found.environment_digest, found.torch_build),
     )
+
+
+def test_what_an_older_case_did_is_gone_where_the_case_is_not_applicable_any_more() -> None:
+    old, new = case(), case(dependencies=("torch", "transformers>=4.51"))
+    row = seen(Outcome.FAILS, cell("4.50.0"), ran=provenance(old, HELD["4.50.0"]))
+    grid = Grid(
+        cases={new.name: new},
+        environments=environments("4.50.0"),
+        precisions=(Precision.BF16,),
+        devices=(Device.CPU,),
+    )
+    [found] = survey(grid, {row.cell: row})
+
+    assert found.outcome is Outcome.NOT_APPLICABLE

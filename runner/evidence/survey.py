@@ -67,7 +67,24 @@ def _rank(
 def survey(grid: Grid, known: Mapping[Cell, Observation]) -> tuple[Observation, ...]:
     """Return an observation for every cell of the grid."""
     blanks: dict[tuple[str, str, Device], Observation] = {}
-    return tuple(known.get(cell) or _blank(cell, grid, blanks) for cell in grid.cells())
+    return tuple(_of(cell, grid, known, blanks) for cell in grid.cells())
+
+
+def _of(
+    cell: Cell,
+    grid: Grid,
+    known: Mapping[Cell, Observation],
+    blanks: dict[tuple[str, str, Device], Observation],
+) -> Observation:
+    seen = known.get(cell)
+    if seen is None:
+        return _blank(cell, grid, blanks)
+    case, environment = grid.cases[cell.case], grid.environments[cell.environment]
+    if not seen.outcome.was_run or is_current(seen, case, environment):
+        return seen
+    # What an older version of the case did says nothing where this one cannot be run.
+    blank = _blank(cell, grid, blanks)
+    return blank if blank.outcome is Outcome.NOT_APPLICABLE else seen
 
 
 def _blank(
