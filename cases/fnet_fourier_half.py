@@ -12,6 +12,12 @@
 # fourier-fp32 = "Cast to fp32 before each Fourier transform and back behind it."
 # autocast = "Keep the model in fp32 and run it under torch.autocast."
 #
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49.0"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = ["Unsupported dtype BFloat16", "Unsupported dtype Half"]
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/13752"
 # says = "After model.half() everything but the buffers is in 16 bit, and nothing needs a change."
