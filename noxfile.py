@@ -29,8 +29,8 @@ nox.options.error_on_missing_interpreters = True
 HERE = Path(__file__).parent
 PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
 RELEASES = nox.project.load_toml(HERE / "environments" / "matrix.toml")["releases"]
-PAIRS = sorted(path.stem for path in (HERE / "environments" / "locks").glob("*+*.txt"))
-ENVIRONMENTS = [*(release["name"] for release in RELEASES), *PAIRS, "main"]
+DERIVED = sorted(path.stem for path in (HERE / "environments" / "locks").glob("*+*.txt"))
+ENVIRONMENTS = [*(release["name"] for release in RELEASES), "main", *DERIVED]
 
 
 @nox.session(default=False)

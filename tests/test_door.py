@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.model.matrix import Matrix
+    from runner.places import Places
 
 pytestmark = pytest.mark.door
 
@@ -119,11 +120,12 @@ def _case(folder: Path, code: str, name: str = "toy_breaks") -> str:
 
 
 def test_what_people_type_is_listed_first_and_the_environments_last(
-    door: Door, matrix: Matrix
+    door: Door, matrix: Matrix, places: Places
 ) -> None:
     lines = [line for line in door("-l").stdout.splitlines() if line[:2] in {"- ", "* "}]
     names = [line[2:].partition(" ")[0] for line in lines]
-    environments = [f"environment({name})" for name in matrix.names]
+    derived = sorted(path.stem for path in places.locks.glob("*+*.txt"))
+    environments = [f"environment({name})" for name in [*matrix.names, *derived]]
 
     assert names[: -len(environments)][:3] == ["matrix", "report", "results"]
     assert environments == names[-len(environments) :]

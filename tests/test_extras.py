@@ -39,7 +39,8 @@ def places(tmp_path: Path) -> Places:
     matrix = tmp_path / "environments" / "matrix.toml"
     lines = matrix.read_text().splitlines(keepends=True)
     kept = [line for line in lines if "{ name =" not in line or f'"{RELEASE}"' in line]
-    matrix.write_text('extras = ["einops"]\n' + "".join(kept))
+    kept = ['extras = ["einops"]\n' if line.startswith("extras") else line for line in kept]
+    matrix.write_text("".join(kept))
     for path in (tmp_path / "environments" / "locks").iterdir():
         if path.stem != RELEASE:
             path.unlink()
