@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -163,6 +164,7 @@ def report() -> None:
     """Render the site from this machine's evidence and the published one."""
     from runner.commands.report import render_site  # noqa: PLC0415
 
+    gc.disable()
     raise typer.Exit(render_site(Places(), _console()))
 
 
@@ -196,6 +198,7 @@ def check(
     """Check every case and every environment file, installing nothing."""
     from runner.commands.check import examine  # noqa: PLC0415
 
+    gc.disable()  # a second of work makes no garbage that is worth looking for
     raise typer.Exit(examine(Places(), files, _console()))
 
 
