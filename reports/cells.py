@@ -184,7 +184,7 @@ def _narrowed(cell: Cell) -> list[str]:
 
 
 def _uv(survey: Survey, cell: Cell) -> str:
-    if survey.by_name[cell.environment].source not in {Source.RELEASE, Source.PAIR}:
+    if not survey.by_name[cell.environment].source.has_lock:
         return ""
     parts = taken_apart(cell.environment)
     words = ["uv", "run", "--with", f"transformers=={parts.base}"]

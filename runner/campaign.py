@@ -203,7 +203,7 @@ def _is_known(seen: Observation | None, reason: str) -> bool:
 def _environment(seen: Observation, environments: Mapping[str, Environment]) -> Environment:
     """Return the environment of a row; what `main` held stands in the row itself."""
     known = environments[seen.cell.environment]
-    if known.source in {Source.RELEASE, Source.PAIR}:
+    if known.source.has_lock:
         return known
     return dataclasses.replace(known, pins=seen.provenance.packages)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
-from runner.errors import Fault, RunnerError, refuse
+from runner.errors import Fault, RunnerError
 from runner.model.case import Case, read_case
-from runner.model.script import decode
+from runner.model.script import decode, parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -26,11 +25,7 @@ def load_case(path: Path, where: str, extras: Collection[str] = ()) -> Case:
     if not path.is_file():
         raise RunnerError([Fault(where=where, found="no such file", allowed="a case")])
     text = decode(path.read_bytes(), where)
-    try:
-        ast.parse(text)
-    except SyntaxError as error:
-        key, allowed = f"line {error.lineno}", "Python that can be parsed"
-        raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
+    parse_python(text, where)
     return read_case(text, where, str(path.resolve()), extras)
 
 

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from runner.places import Places
 
 
-_LOCKED = frozenset({Source.RELEASE, Source.PAIR})
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Project:
     """Everything that a command needs to know before it runs or answers anything."""
@@ -144,7 +141,7 @@ def informed(project: Project, rows: Iterable[Observation]) -> Project:
 
 def _described(row: Observation, known: Environment | None) -> Environment | None:
     provenance = row.provenance
-    if not provenance.environment_digest or (known and known.source in _LOCKED):
+    if not provenance.environment_digest or (known and known.source.has_lock):
         return None
     python = ".".join(provenance.python.split(".")[:2])
     return Environment(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from runner import project, rendering
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.evidence import reading
-from runner.judging.acceptance import propose, unstable
+from runner.judging.acceptance import propose
 from runner.judging.scrutiny import scrutinise
+from runner.judging.verdicts import by_case
 from runner.model.case import PLAIN, read_case
 from runner.model.cell import Source
 from runner.model.observation import LOCAL
@@ -55,17 +56,19 @@ def accept(places: Places, options: Accepting, console: Console) -> ExitCode:
     chosen = select(Wish(case=options.cases), loaded.cases, loaded.names).cases
     drafts: dict[Path, tuple[str, str]] = {}
     faults: list[Fault] = []
+    judged = by_case(one for one in grid if _counts(known_to, one))
     published = {row.cell.case for row in rows if row.source != LOCAL}
     for name in sorted(chosen):
         case = loaded.cases[name]
-        mine = [one for one in grid if one.seen.cell.case == name and _counts(known_to, one)]
+        mine = judged.get(name, [])
         try:
             before = decode(Path(case.path).read_bytes(), case.where)
             _refuse_regressions(
                 case, mine, allowed=options.allow_regressions or name not in published
             )
             after = _accepted(known_to, case, mine, before)
-            _refuse_faults(known_to, after, case)
+            if after != before:
+                _refuse_faults(known_to, after, case)
             drafts[Path(case.path)] = before, after
         except RunnerError as error:
             faults += error.faults
@@ -185,7 +188,7 @@ def _refuse_faults(loaded: Project, text: str, case: Case) -> None:
 
 
 def _refuse_unstable(case: Case, current: Sequence[Judged]) -> None:
-    cells = unstable(case, current)
+    cells = [_named(one) for one in current if one.seen.unstable]
     if cells:
         found = f"{len(cells)} unstable cells: {_few(cells)}"
         remedy = "Make the case decide the same way each time."

@@ -10,7 +10,7 @@ from runner.evidence import reading
 from runner.evidence.survey import choose
 from runner.judging.proof import crosses, lacking
 from runner.judging.scrutiny import scrutinise
-from runner.judging.verdicts import judge_all
+from runner.judging.verdicts import by_case, judge_all
 from runner.model.outcomes import Device
 
 if TYPE_CHECKING:
@@ -81,7 +81,5 @@ def _judged(loaded: Project) -> dict[str, list[Judged]]:
 def _by_case(loaded: Project, rows: Sequence[Observation]) -> dict[str, list[Judged]]:
     known_to = project.informed(loaded, rows)
     chosen = choose(rows, known_to.cases, known_to.environments)
-    by_case: dict[str, list[Judged]] = {name: [] for name in known_to.cases}
-    for one in judge_all(chosen.values(), known_to.cases, known_to.environments):
-        by_case[one.seen.cell.case].append(one)
-    return by_case
+    judged = by_case(judge_all(chosen.values(), known_to.cases, known_to.environments))
+    return {name: judged.get(name, []) for name in known_to.cases}

@@ -8,10 +8,10 @@ from runner import project
 from runner.environments import building, development
 from runner.environments.building import UnbuildableError
 from runner.environments.shelf import load_matrix
-from runner.errors import ExitCode, Fault, refuse
+from runner.errors import ExitCode
 from runner.model.cell import Source
 from runner.model.matrix import MAIN
-from runner.model.naming import ALLOWED, taken_apart
+from runner.model.naming import asked
 from runner.planning.selection import environments_of
 
 if TYPE_CHECKING:
@@ -41,10 +41,7 @@ def make(places: Places, names: Sequence[str], console: Console) -> ExitCode:
 
 def _checked(places: Places, name: str) -> str:
     """Return the name of the environment whose lock a derived one needs; raises RunnerError."""
-    try:
-        parts = taken_apart(name)
-    except ValueError as error:
-        raise refuse(Fault(where="environment", found=str(error), allowed=ALLOWED)) from error
+    parts = asked(name, "environment")
     newest = load_matrix(places).releases[-1].name
     return name.replace(MAIN, newest, 1) if parts.base == MAIN else name
 

@@ -13,7 +13,7 @@ from runner.corpus import case_files, load_corpus
 from runner.environments import deriving, index, pinning, shelf
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.model.matrix import WHERE, Matrix, read_matrix
-from runner.model.naming import ALLOWED, Name, taken_apart
+from runner.model.naming import asked, taken_apart
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -41,24 +41,17 @@ def pin(
         if not names:
             return ExitCode.AS_EXPECTED
     for name in names:
-        if name not in known and not _taken_apart(name).derived:
+        if name not in known and not asked(name, "lock").derived:
             _add(places, name)
     matrix = shelf.load_matrix(places)
     wanted = [*names, *_derived_from(names, places, matrix)] if names else _every(places, matrix)
     if missing:
         wanted = [name for name in wanted if not (places.locks / f"{name}.txt").exists()]
-    plain = [name for name in wanted if not _taken_apart(name).derived]
+    plain = [name for name in wanted if not asked(name, "lock").derived]
     _write(places, plain, lambda name: pinning.resolve(matrix, matrix.release(name)), console)
     others = [name for name in wanted if name not in plain]
     _write(places, others, lambda name: _resolve_derived(places, matrix, name), console)
     return ExitCode.AS_EXPECTED
-
-
-def _taken_apart(name: str) -> Name:
-    try:
-        return taken_apart(name)
-    except ValueError as error:
-        raise refuse(Fault(where="lock", found=str(error), allowed=ALLOWED)) from error
 
 
 def _every(places: Places, matrix: Matrix) -> list[str]:
@@ -82,12 +75,8 @@ def _derived(places: Places, matrix: Matrix) -> tuple[str, ...]:
 
 
 def _resolve_derived(places: Places, matrix: Matrix, name: str) -> str:
-    base = taken_apart(name).base
-    known = {release.name: release for release in matrix.releases}
-    if base not in known:
-        found, allowed = f"{name!r}, made from {base!r}", f"a release of {WHERE}"
-        raise refuse(Fault(where="lock", found=found, allowed=allowed))
-    return deriving.resolve(matrix, shelf.load_lock(places, matrix, known[base]), name)
+    base = shelf.base_of(matrix, name)
+    return deriving.resolve(matrix, shelf.load_lock(places, matrix, base), name)
 
 
 def _write(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.environments import deriving, pinning
-from runner.errors import Fault, RunnerError
+from runner.errors import Fault, RunnerError, refuse
 from runner.model.cell import Environment, Source
 from runner.model.lock import Lock, inputs_digest, overlaid, read_lock
 from runner.model.matrix import WHERE, Matrix, read_matrix
@@ -13,7 +13,7 @@ from runner.model.naming import taken_apart
 from runner.model.script import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from runner.model.matrix import Release
     from runner.places import Places
@@ -127,24 +127,22 @@ def load_all(
             faults.extend(error.faults)
     for name in derived:
         try:
-            locks[name] = load_derived(places, matrix, _base(matrix, locks, name), name)
-        except KeyError:
-            continue  # the base's own fault is told
+            base = locks.get(base_of(matrix, name).name)
+            if base is not None:  # else its own fault is told
+                locks[name] = load_derived(places, matrix, base, name)
         except RunnerError as error:
             faults.extend(error.faults)
     return locks, faults + _strangers(places, matrix)
 
 
-def _base(matrix: Matrix, locks: Mapping[str, Lock], name: str) -> Lock:
-    """Return the lock that a derived one is laid over; a name without one is a fault."""
+def base_of(matrix: Matrix, name: str) -> Release:
+    """Return the release that a derived environment is made from; raises RunnerError."""
     base = taken_apart(name).base
-    known = {release.name for release in matrix.releases}
-    if base not in known:
-        found = f"{name!r}, made from {base!r}"
-        raise RunnerError(
-            [Fault(where="environments", found=found, allowed=f"a release of {WHERE}")]
-        )
-    return locks[base]
+    try:
+        return matrix.release(base)
+    except KeyError:
+        found, allowed = f"{name!r}, made from {base!r}", f"a release of {WHERE}"
+        raise refuse(Fault(where="environments", found=found, allowed=allowed)) from None
 
 
 def _strangers(places: Places, matrix: Matrix) -> list[Fault]:

@@ -195,12 +195,3 @@ def _likeness(one: Entry, entry: Failure) -> int:
     return (
         1 + 4 * bool(same[0]) + 2 * bool(same[1]) + len(set(one.precisions) & set(entry.precisions))
     )
-
-
-def unstable(case: Case, judged: Iterable[Judged]) -> tuple[str, ...]:
-    """Name the cells of a case whose repeats disagree: nothing can be expected of them."""
-    return tuple(
-        " ".join(filter(None, one.seen.cell[1:4]))
-        for one in judged
-        if one.seen.cell.case == case.name and one.seen.unstable
-    )

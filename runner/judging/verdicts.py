@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from runner.model.outcomes import Verdict
 
 
+def by_case(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
+    """Group judged observations by the name of their case, in the order given."""
+    found: dict[str, list[Judged]] = {}
+    for one in judged:
+        found.setdefault(one.seen.cell.case, []).append(one)
+    return found
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
     """One observation, what was expected of it, what it means, and whether it is out of date."""

@@ -33,6 +33,15 @@ class Source(StrEnum):
     STACK = "stack"
     INTERPRETER = "interpreter"
 
+    @property
+    def has_lock(self) -> bool:
+        """Whether all that is installed is pinned in the repository."""
+        match self:
+            case Source.RELEASE | Source.PAIR:
+                return True
+            case Source.MAIN | Source.STACK | Source.INTERPRETER:
+                return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:

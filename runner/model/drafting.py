@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from runner.errors import Fault, refuse
 from runner.model.requirements import parse
-from runner.model.script import parse_script
+from runner.model.script import parse_python, parse_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ def from_script(text: str, where: str) -> Draft:
         fault = Fault(where=where, found="a case already", allowed=allowed, remedy=remedy)
         raise refuse(fault)
     body = _body(text, script)
-    tree = _tree(text, where)
+    tree = parse_python(text, where)
     _refuse_network(tree, where)
     wanted = [_requirement(item, where) for item in _dependencies(script.table, where)]
     loosened = [item for item in wanted if _is_moved(item)]
@@ -118,14 +118,6 @@ def _body(text: str, script: Script) -> str:
     above = text[: text.index(script.block)]
     kept = "".join(line for line in above.splitlines(keepends=True) if not line.startswith("#!"))
     return (kept.rstrip("\n") + "\n" if kept.strip() else "") + script.code.lstrip("\n")
-
-
-def _tree(text: str, where: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except SyntaxError as error:
-        key, allowed = f"line {error.lineno}", "Python that can be parsed"
-        raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
 
 
 def _dependencies(table: Mapping[str, Any], where: str) -> list[str]:

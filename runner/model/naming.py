@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from runner.errors import Fault, refuse
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -50,6 +52,14 @@ def taken_apart(text: str) -> Name:
         else:
             extras.append(package)
     return Name(base=base, changed=tuple(changed), extras=tuple(extras))
+
+
+def asked(text: str, where: str) -> Name:
+    """Take a name apart that somebody typed; raises RunnerError naming `where` it was."""
+    try:
+        return taken_apart(text)
+    except ValueError as error:
+        raise refuse(Fault(where=where, found=str(error), allowed=ALLOWED)) from error
 
 
 def _split(part: str) -> tuple[str, str]:

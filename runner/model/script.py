@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from dataclasses import dataclass
@@ -34,6 +35,15 @@ def decode(content: bytes, where: str) -> str:
         found = f"byte {content[error.start]:#04x} at offset {error.start}"
         fault = Fault(where=where, found=found, allowed="UTF-8 text", remedy="Save it as UTF-8.")
         raise refuse(fault) from error
+
+
+def parse_python(text: str, where: str) -> ast.Module:
+    """Parse a file as Python; raises RunnerError with the line."""
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        key, allowed = f"line {error.lineno}", "Python that can be parsed"
+        raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
 
 
 def parse_script(text: str, where: str) -> Script:
