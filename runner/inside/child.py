@@ -58,7 +58,7 @@ _own: list[str] = []
 
 
 def remember_own_modules() -> None:
-    """List our modules before a fork: going through all names costs a child 5 ms in pages."""
+    """List our modules before a fork: going through all names makes a child copy their pages."""
     _own[:] = [name for name in sys.modules if name.partition(".")[0] == "runner"]
 
 

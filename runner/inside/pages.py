@@ -1,8 +1,7 @@
 """Memory pages of the zygote: large ones, so that a fork copies few entries.
 
-A fork copies an entry per page of the parent's own memory, and the child's end frees them again.
-With libraries loaded that is about 65,000 small pages, 20 ms; gathered into large ones, 4 ms
-(measured on Linux 6.18; `nox -s bench` prints what a forked cell costs beside an empty fork).
+A fork copies an entry per page of the parent's own memory, and the child's end frees them again;
+a large page is one entry in place of 512. `nox -s bench` prints what a forked cell costs.
 """
 
 from __future__ import annotations
