@@ -1,8 +1,8 @@
 """Measures reported dtype bugs on every release of transformers, and says what it means.
 
 Layers, lowest first; a module imports only from layers before its own (a test holds this):
-`errors`, `model` (the words), `judging` (what an outcome means), `planning` (what to run),
-`evidence` (what was measured), `environments` (pinned virtualenvs), `engine` (running cells),
-`campaign` (one whole run), and `cli` on top.
+`errors`, `searching` (over any oracle), `model` (the words), `judging` (what an outcome means),
+`planning` (what to run), `evidence` (what was measured), `environments` (pinned virtualenvs),
+`engine` (running cells), `campaign` (one whole run), and `cli` on top.
 `inside` stands apart: it is executed by the python of the environment under test.
 """

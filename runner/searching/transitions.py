@@ -1,0 +1,229 @@
+"""Where an answer changes along ordered points 0 … n-1, found with as few questions as possible.
+
+A history that changes once and whose points all answer costs at most ceil(log2(n - 1)) + 2
+questions: two for the ends, one per halving (`least_satisfying` of cargo-bisect-rustc is the
+model). The search holds no state: `look` takes the answers that there are and returns the next
+question or the result, so that a search goes on from whatever was ever measured.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from runner.searching.oracle import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.searching.oracle import Memory
+
+
+class Edge(StrEnum):
+    """Which change is looked for."""
+
+    RISE = "rise"
+    """From no to yes."""
+    FALL = "fall"
+    """From yes to no."""
+
+    @property
+    def sides(self) -> tuple[Answer, Answer]:
+        """What is answered before it, and from it on."""
+        match self:
+            case Edge.RISE:
+                return Answer.NO, Answer.YES
+            case Edge.FALL:
+                return Answer.YES, Answer.NO
+
+
+class Ending(StrEnum):
+    """How a search ends."""
+
+    FOUND = "found"
+    NEVER = "never"
+    """No point that was asked says yes: there is nothing to find."""
+    ALWAYS = "always"
+    """The first point that answers says yes (no rise before it), or the last does (no fall)."""
+    UNDECIDED = "undecided"
+    """No point answers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """Two points with different answers; those between them were asked and have none."""
+
+    before: int
+    at: int
+    edge: Edge
+
+    @property
+    def between(self) -> range:
+        """The points that were stepped over: the change is at one of them or at `at`."""
+        return range(self.before + 1, self.at)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """The next point to ask."""
+
+    point: int
+    low: int
+    """The open part: only points from here …"""
+    high: int
+    """… to here can tell more."""
+    at_most: int
+    """Questions that are left where every point answers, this one counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What a search found."""
+
+    ending: Ending
+    found: Change | None = None
+    again: tuple[Change, ...] = ()
+    """Further changes of the same kind that the answers show: the history changes more than once.
+
+    Between two points that agree there may be more of them; only asking every point tells.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sought:
+    """What is looked for.
+
+    `hints` are points to be asked early, as where a case says that it changes; they save
+    questions where they are right and cost one each where they are wrong. `every` asks all points.
+    """
+
+    edge: Edge = Edge.RISE
+    hints: tuple[int, ...] = ()
+    every: bool = False
+
+
+def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> Question | Result:
+    """Return the next question about `count` points, or what the answers say."""
+    end = _end(count, answers)
+    if isinstance(end, Question):
+        return end
+    if end is None:
+        return Result(ending=Ending.UNDECIDED)
+    low, high = end
+    if sought.every and (left := _untried(range(count), answers)):
+        return Question(point=_middle(left), low=left[0], high=left[-1], at_most=len(left))
+    if sought.edge is Edge.RISE and answers[low] is Answer.YES:
+        return Result(ending=Ending.ALWAYS, again=_open(answers, sought.edge))
+    return _between(low, high, answers, sought)
+
+
+def _between(
+    low: int, high: int, answers: Mapping[int, Answer], sought: Sought
+) -> Question | Result:
+    """Look between two ends that answered."""
+    first = next(iter(_open(answers, sought.edge)), None)
+    within = range(low + 1, high) if first is None else first.between
+    hint = next((one for one in sought.hints if one in within and one not in answers), None)
+    if hint is not None:
+        at_most = 1 + halvings(len(within) + 1)
+        return Question(point=hint, low=within[0], high=within[-1], at_most=at_most)
+    if first is None:
+        still = sought.edge is Edge.FALL and answers[high] is Answer.YES
+        return Result(ending=Ending.ALWAYS if still else Ending.NEVER)
+    return _halve(first, answers, sought.edge)
+
+
+def find(count: int, oracle: Memory[int], sought: Sought) -> Result:
+    """Ask an oracle until the answer is there."""
+    while isinstance(step := look(count, oracle.answers, sought), Question):
+        oracle(step.point)
+    return step
+
+
+def changes(answers: Mapping[int, Answer]) -> tuple[Change, ...]:
+    """Return every change between neighbours among the points that answered."""
+    said = [point for point in sorted(answers) if answers[point] is not Answer.UNKNOWN]
+    return tuple(
+        Change(before=a, at=b, edge=Edge.RISE if answers[b] is Answer.YES else Edge.FALL)
+        for a, b in itertools.pairwise(said)
+        if answers[a] is not answers[b]
+    )
+
+
+def _open(answers: Mapping[int, Answer], edge: Edge) -> tuple[Change, ...]:
+    return tuple(change for change in changes(answers) if change.edge is edge)
+
+
+def _end(count: int, answers: Mapping[int, Answer]) -> Question | tuple[int, int] | None:
+    """Return both ends that answer, the question about one of them, or None where none does."""
+    high = _first_answering(range(count - 1, -1, -1), answers)
+    if high is None:
+        return None
+    if high not in answers:
+        return _about_end(high, count)
+    low = _first_answering(range(high + 1), answers)
+    if low is not None and low not in answers:
+        return _about_end(low, high + 1, less=1)
+    return None if low is None else (low, high)
+
+
+def _first_answering(points: Iterable[int], answers: Mapping[int, Answer]) -> int | None:
+    return next((one for one in points if answers.get(one) is not Answer.UNKNOWN), None)
+
+
+def _about_end(point: int, count: int, less: int = 0) -> Question:
+    at_most = 1 if count == 1 else 2 - less + halvings(count - 1)
+    return Question(point=point, low=0, high=count - 1, at_most=at_most)
+
+
+def halvings(width: int) -> int:
+    """Return ceil(log2(width)): how often a distance is halved until its ends are neighbours."""
+    return (width - 1).bit_length() if width > 1 else 0
+
+
+def _halve(first: Change, answers: Mapping[int, Answer], edge: Edge) -> Question | Result:
+    """Halve between two points that differ until no point between them is left to be asked."""
+    left = _untried(first.between, answers)
+    if left:
+        point = _near_middle(first, left, answers)
+        at_most = max(1, halvings(min(first.at - first.before, len(left) + 1)))
+        return Question(point=point, low=left[0], high=left[-1], at_most=at_most)
+    further = tuple(one for one in _open(answers, edge) if one.at > first.at)
+    return Result(ending=Ending.FOUND, found=first, again=further)
+
+
+def _untried(points: range, answers: Mapping[int, Answer]) -> list[int]:
+    return [point for point in points if point not in answers]
+
+
+def _middle(points: Sequence[int]) -> int:
+    return points[len(points) // 2]
+
+
+_NEIGHBOURS = 2
+"""Silent points after which their neighbours are taken to be silent, too."""
+
+
+def _near_middle(change: Change, left: Sequence[int], answers: Mapping[int, Answer]) -> int:
+    """Return the point nearest the middle; behind several silent ones, that of the longest rest.
+
+    So one point without an answer costs one question, and a long stretch of them only a few.
+    """
+    silent = sum(1 for point in change.between if answers.get(point) is Answer.UNKNOWN)
+    if silent < _NEIGHBOURS:
+        middle = (change.before + change.at) // 2
+        return min(left, key=lambda point: abs(point - middle))
+    return _middle(max(_stretches(left), key=len))
+
+
+def _stretches(points: Sequence[int]) -> list[list[int]]:
+    """Cut ordered points where their neighbours are missing."""
+    found: list[list[int]] = []
+    for point in points:
+        if found and found[-1][-1] == point - 1:
+            found[-1].append(point)
+        else:
+            found.append([point])
+    return found
