@@ -55,6 +55,16 @@ class Places:
         return path.with_name(f"own-{path.name}") if self.own else path
 
     @property
+    def trials(self) -> Path:
+        """What searches ran outside the grid: commits, and packages put together for a question."""
+        return self.store.with_name(f"trials-{self.store.name}")
+
+    @property
+    def kept(self) -> Path:
+        """Compiled files of source trees, kept by content."""
+        return self.state / "bytecode"
+
+    @property
     def published(self) -> Path:
         """The evidence that is in the repository; none of it is about a case of your own."""
         return self.state / "own-published" if self.own else self.root / "reports" / "published"

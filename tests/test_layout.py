@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 # Lowest first; a module imports only from its own layer and from those before it.
 LAYERS = (
     *("errors", "places", "processes", "searching", "model", "judging", "planning", "evidence"),
-    *("environments", "corpus", "project", "rendering", "engine", "campaign", "terminal"),
+    *("environments", "corpus", "project", "rendering", "engine", "trials", "campaign", "terminal"),
     *("commands", "cli", "__main__"),
 )
 APART = "inside"

@@ -54,10 +54,17 @@ def start() -> Iterator[Starter]:
         preload: dict[str, object] = NOTHING,
         fork: bool = True,
         slots: int = 1,
+        front: dict[str, str] | None = None,
     ) -> Zygote:
         built = Built(name="here", folder=Path(sys.prefix), python=python, versions={})
         terms = Start(
-            built=built, device=Device.CPU, preload=preload, fork=fork, slots=slots, threads=1
+            built=built,
+            device=Device.CPU,
+            preload=preload,
+            fork=fork,
+            slots=slots,
+            threads=1,
+            front=front,
         )
         started.append(Zygote(terms))
         return started[-1]
@@ -86,6 +93,7 @@ def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
         "seconds": 20,
         "memory": 512,
         "threads": 1,
+        "front": None,
         **changed,
     }
 

@@ -15,6 +15,7 @@ from runner.places import ROOT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from runner.engine.events import Tree
     from runner.model.cell import Cell
 
 _PLACES = (
@@ -40,6 +41,8 @@ class Setting:
     """The environment's."""
     foreign_files: bool
     """Whether packages may come from outside the environment, as with `--python`."""
+    tree: Tree | None = None
+    """Sources that must have been imported in place of an installed package."""
 
 
 def observe(
@@ -47,15 +50,15 @@ def observe(
 ) -> Observation:
     """Turn an answer into an observation; a cell that imported foreign files is refused."""
     imported = answer.get("imported", {})
-    foreign = [] if setting.foreign_files else _foreign(imported, setting.folder.resolve())
+    foreign = [] if setting.foreign_files else _foreign(imported, setting)
     outcome = Outcome.NOT_RUN if foreign else Outcome(answer["outcome"])
-    reason = f"refused: {foreign[0]} is no file of the environment" if foreign else ""
+    reason = f"refused: {foreign[0]} is no file of {_home(foreign[0], setting)}" if foreign else ""
     return Observation(
         cell=cell,
         outcome=outcome,
-        provenance=_provenance(case_digest, imported, setting),
+        provenance=_provenance(case_digest, answer, setting),
         source=LOCAL,
-        failed=_failed(answer, outcome, setting.folder),
+        failed=_failed(answer, outcome, setting),
         reason=reason or answer.get("reason", ""),
         exercised=Exercised(answer.get("exercised", "")),
         computed=answer.get("computed", {}),
@@ -65,36 +68,59 @@ def observe(
     )
 
 
-def _provenance(case_digest: str, imported: Mapping[str, str], setting: Setting) -> Provenance:
+def _provenance(case_digest: str, answer: Mapping[str, Any], setting: Setting) -> Provenance:
+    imported, claimed = answer.get("imported", {}), answer.get("claimed", {})
+    # A tree is known by what it says itself, as it was imported.
+    package = setting.tree.package if setting.tree else ""
+    told = {package: claimed[package]} if package in claimed else {}
     return Provenance(
         case_digest=case_digest,
         environment_digest=setting.environment_digest,
-        packages=setting.packages,
+        packages={**setting.packages, **told},
         python=setting.python,
         torch_build=setting.torch_build,
         hardware=setting.hardware,
         protocol=setting.protocol,
         run=setting.run,
-        imported={name: placeless(file, setting.folder) for name, file in imported.items()},
+        imported={name: _shown(file, setting) for name, file in imported.items()},
     )
 
 
-def _foreign(imported: Mapping[str, str], prefix: Path) -> list[str]:
+def _foreign(imported: Mapping[str, str], setting: Setting) -> list[str]:
+    """Return the packages that came from elsewhere than they should have."""
     return [
-        name for name, file in imported.items() if not Path(file).resolve().is_relative_to(prefix)
+        name
+        for name, file in imported.items()
+        if not Path(file).resolve().is_relative_to(_root(name, setting).resolve())
     ]
 
 
-def _failed(answer: Mapping[str, Any], outcome: Outcome, folder: Path) -> Failed | None:
+def _root(package: str, setting: Setting) -> Path:
+    tree = setting.tree
+    return tree.path / package if tree and tree.package == package else setting.folder
+
+
+def _home(package: str, setting: Setting) -> str:
+    return "the tree" if setting.tree and setting.tree.package == package else "the environment"
+
+
+def _failed(answer: Mapping[str, Any], outcome: Outcome, setting: Setting) -> Failed | None:
     if not (outcome.is_failure or outcome.blames_machine) or "error_class" not in answer:
         return None
-    message = placeless(str(answer.get("message", "")), folder)
+    message = _shown(str(answer.get("message", "")), setting)
     return Failed(
         error_class=str(answer["error_class"]),
         message=message,
         signature=signature(str(answer["error_class"]), message),
-        traceback=placeless(str(answer.get("traceback", "")), folder),
+        traceback=_shown(str(answer.get("traceback", "")), setting),
     )
+
+
+def _shown(text: str, setting: Setting) -> str:
+    if setting.tree:
+        for known in (setting.tree.path, setting.tree.path.resolve()):
+            text = text.replace(f"{known}/", "")
+    return placeless(text, setting.folder)
 
 
 def placeless(text: str, folder: Path) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runner.model.observation import Observation
 
 _SINGLY_LIMIT = 2
+_FEW = 2
 _AT_ONCE = 8
 """Cells that are sent together: enough to keep a zygote busy, few enough to stop soon."""
 
@@ -128,6 +129,7 @@ class Batch:
             "seconds": case.block.timeout or limits.seconds,
             "memory": limits.memory,
             "threads": 1,
+            "front": self._front,
         }
 
     def _zygote(self) -> Zygote:
@@ -142,10 +144,11 @@ class Batch:
             start = Start(
                 built=self.ready.built,
                 device=self.terms.device,
-                preload=wanted(forked),
+                preload=self._preloaded(forked),
                 fork=self.terms.fork,
                 slots=self.floor.slots(),
                 threads=1,
+                front=self._front,
             )
             try:
                 self.zygote = Zygote(start)
@@ -155,6 +158,18 @@ class Batch:
             self.floor.zygotes.add(self.zygote)
             self.zygote.widen(self.floor.slots())  # it may have changed while it imported
         return self.zygote
+
+    @property
+    def _front(self) -> dict[str, str] | None:
+        return self.ready.tree.front if self.ready.tree else None
+
+    def _preloaded(self, forked: Sequence[Case]) -> dict[str, object]:
+        """Return what the zygote imports: of a tree that runs a cell or two, torch alone.
+
+        A commit may be one that cannot be imported; then nothing has to begin anew.
+        """
+        few = self.ready.tree is not None and len(self.ready.cells) <= _FEW
+        return {"modules": ["torch"], "names": {}} if few else wanted(forked)
 
     def _drop(self) -> None:
         if self.zygote is not None:
@@ -177,7 +192,8 @@ class Batch:
             protocol=PROTOCOL,
             run=self.terms.run,
             folder=self.ready.built.folder,
-            foreign_files=environment.source is Source.INTERPRETER,
+            foreign_files=environment.source is Source.INTERPRETER and not self.ready.tree,
+            tree=self.ready.tree,
         )
 
     def _lost(self, cell: Cell, why: str, *, told: bool) -> Observation:

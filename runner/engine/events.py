@@ -12,6 +12,7 @@ from runner.model.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from runner.environments.building import Built
     from runner.model.case import Case
@@ -34,12 +35,29 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Tree:
+    """Sources of one package that take the place of what an environment has installed."""
+
+    package: str
+    path: Path
+    """The folder that holds the package, to be put in front of the path."""
+    kept: Path
+    """Where its compiled files are kept."""
+
+    @property
+    def front(self) -> dict[str, str]:
+        """What the environment's python is told."""
+        return {"path": str(self.path), "kept": str(self.kept)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ready:
     """An environment that can run cells, and those of a unit that apply in it."""
 
     environment: Environment
     built: Built
     cells: tuple[Cell, ...]
+    tree: Tree | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

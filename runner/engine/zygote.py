@@ -47,6 +47,8 @@ class Start:
     fork: bool
     slots: int
     threads: int
+    front: Mapping[str, str] | None = None
+    """A tree of sources to put in front of the path, and where its compiled files are kept."""
 
 
 class Zygote:
@@ -87,6 +89,7 @@ class Zygote:
             "fork": self.start.fork,
             "preload": dict(self.start.preload),
             "refused": self.refused,
+            "front": self.start.front,
         }
         environ = surroundings(self.scratch, self.start.device, self.start.threads)
         self.log = (self.scratch / "log").open("ab")

@@ -17,6 +17,8 @@ from runner.inside.witness import Witness, exercised
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runner.inside.tree import Front
+
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH100, PTH120 - bound early
 _MESSAGE = 20_000
 _TRACEBACK = 20_000
@@ -36,6 +38,7 @@ class Request(TypedDict):
     seconds: float
     memory: int
     threads: int
+    front: Front | None
 
 
 class Report(TypedDict, total=False):
@@ -51,6 +54,7 @@ class Report(TypedDict, total=False):
     measured: dict[str, float]
     compiles: bool
     imported: dict[str, str]
+    claimed: dict[str, str]
     threads_left: int
 
 
@@ -121,7 +125,8 @@ def _seen(request: Request, witness: Witness, module: types.ModuleType, *, faile
         "computed": dict(witness.computed),
         "compiles": witness.compiles,
         "measured": _numbers(module.__dict__.get("measured")),
-        "imported": _files(),
+        "imported": _about("__file__"),
+        "claimed": _about("__version__"),
     }
 
 
@@ -188,12 +193,11 @@ def _numbers(found: object) -> dict[str, float]:
     return numbers
 
 
-def _files() -> dict[str, str]:
-    """Return the files of the packages under test that were really imported."""
+def _about(attribute: str) -> dict[str, str]:
+    """Return an attribute of the packages under test that were really imported."""
     found: dict[str, str] = {}
     for name in ("torch", "transformers", "accelerate", "peft"):
-        module: Any = sys.modules.get(name)
-        file = getattr(module, "__file__", None)
-        if file:
-            found[name] = str(file)
+        value: Any = getattr(sys.modules.get(name), attribute, None)
+        if value:
+            found[name] = str(value)
     return found

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from runner.inside import cage, child, pages
+from runner.inside import cage, child, pages, tree
 from runner.inside.preload import Unsafe, preload
 from runner.inside.slot import Slot, sender
 
@@ -42,6 +42,8 @@ def main() -> None:
 
 def _cell(request: Request, channel: int, nonce: str) -> None:
     os.set_inheritable(channel, False)  # noqa: FBT003
+    if request["front"]:
+        tree.put_in_front(request["front"])
     child.run(request, sender(channel, nonce.encode()))
 
 
@@ -51,6 +53,8 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides when to stop
     cage.adopt_orphans()
     tempfile.tempdir = settings["cells"]
+    if settings["front"]:
+        tree.put_in_front(settings["front"])
     zygote = Zygote(answers, boot, settings["slots"])
     try:
         seconds = preload(settings["preload"], settings["refused"]) if settings["fork"] else 0.0

@@ -257,6 +257,7 @@ def _overhead(loaded: Project, slice_: dict[str, Any], fork: float) -> float:
                 "seconds": limits.seconds,
                 "memory": limits.memory,
                 "threads": 1,
+                "front": None,
             }
             begin = time.perf_counter()
             ((_, answer),) = zygote.run([request])
