@@ -31,7 +31,7 @@ UNDER_TEST = {"torch", "transformers", "accelerate", "peft"}
 TABLES_AND_PAGES = {"pandas", "jinja2"}
 PAGE_MAKERS = {"runner/rendering.py", "runner/commands/results.py"}
 STARTERS = {"runner/processes.py", "runner/engine/zygote.py", "noxfile.py"}
-SPEAKERS = {"runner/cli.py", "runner/commands/results.py"}
+SPEAKERS = {"runner/cli.py", "runner/terminal/speaking.py"}
 FUNCTION, MODULE = 40, 300
 
 TREES = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,7 @@ from runner.evidence import reading
 from runner.judging.axes import axes
 from runner.judging.ranges import ranges_along
 from runner.planning.selection import select
+from runner.terminal.speaking import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,17 +44,8 @@ def print_cells(places: Places, printing: Printing, console: Console) -> ExitCod
     rows = reading.both(places, lambda text: console.print(text, style="yellow"))
     loaded, grid = rendering.judged_grid(project.load(places), rows)
     mine = _selected(grid, loaded, printing)
-    _say(_ranges(mine, loaded) if printing.ranges else _table(mine, loaded, printing))
+    say(_ranges(mine, loaded) if printing.ranges else _table(mine, loaded, printing))
     return ExitCode.AS_EXPECTED
-
-
-def _say(text: str) -> None:
-    """Print, until the reader has seen enough: typer would make a fault of that."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _selected(grid: Sequence[Judged], loaded: Project, printing: Printing) -> list[Judged]:
