@@ -51,6 +51,12 @@ def results(session: nox.Session) -> None:
     _runner(session, "results", *session.posargs)
 
 
+@nox.session(default=False)
+def bisect(session: nox.Session) -> None:
+    """Find the release that breaks a case, or heals it, from evidence and the fewest runs."""
+    _runner(session, "bisect", *session.posargs)
+
+
 @nox.session
 def check(session: nox.Session) -> None:
     """Check every case and every environment file, installing nothing."""

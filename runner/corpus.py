@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.errors import Fault, RunnerError
-from runner.model.case import Case, read_case
+from runner.model.case import Case, read_case, read_script
 from runner.model.script import decode, parse_python
 
 if TYPE_CHECKING:
@@ -27,6 +27,18 @@ def load_case(path: Path, where: str, extras: Collection[str] = ()) -> Case:
     text = decode(path.read_bytes(), where)
     parse_python(text, where)
     return read_case(text, where, str(path.resolve()), extras)
+
+
+def load_script(path: Path, where: str) -> Case:
+    """Read any script as a case: what it does not say of itself has a default.
+
+    Raises RunnerError where it says something that is wrong.
+    """
+    if not path.is_file():
+        raise RunnerError([Fault(where=where, found="no such file", allowed="a script")])
+    text = decode(path.read_bytes(), where)
+    parse_python(text, where)
+    return read_script(text, where, str(path.resolve()))
 
 
 def load_corpus(

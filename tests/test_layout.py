@@ -21,7 +21,18 @@ ROOT = Path(__file__).parent.parent
 # Lowest first; a module imports only from its own layer and from those before it.
 LAYERS = (
     *("errors", "places", "processes", "searching", "model", "judging", "planning", "evidence"),
-    *("environments", "corpus", "project", "rendering", "engine", "trials", "campaign", "terminal"),
+    *(
+        "environments",
+        "corpus",
+        "project",
+        "rendering",
+        "engine",
+        "trials",
+        "campaign",
+        "bisecting",
+        "telling",
+        "terminal",
+    ),
     *("commands", "cli", "__main__"),
 )
 APART = "inside"
@@ -31,7 +42,7 @@ UNDER_TEST = {"torch", "transformers", "accelerate", "peft"}
 TABLES_AND_PAGES = {"pandas", "jinja2"}
 PAGE_MAKERS = {"runner/rendering.py", "runner/commands/results.py"}
 STARTERS = {"runner/processes.py", "runner/engine/zygote.py", "noxfile.py"}
-SPEAKERS = {"runner/cli.py", "runner/terminal/speaking.py"}
+SPEAKERS = {"runner/cli/__init__.py", "runner/terminal/speaking.py"}
 FUNCTION, MODULE = 40, 300
 
 TREES = {

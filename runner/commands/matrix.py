@@ -8,11 +8,11 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
+from runner.commands.own import own_files
 from runner.engine.events import Terms
 from runner.engine.hardware import has_cuda
 from runner.environments import building, interpreter
@@ -27,6 +27,7 @@ from runner.terminal.progress import Display, cell_name, what_happened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from rich.console import Console
 
@@ -64,7 +65,7 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
     if options.python and options.wish.release:
         allowed = "either an interpreter or releases"
         raise refuse(Fault(where="--python", found="--release beside it", allowed=allowed))
-    places, files = _own_files(places, options.wish)
+    places, files = own_files(places, options.wish.case, "--case")
     loaded = project.load(places, files)
     wish = options.wish
     if files is not None:
@@ -79,27 +80,6 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
 
 def _told(console: Console) -> Callable[[str], None]:
     return lambda text: console.print(text, style="yellow")
-
-
-def _own_files(places: Places, wish: Wish) -> tuple[Places, list[Path] | None]:
-    """Let `--case ./mine.py` run a file outside `cases/`, with a store and a site of its own.
-
-    Nothing of it is stored under the corpus's name.
-    """
-    files = [Path(text) for text in wish.case if text.endswith(".py") or "/" in text]
-    if not files:
-        return places, None
-    if len(files) < len(wish.case):
-        found, allowed = " ".join(wish.case), "either files of yours or cases by name"
-        raise refuse(Fault(where="--case", found=found, allowed=allowed))
-    inside = [path for path in files if path.resolve().is_relative_to(places.cases)]
-    if inside:
-        found, remedy = str(inside[0]), f"Say `--case {inside[0].stem}`."
-        fault = Fault(
-            where="--case", found=found, allowed="a name, or a file outside `cases/`", remedy=remedy
-        )
-        raise refuse(fault)
-    return dataclasses.replace(places, own=True), files
 
 
 def _campaign(loaded: Project, wish: Wish, options: Options, rows: list[Observation]) -> Campaign:

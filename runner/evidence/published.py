@@ -20,7 +20,7 @@ from runner.model.observation import Failed, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 FORMAT = 1
@@ -107,8 +107,8 @@ def read_publications(folder: Path) -> dict[str, Publication]:
     }
 
 
-def read(folder: Path) -> Iterator[Observation]:
-    """Yield every published cell; raises RunnerError when a file cannot be read."""
+def read(folder: Path, cases: Collection[str] | None = None) -> Iterator[Observation]:
+    """Yield every published cell, or those of some cases; raises RunnerError for a bad file."""
     publications = read_publications(folder)
     environments = {
         (row.environment, row.publication, row.digest): row
@@ -116,6 +116,8 @@ def read(folder: Path) -> Iterator[Observation]:
     }
     held = {(row.environment, row.publication): row for row in environments.values()}
     for path in sorted(folder.glob("*/*.csv")):
+        if cases is not None and path.stem not in cases:
+            continue
         yield from _read_file(path, held, publications)
 
 

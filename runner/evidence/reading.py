@@ -9,7 +9,7 @@ from runner.evidence import published
 from runner.evidence.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from runner.model.observation import Observation
     from runner.places import Places
@@ -25,15 +25,17 @@ def opened(places: Places, say: Callable[[str], None]) -> Iterator[Store]:
         store.close()
 
 
-def published_rows(places: Places) -> list[Observation]:
-    """Return the published evidence alone."""
-    return list(published.read(places.published))
+def published_rows(places: Places, cases: Collection[str] | None = None) -> list[Observation]:
+    """Return the published evidence alone, of some cases where they are named."""
+    return list(published.read(places.published, cases))
 
 
-def both(places: Places, say: Callable[[str], None]) -> list[Observation]:
+def both(
+    places: Places, say: Callable[[str], None], cases: Collection[str] | None = None
+) -> list[Observation]:
     """Return published and local evidence; the local comes last, and of two alike is kept."""
-    rows = published_rows(places)
+    rows = published_rows(places, cases)
     if places.store.exists():
         with opened(places, say) as store:
-            rows.extend(store.rows())
+            rows.extend(store.rows(cases))
     return rows

@@ -18,7 +18,7 @@ from runner.model.observation import LOCAL, Failed, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
 VERSION = 1
@@ -103,9 +103,12 @@ class Store:
         marks = ",".join("?" * len(values))
         self._db.execute(f"INSERT OR REPLACE INTO cells VALUES ({marks})", values)  # noqa: S608
 
-    def rows(self) -> Iterator[Observation]:
-        """Yield everything that is stored, oldest first."""
-        cells = self._db.execute("SELECT * FROM cells ORDER BY rowid").fetchall()
+    def rows(self, cases: Collection[str] | None = None) -> Iterator[Observation]:
+        """Yield everything that is stored, or what is of some cases, oldest first."""
+        names = list(cases or ())
+        marks = ",".join("?" * len(names))
+        within = "" if cases is None else f"WHERE case_name IN ({marks})"
+        cells = self._db.execute(f"SELECT * FROM cells {within} ORDER BY rowid", names).fetchall()  # noqa: S608 - marks
         # After the cells: what another run stores in between must not lack its provenance.
         held = {row["id"]: _held(row) for row in self._db.execute("SELECT * FROM provenances")}
         known: dict[tuple[object, ...], Provenance] = {}

@@ -19,7 +19,7 @@ from runner.errors import Fault, refuse
 from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.model.reading import Record, RequirementText, read
-from runner.model.script import Script, parse_script
+from runner.model.script import Script, has_block, parse_script
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -242,4 +242,23 @@ def read_case(text: str, where: str, path: str = "", extras: Collection[str] = (
         script=script,
         path=path,
         extras=tuple(sorted(needed & set(extras))),
+    )
+
+
+def read_script(text: str, where: str, path: str) -> Case:
+    """Read any script: without a table of ours, or without a block, it is asked all the same.
+
+    Raises RunnerError with every fault of the block that it has.
+    """
+    nothing = Script(table={}, block="", code=text, first_line=1)
+    script = parse_script(text, where) if has_block(text) else nothing
+    if "repromatrix" in script.table.get("tool", {}):
+        return read_case(text, where, path)
+    return Case(
+        name=PurePath(where).stem,
+        where=where,
+        head=read(Head, script.table, where=where, prefix="script"),
+        block=Block(title=PurePath(where).stem, area="", models=(), reports=()),
+        script=script,
+        path=path,
     )

@@ -46,6 +46,11 @@ def parse_python(text: str, where: str) -> ast.Module:
         raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
 
 
+def has_block(text: str) -> bool:
+    """Say whether a script says anything about itself."""
+    return any(match["type"] == "script" for match in _BLOCK.finditer(text))
+
+
 def parse_script(text: str, where: str) -> Script:
     """Take a script apart; raises RunnerError when there is not exactly one readable block."""
     matches = [match for match in _BLOCK.finditer(text) if match["type"] == "script"]

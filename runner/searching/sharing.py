@@ -30,7 +30,7 @@ def gain(search: Open[P], place: int) -> float:
     asked = search.question
     if place == asked.point:
         return 1.0
-    if place in search.answers or not asked.low <= place <= asked.high:
+    if asked.alone or place in search.answers or not asked.low <= place <= asked.high:
         return 0.0
     width = asked.high - asked.low + 2
     share = (place - asked.low + 1) / width

@@ -76,6 +76,8 @@ class Question:
     """… to here can tell more."""
     at_most: int
     """Questions that are left where every point answers, this one counted."""
+    alone: bool = False
+    """Whether no other point would help, as long as no two points are known to differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,8 +129,10 @@ def _between(
     within = range(low + 1, high) if first is None else first.between
     hint = next((one for one in sought.hints if one in within and one not in answers), None)
     if hint is not None:
-        at_most = 1 + halvings(len(within) + 1)
-        return Question(point=hint, low=within[0], high=within[-1], at_most=at_most)
+        at_most = 1 + halvings(max(hint - within.start + 1, within.stop - hint))
+        return Question(
+            point=hint, low=within[0], high=within[-1], at_most=at_most, alone=first is None
+        )
     if first is None:
         still = sought.edge is Edge.FALL and answers[high] is Answer.YES
         return Result(ending=Ending.ALWAYS if still else Ending.NEVER)
@@ -175,7 +179,7 @@ def _first_answering(points: Iterable[int], answers: Mapping[int, Answer]) -> in
 
 def _about_end(point: int, count: int, less: int = 0) -> Question:
     at_most = 1 if count == 1 else 2 - less + halvings(count - 1)
-    return Question(point=point, low=0, high=count - 1, at_most=at_most)
+    return Question(point=point, low=0, high=count - 1, at_most=at_most, alone=True)
 
 
 def halvings(width: int) -> int:

@@ -1,0 +1,62 @@
+"""The command line: arguments to calls, errors to exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import TYPE_CHECKING, NoReturn
+
+from runner.cli import measuring, searching, upkeep
+from runner.cli.options import app
+from runner.errors import ExitCode, Interrupted, RunnerError
+from runner.inside import cage
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_TWICE = 3.0
+COMMANDS = (measuring, searching, upkeep)
+"""In the order of the help; a module registers its commands as it is imported."""
+
+
+def main() -> None:
+    """Run the program and end the process with its exit code."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, _Interruption())
+    _end_with_door()
+    try:
+        app()
+    except RunnerError as error:
+        _end(error.code, *map(str, error.faults))
+    except Interrupted:
+        _end(ExitCode.INTERRUPTED, "Interrupted.")
+    except Exception:  # noqa: BLE001 - whatever is left is our own fault, and says so
+        _end(ExitCode.OUR_FAULT, traceback.format_exc())
+
+
+def _end(code: ExitCode, *lines: str) -> NoReturn:
+    for line in lines:
+        print(line, file=sys.stderr)  # noqa: T201 - whole lines, whatever the terminal's width
+    sys.exit(int(code))
+
+
+class _Interruption:
+    """A signal becomes an exception once: Ctrl-C through a door arrives twice."""
+
+    def __init__(self) -> None:
+        self.last = 0.0
+
+    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+        again, self.last = time.monotonic() - self.last < _TWICE, time.monotonic()
+        if not again:
+            raise Interrupted
+
+
+def _end_with_door() -> None:
+    """Be interrupted when the nox that started us is killed."""
+    door = os.environ.pop("REPROMATRIX_DOOR", "")
+    if door.isdigit():
+        cage.interrupt_with_parent(int(door))

@@ -1,0 +1,109 @@
+"""Commands that measure, and that show what was measured."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.options import Areas, Cases, OnDevice, Precisions, Releases, Workarounds, app, told
+from runner.engine.hardware import cores
+from runner.model.outcomes import Device
+from runner.places import Places
+from runner.planning.selection import Wish
+
+
+@app.command()
+def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
+    case: Cases = [],  # noqa: B006 - typer copies it
+    area: Areas = [],  # noqa: B006
+    release: Releases = [],  # noqa: B006
+    precision: Precisions = [],  # noqa: B006
+    workaround: Workarounds = [],  # noqa: B006
+    device: OnDevice = Device.CPU,
+    only: Annotated[
+        str, typer.Option("--only", help="`unexpected`: cells whose last outcome was a surprise.")
+    ] = "",
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Environments at once; 0 is all cores.")
+    ] = 0,
+    python: Annotated[
+        Path | None, typer.Option("--python", help="A ready interpreter instead of releases.")
+    ] = None,
+    *,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what would run; run nothing.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="An unreachable main is an error.")
+    ] = False,
+    trust_published: Annotated[
+        bool, typer.Option("--trust-published", help="Do not run what the repository answers.")
+    ] = False,
+) -> None:
+    """Build what is missing, run what is needed, render the report."""
+    from runner.commands.matrix import Options, measure  # noqa: PLC0415
+
+    options = Options(
+        wish=Wish(
+            case=case,
+            area=area,
+            release=release,
+            precision=precision,
+            workaround=workaround,
+            device=device,
+        ),
+        only=only,
+        jobs=jobs or cores(),
+        python=python,
+        rerun=rerun,
+        plan=plan,
+        strict=strict,
+        trust_published=trust_published,
+    )
+    raise typer.Exit(measure(Places(), options, told()))
+
+
+@app.command()
+def environment(
+    names: Annotated[
+        list[str], typer.Argument(help="Releases, `main`, or pairs: 4.53.3+peft0.15.2.")
+    ],
+) -> None:
+    """Build pinned virtualenvs and print where they are."""
+    from runner.commands.environment import make  # noqa: PLC0415
+
+    raise typer.Exit(make(Places(), names, told()))
+
+
+@app.command()
+def report() -> None:
+    """Render the site from this machine's evidence and the published one."""
+    from runner.commands.report import render_site  # noqa: PLC0415
+
+    gc.disable()
+    raise typer.Exit(render_site(Places(), told()))
+
+
+@app.command()
+def results(  # noqa: PLR0913, PLR0917
+    case: Cases = [],  # noqa: B006
+    area: Areas = [],  # noqa: B006
+    release: Releases = [],  # noqa: B006
+    precision: Precisions = [],  # noqa: B006
+    workaround: Workarounds = [],  # noqa: B006
+    device: Annotated[Device | None, typer.Option("--device", help="One device only.")] = None,
+    format: Annotated[str, typer.Option("--format", help="csv or json.")] = "csv",  # noqa: A002
+    *,
+    wide: Annotated[bool, typer.Option("--wide", help="Every flag of a cell.")] = False,
+    ranges: Annotated[bool, typer.Option("--ranges", help="Failing ranges, not cells.")] = False,
+) -> None:
+    """Print cells with their outcome and verdict."""
+    from runner.commands.results import Printing, print_cells  # noqa: PLC0415
+
+    wish = Wish(case=case, area=area, release=release, precision=precision, workaround=workaround)
+    printing = Printing(wish=wish, device=device, format=format, wide=wide, ranges=ranges)
+    raise typer.Exit(print_cells(Places(), printing, told()))

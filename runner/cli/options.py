@@ -1,0 +1,38 @@
+"""The command line's application, and the options that commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from runner.model.outcomes import Device
+
+app = typer.Typer(
+    name="runner",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Measure reported dtype bugs on every release of transformers.",
+)
+
+Cases = Annotated[
+    list[str], typer.Option("--case", help="A case by name, a glob, or a path to a file of yours.")
+]
+Areas = Annotated[list[str], typer.Option("--area", help="Cases of one area.")]
+Releases = Annotated[
+    list[str],
+    typer.Option("--release", help='A name, a comma list, or a specifier: ">=4.50,<4.52".'),
+]
+Precisions = Annotated[list[str], typer.Option("--precision", help="fp32, bf16 or fp16.")]
+Workarounds = Annotated[
+    list[str],
+    typer.Option("--workaround", help="A workaround by name; `none` is the plain case."),
+]
+OnDevice = Annotated[Device, typer.Option("--device", help="Where the cells compute.")]
+
+
+def told() -> Console:
+    """Return where people are told things; standard output is for what programs read."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)

@@ -1,0 +1,65 @@
+"""Commands that search: which release, which commit, whose package."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Annotated
+
+import typer
+
+from runner.cli.options import Areas, OnDevice, Precisions, Releases, app, told
+from runner.model.outcomes import Device
+from runner.places import Places
+
+
+@app.command()
+def bisect(  # noqa: PLR0913, PLR0917
+    case: Annotated[
+        list[str], typer.Argument(help="Cases by name or glob, or a script of yours.")
+    ] = [],  # noqa: B006
+    area: Areas = [],  # noqa: B006
+    release: Releases = [],  # noqa: B006
+    precision: Precisions = [],  # noqa: B006
+    workaround: Annotated[
+        str, typer.Option("--workaround", help="Ask about a workaround of the case.")
+    ] = "",
+    device: OnDevice = Device.CPU,
+    format: Annotated[  # noqa: A002
+        str, typer.Option("--format", help="text, markdown (to paste) or json.")
+    ] = "text",
+    *,
+    fix: Annotated[bool, typer.Option("--fix", help="The release that heals it.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Ask every release: the first change of any history.")
+    ] = False,
+    any_failure: Annotated[
+        bool, typer.Option("--any-failure", help="Any failure is bad, not only the described one.")
+    ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Answer from evidence alone; run nothing.")
+    ] = False,
+    ahead: Annotated[
+        bool, typer.Option("--ahead", help="Build both next candidates while one runs.")
+    ] = False,
+) -> None:
+    """Find the release that breaks a case, or heals it: evidence first, then the fewest runs."""
+    from runner.commands.bisect import Options, search  # noqa: PLC0415
+
+    gc.disable()
+    options = Options(
+        cases=case,
+        area=area,
+        release=release,
+        precision=precision,
+        workaround=workaround,
+        device=device,
+        format=format,
+        command=sys.argv[2:],
+        fix=fix,
+        every=every,
+        any_failure=any_failure,
+        plan=plan,
+        ahead=ahead,
+    )
+    raise typer.Exit(search(Places(), options, told()))

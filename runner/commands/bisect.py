@@ -1,0 +1,184 @@
+"""`bisect`: which release breaks a case, and which heals it."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner import campaign, project
+from runner.bisecting.asking import Asking, bring_to_end
+from runner.bisecting.evidence import current
+from runner.bisecting.finding import together
+from runner.bisecting.runs import Runs
+from runner.bisecting.search import Wanted, failing_precisions, searches
+from runner.commands.own import own_files
+from runner.corpus import load_script
+from runner.engine.events import Terms
+from runner.errors import ExitCode, Fault, refuse
+from runner.evidence import reading
+from runner.model.case import PLAIN
+from runner.model.outcomes import Precision
+from runner.planning.selection import NONE, Wish, environments_of, select
+from runner.searching.transitions import Edge
+from runner.telling import bisect as telling
+from runner.telling.bisect import Page
+from runner.terminal.speaking import say
+from runner.terminal.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from runner.bisecting.search import Search
+    from runner.model.case import Case
+    from runner.model.outcomes import Device
+    from runner.places import Places
+    from runner.project import Project
+
+FORMATS = ("text", "markdown", "json")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """The options of `bisect` as they were typed."""
+
+    cases: Sequence[str]
+    area: Sequence[str]
+    release: Sequence[str]
+    precision: Sequence[str]
+    workaround: str
+    device: Device
+    format: str
+    command: Sequence[str]
+    fix: bool = False
+    every: bool = False
+    any_failure: bool = False
+    plan: bool = False
+    ahead: bool = False
+
+
+def search(places: Places, options: Options, console: Console) -> ExitCode:
+    """Answer from evidence, run what is missing, print it; return what it tells a script."""
+    if options.format not in FORMATS:
+        raise refuse(Fault(where="--format", found=options.format, allowed=", ".join(FORMATS)))
+    places, loaded = _load(places, options)
+    asked = tuple(_searches(loaded, options))
+    rows = reading.both(
+        places, lambda text: console.print(text, style="yellow"), {one.case.name for one in asked}
+    )
+    known, contested = current(rows, loaded.cases, loaded.environments)
+    asking = Asking(searches=list(asked), known=known, contested=contested)
+    _announce(asking, console)
+    finished = options.plan or not asking.open() or _run(places, loaded, asking, options, console)
+    findings = asking.findings()
+    page = Page(findings=findings, command=options.command, environments=loaded.environments)
+    say(_told(page, options.format))
+    return together(findings) if finished else ExitCode.INTERRUPTED
+
+
+def _told(page: Page, form: str) -> str:
+    match form:
+        case "markdown":
+            return telling.markdown(page)
+        case "json":
+            return telling.as_json(page)
+        case _:
+            return telling.text(page)
+
+
+def _load(places: Places, options: Options) -> tuple[Places, Project]:
+    """Read the corpus, or scripts of the user's, which need say nothing about themselves."""
+    places, files = own_files(places, options.cases, "CASE")
+    if files is None:
+        return places, project.load(places)
+    loaded = project.load(places, [])
+    cases = [load_script(path, str(path)) for path in files]
+    return places, dataclasses.replace(loaded, cases={case.name: case for case in cases})
+
+
+def _searches(loaded: Project, options: Options) -> Iterator[Search]:
+    if not options.cases and not options.area:
+        raise refuse(Fault(where="CASE", found="nothing", allowed="a case, a script, or --area"))
+    by_name = () if loaded.places.own else options.cases
+    wish = Wish(
+        case=by_name,
+        area=options.area,
+        precision=options.precision,
+        workaround=[options.workaround] if options.workaround else (),
+        device=options.device,
+    )
+    selection = select(wish, loaded.cases, loaded.names)
+    within = environments_of(options.release, loaded.names) if options.release else None
+    for case in loaded.cases.values():
+        if case.name in selection.cases:
+            for precision in _precisions(case, options):
+                wanted = _wanted(options, precision)
+                yield from searches(case, wanted, loaded.environments, within)
+
+
+def _wanted(options: Options, precision: Precision) -> Wanted:
+    return Wanted(
+        precision=precision,
+        device=options.device,
+        workaround=_workaround(options),
+        edge=Edge.FALL if options.fix else Edge.RISE,
+        every=options.every,
+        any_failure=options.any_failure,
+    )
+
+
+def _workaround(options: Options) -> str:
+    return PLAIN if options.workaround in {"", NONE} else options.workaround
+
+
+def _precisions(case: Case, options: Options) -> tuple[Precision, ...]:
+    """Return the precisions that were asked for, else those in which the case says it fails."""
+    if options.precision:
+        parts = [part for text in options.precision for part in text.split(",")]
+        return tuple(precision for precision in Precision if precision in parts)
+    found = failing_precisions(case, _workaround(options))
+    if not found and not options.area:
+        allowed = ", ".join(Precision)
+        remedy = f"{case.name} does not say in which precision it fails."
+        raise refuse(Fault(where="--precision", found="nothing", allowed=allowed, remedy=remedy))
+    return found
+
+
+def _announce(asking: Asking, console: Console) -> None:
+    asked = asking.open()
+    if not asked:
+        console.print("0 runs needed.", style="dim")
+        return
+    count = len({point for _, one in asked for point in one.points})
+    console.print(
+        f"{len(asked)} {'search asks' if len(asked) == 1 else 'searches ask'} at most"
+        f" {min(asking.at_most(), count)} runs, an environment each.",
+        style="dim",
+    )
+
+
+def _run(
+    places: Places, loaded: Project, asking: Asking, options: Options, console: Console
+) -> bool:
+    terms = Terms(
+        run=campaign.run_name(),
+        limits=loaded.matrix.limits,
+        device=options.device,
+        jobs=1,
+        fork=sys.platform == "linux",
+    )
+    with reading.opened(places, lambda text: console.print(text, style="yellow")) as store:
+        runs = Runs(
+            project=loaded,
+            terms=terms,
+            store=store,
+            audience=Steps(console),
+            ahead=options.ahead,
+        )
+        finished = bring_to_end(asking, runs)
+        if finished:
+            runs.finish()
+        return finished

@@ -1,0 +1,1 @@
+"""Answers in words: for a terminal, to paste, and for programs. Pure."""

@@ -1,0 +1,233 @@
+"""The answer of `bisect`: a page for a terminal, Markdown to paste, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.model.observation import LOCAL
+from runner.searching.oracle import Answer
+from runner.searching.transitions import Edge, Question
+from runner.telling.sentences import first_line, further, headline, label, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.bisecting.finding import Finding
+    from runner.model.cell import Environment
+
+_SHOWN = 12
+_NAMED = ("accelerate", "peft", "tokenizers", "huggingface-hub", "safetensors", "numpy")
+"""Packages whose change between two releases is worth a word."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """All answers of one call, what it was, and what the environments hold."""
+
+    findings: Sequence[Finding]
+    command: Sequence[str]
+    environments: Mapping[str, Environment]
+
+
+def text(page: Page) -> str:
+    """Return the answers for a terminal; of many cases a line or two each."""
+    groups = _alike(page.findings)
+    brief = len({one.search.case.name for one in page.findings}) > 1
+    blocks = [_brief(group) if brief else _block(page, group) for group in groups]
+    total = [_total(page)] if brief else []
+    return ("\n" if brief else "\n\n").join([*blocks, *total, _measured(page)]) + "\n"
+
+
+def markdown(page: Page) -> str:
+    """Return the answers to paste into an issue: what was found, and where it was seen."""
+    blocks = [_markdown_of(page, group) for group in _alike(page.findings)]
+    repeat = f"Repeat it: `nox -s bisect -- {shlex.join(page.command)}`"
+    return "\n\n".join([*blocks, _measured(page), repeat]) + "\n"
+
+
+def as_json(page: Page) -> str:
+    """Return the answers for a program: a list with an object per search."""
+    return json.dumps([_object(one) for one in page.findings], indent=1, ensure_ascii=False) + "\n"
+
+
+def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Put findings together that differ in their precision alone and say the same."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for one in findings:
+        search, wanted = one.search, one.search.wanted
+        said = (first_line(one), *further(one), cost(one))
+        groups.setdefault((search.case.name, wanted.workaround, search.axis, said), []).append(one)
+    return list(groups.values())
+
+
+def title(group: Sequence[Finding]) -> str:
+    """Return what was searched: case, precisions, workaround, and whether along a pair."""
+    search = group[0].search
+    variant = f" with {search.wanted.workaround}" if search.wanted.workaround else ""
+    along = "" if search.runs else ", along the versions of a package"
+    precisions = " and ".join(str(one.search.wanted.precision) for one in group)
+    return f"{search.case.name}{variant}, {precisions}{along}"
+
+
+def _block(page: Page, group: Sequence[Finding]) -> str:
+    finding = group[0]
+    lines = [first_line(finding), *further(finding), *_next_steps(page, finding), cost(finding)]
+    return "\n".join([title(group), *(f"  {line}" for line in lines)])
+
+
+def _brief(group: Sequence[Finding]) -> str:
+    return f"{title(group)}\n  {first_line(group[0])}"
+
+
+def _total(page: Page) -> str:
+    ran = {name for one in page.findings for name in one.ran}
+    alone = sum(len(one.ran) for one in page.findings)
+    if not ran:
+        return "\n0 runs needed."
+    return f"\n{len(page.findings)} searches, {len(ran)} environments run for {alone} answers."
+
+
+def cost(finding: Finding) -> str:
+    """Say how many runs the answer needed, and where the rest is known from."""
+    runs = len(finding.ran)
+    if isinstance(finding.step, Question):
+        return f"{runs} runs so far; at most {finding.step.at_most} are left."
+    if not runs:
+        return f"0 runs needed: {_sources(finding)}."
+    where = ", ".join(finding.ran)
+    return f"{runs} {'run' if runs == 1 else 'runs'}: {where}."
+
+
+def _sources(finding: Finding) -> str:
+    found = dict.fromkeys(
+        "this machine's evidence" if row.source == LOCAL else f"the publication of {row.source}"
+        for row in finding.known.values()
+    )
+    return "known from " + " and ".join(found) if found else "nothing can be asked"
+
+
+def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
+    """Say what else changed between both sides, and the commands that go on from here."""
+    if finding.found is None or finding.silent:
+        return
+    before, at = (
+        page.environments[finding.search.axis[place].environment]
+        for place in (finding.found.before, finding.found.at)
+    )
+    moved = [
+        f"{name} {before.version(name)} to {at.version(name)}"
+        for name in _NAMED
+        if before.version(name) != at.version(name)
+    ]
+    if moved and finding.search.runs:
+        good, bad = (before, at) if finding.found.edge is Edge.RISE else (at, before)
+        cell = finding.search.cell(0)
+        variant = f" --workaround {cell.workaround}" if cell.workaround else ""
+        yield f"Between them also changed: {', '.join(moved)}."
+        yield (
+            f"Whose it is: nox -s blame -- {cell.case} --precision {cell.precision}{variant}"
+            f" --good {good.name} --bad {bad.name}"
+        )
+
+
+def _measured(page: Page) -> str:
+    devices = sorted({str(one.search.wanted.device) for one in page.findings})
+    rows = [row for one in page.findings for row in one.known.values() if row.outcome.was_run]
+    torch = sorted({row.provenance.torch_build for row in rows} - {""})
+    python = sorted({".".join(row.provenance.python.split(".")[:2]) for row in rows} - {""})
+    facts = [", ".join(devices).upper(), *(f"torch {one}" for one in torch)]
+    return f"Measured on {', '.join([*facts, *(f'Python {one}' for one in python)])}."
+
+
+def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
+    finding = group[0]
+    search = finding.search
+    lines = [
+        f"**`{search.case.name}`**, {title(group).partition(', ')[2]}: {search.case.block.title}",
+        "",
+        _code(first_line(finding)),
+        *map(_code, further(finding)),
+        "",
+        f"| {'release' if search.runs else 'version'} | outcome | error | known from |",
+        "| --- | --- | --- | --- |",
+        *(_row(finding, place) for place in _telling(finding)),
+        "",
+        *map(_code, _next_steps(page, finding)),
+        cost(finding),
+    ]
+    return "\n".join(lines)
+
+
+def _row(finding: Finding, place: int) -> str:
+    seen = finding.at(place)
+    error = f"`{_cell(headline(seen))}`" if seen.failed else ""
+    source = "this machine" if seen.source == LOCAL else seen.source
+    return f"| {label(finding, place)} | {seen.outcome} | {error} | {source} |"
+
+
+def _telling(finding: Finding) -> list[int]:
+    """Return the points that show the answer: both ends, and the sides of every change."""
+    asked = [
+        place
+        for place in range(len(finding.search.axis))
+        if finding.search.cell(place) in finding.known
+    ]
+    if len(asked) <= _SHOWN:
+        return asked
+    shown = {asked[0], asked[-1], *finding.silent[:_SHOWN]}
+    for change in finding.changes:
+        shown |= {change.before, change.at}
+    return sorted(shown & set(asked))
+
+
+def _cell(found: str) -> str:
+    """Return a text that a cell of a table can hold, between backticks."""
+    return found.replace("|", "\\|").replace("`", "'").replace("\n", " ")
+
+
+def _code(sentence: str) -> str:
+    """Return a sentence whose signs no page takes for markup, its command between backticks."""
+    said, told, command = sentence.partition("nox -s ")
+    for sign in "*_`|":
+        said = said.replace(sign, f"\\{sign}")
+    said = said.replace("<", "&lt;")
+    return f"{said}`{told}{command}`" if told else said
+
+
+def _object(finding: Finding) -> dict[str, Any]:
+    search, step = finding.search, finding.step
+    found = finding.found
+    return {
+        "case": search.case.name,
+        "precision": str(search.wanted.precision),
+        "workaround": search.wanted.workaround,
+        "device": str(search.wanted.device),
+        "looked-for": "break" if search.sought.edge is Edge.RISE else "fix",
+        "answer": first_line(finding),
+        "ending": "open" if isinstance(step, Question) else str(step.ending),
+        "before": label(finding, found.before) if found else None,
+        "at": label(finding, found.at) if found else None,
+        "not-judged": [label(finding, place) for place in finding.silent],
+        "changes": [short(finding, change) for change in finding.changes],
+        "older": [one.label for one in search.older],
+        "points": [_point(finding, place) for place, _ in sorted(finding.answers.items())],
+        "ran": list(finding.ran),
+        "left-at-most": step.at_most if isinstance(step, Question) else 0,
+        "exit": int(finding.code),
+    }
+
+
+def _point(finding: Finding, place: int) -> dict[str, Any]:
+    seen = finding.at(place)
+    said = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "unknown"}
+    return {
+        "release": label(finding, place),
+        "environment": seen.cell.environment,
+        "answer": said[finding.answers[place]],
+        "outcome": str(seen.outcome),
+        "error": seen.failed.headline if seen.failed else "",
+        "source": seen.source,
+    }

@@ -1,0 +1,280 @@
+"""Which release breaks a case and which heals it: from evidence, and with the fewest runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case, environments, failed, provenance, seen
+
+from runner import project
+from runner.bisecting.asking import Asking, bring_to_end
+from runner.bisecting.evidence import current
+from runner.bisecting.finding import Finding, together
+from runner.bisecting.search import Search, Wanted, failing_precisions, searches
+from runner.errors import ExitCode, Interrupted
+from runner.evidence import reading
+from runner.model.outcomes import Device, Outcome, Precision
+from runner.places import Places
+from runner.searching.transitions import Edge, Ending, Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from runner.model.case import Case
+    from runner.model.cell import Cell, Environment
+    from runner.model.observation import Observation
+    from runner.project import Project
+
+Known = dict["Cell", "Observation"]
+RELEASES = ("4.49.0", "4.50.0", "4.50.1", "4.50.2", "4.51.0", "4.51.1")
+
+
+# ------------------------------------------------------- the corpus, from what is published
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Project:
+    return project.load(Places())
+
+
+@pytest.fixture(scope="module")
+def published(corpus: Project) -> Known:
+    rows = reading.published_rows(corpus.places)
+    return current(rows, corpus.cases, corpus.environments)[0]
+
+
+def wanted(precision: Precision = Precision.BF16, edge: Edge = Edge.RISE) -> Wanted:
+    return Wanted(precision=precision, device=Device.CPU, workaround="", edge=edge)
+
+
+def all_searches(corpus: Project, edge: Edge) -> list[Search]:
+    """Return a search for each case and each precision in which it fails."""
+    return [
+        search
+        for case_ in corpus.cases.values()
+        for precision in failing_precisions(case_, "")
+        for search in searches(case_, wanted(precision, edge), corpus.environments)
+    ]
+
+
+def replayed(known: Known) -> Callable[[str, Sequence[Cell], Sequence[str]], list[Observation]]:
+    """Return runs that say what was published: the same answers, counted as runs."""
+    return lambda _environment, cells, _following: [known[cell] for cell in cells]
+
+
+def from_nothing(search: Search, known: Known) -> Finding:
+    asking = Asking(searches=[search], known={})
+    asking.go(replayed(known))
+    return asking.findings()[0]
+
+
+def from_evidence(search: Search, known: Known) -> Finding:
+    return Asking(searches=[search], known=known).findings()[0]
+
+
+@pytest.mark.parametrize("edge", Edge)
+def test_every_break_and_fix_is_known_from_evidence_and_agrees_with_a_search_from_nothing(
+    corpus: Project, published: Known, edge: Edge
+) -> None:
+    for search in all_searches(corpus, edge):
+        known = from_evidence(search, published)
+        assert not isinstance(known.step, Question), search.case.name
+        if not search.runs:
+            continue
+        found = from_nothing(search, published)
+        assert not isinstance(found.step, Question)
+        assert (known.step.ending, known.found) == (found.step.ending, found.found)
+        assert len(found.ran) <= 9
+
+
+@pytest.mark.parametrize("edge", Edge)
+def test_without_a_hint_of_the_case_halving_alone_agrees_where_both_ends_differ(
+    corpus: Project, published: Known, edge: Edge
+) -> None:
+    compared = 0
+    for search in all_searches(corpus, edge):
+        blind = dataclasses.replace(search, sought=dataclasses.replace(search.sought, hints=()))
+        known = from_evidence(blind, published)
+        if not search.runs or known.found is None or len(known.changes) > 1:
+            continue
+        found = from_nothing(blind, published)
+        compared += 1
+        assert known.found == found.found
+        assert len(found.ran) <= 9
+
+    assert compared > 10
+
+
+def test_searches_of_two_areas_need_at_most_half_the_environments_together(
+    corpus: Project, published: Known
+) -> None:
+    wishes = [
+        search
+        for search in all_searches(corpus, Edge.RISE)
+        if search.case.block.area in {"kv-cache", "loading"}
+        and search.wanted.precision is Precision.BF16
+        and search.runs
+    ]
+    alone = sum(len(from_nothing(search, published).ran) for search in wishes)
+    asking = Asking(searches=wishes, known={})
+    asking.go(replayed(published))
+
+    assert len(wishes) >= 10
+    assert len(asking.ran) <= alone // 2
+    assert [one.found for one in asking.findings()] == [
+        from_evidence(search, published).found for search in wishes
+    ]
+
+
+# ------------------------------------------------------- small histories
+
+
+def history(
+    text: str, of: Case, on: dict[str, Environment], **changed: object
+) -> tuple[Search, Known]:
+    """Return the search along the releases, and what each of them does.
+
+    `n` passes, `y` fails as described, `o` fails otherwise, `u` cannot be built.
+    """
+    (search,) = searches(of, dataclasses.replace(wanted(), **changed), on)  # type: ignore[arg-type]
+    rows: Known = {}
+    for place, letter in enumerate(text):
+        cell, ran = search.cell(place), provenance(of, on[search.names[place]])
+        row = {
+            "n": seen(Outcome.PASSES, cell, ran=ran),
+            "y": seen(Outcome.FAILS, cell, ran=ran),
+            "o": seen(Outcome.FAILS, cell, ran=ran, how=failed("KeyError", "elsewhere")),
+            "u": seen(Outcome.UNBUILDABLE, cell, ran=ran),
+        }[letter]
+        rows[cell] = row
+    return search, rows
+
+
+def unhinted(search: Search) -> Search:
+    return dataclasses.replace(search, sought=dataclasses.replace(search.sought, hints=()))
+
+
+def summary(finding: Finding) -> tuple[Ending, tuple[str, str] | None, ExitCode]:
+    assert not isinstance(finding.step, Question)
+    found, axis = finding.found, finding.search.axis
+    sides = (axis[found.before].label, axis[found.at].label) if found else None
+    return finding.step.ending, sides, finding.code
+
+
+@pytest.mark.parametrize(
+    ("text", "edge", "expected"),
+    [
+        ("nnyyyy", Edge.RISE, (Ending.FOUND, ("4.50.0", "4.50.1"), ExitCode.AS_EXPECTED)),
+        ("yyyynn", Edge.FALL, (Ending.FOUND, ("4.50.2", "4.51.0"), ExitCode.AS_EXPECTED)),
+        ("nuuyyy", Edge.RISE, (Ending.FOUND, ("4.49.0", "4.50.2"), ExitCode.UNDECIDED)),
+        ("nnoyyy", Edge.RISE, (Ending.FOUND, ("4.50.0", "4.50.2"), ExitCode.UNDECIDED)),
+        ("nnnnnn", Edge.RISE, (Ending.NEVER, None, ExitCode.NOT_REPRODUCED)),
+        ("nnnnnn", Edge.FALL, (Ending.NEVER, None, ExitCode.NOT_REPRODUCED)),
+        ("yyyyyy", Edge.RISE, (Ending.ALWAYS, None, ExitCode.FAILS_ON_BOTH_SIDES)),
+        ("yyyyyy", Edge.FALL, (Ending.ALWAYS, None, ExitCode.FAILS_ON_BOTH_SIDES)),
+        ("oooooo", Edge.RISE, (Ending.UNDECIDED, None, ExitCode.UNDECIDED)),
+        ("uuuuuu", Edge.RISE, (Ending.UNDECIDED, None, ExitCode.UNDECIDED)),
+    ],
+)
+def test_endings_and_what_they_tell_a_script(
+    text: str, edge: Edge, expected: tuple[Ending, tuple[str, str] | None, ExitCode]
+) -> None:
+    search, known = history(text, case(BREAKS), environments(*RELEASES), edge=edge)
+
+    assert summary(from_nothing(unhinted(search), known)) == expected
+
+
+def test_a_case_that_fails_since_its_first_release_is_answered() -> None:
+    of = case(BREAKS, dependencies=("torch", "transformers>=4.50"))
+    search, known = history("yyynn", of, environments(*RELEASES))
+
+    assert [one.label for one in search.older] == ["4.49.0"]
+    assert summary(from_nothing(search, known)) == (Ending.ALWAYS, None, ExitCode.AS_EXPECTED)
+
+
+def test_another_failure_is_bad_only_where_any_is() -> None:
+    of, on = case(BREAKS), environments(*RELEASES)
+    told, rows = history("nnooyy", of, on)
+    any_, _ = history("nnooyy", of, on, any_failure=True)
+
+    assert summary(from_nothing(unhinted(told), rows))[1] == ("4.50.0", "4.51.0")
+    assert summary(from_nothing(unhinted(any_), rows))[1] == ("4.50.0", "4.50.1")
+
+
+def test_a_script_that_describes_nothing_is_searched_for_the_failure_seen_first() -> None:
+    search, known = history("nnoyyy", case(), environments(*RELEASES))
+    found = from_nothing(search, known)
+
+    assert summary(found) == (Ending.FOUND, ("4.50.0", "4.50.2"), ExitCode.UNDECIDED)
+    assert found.search.signature == failed().signature
+
+
+def test_what_a_case_expects_is_asked_early_and_only_once() -> None:
+    search, known = history("nyyynn", case(BREAKS), environments(*RELEASES))
+    found = from_nothing(search, known)
+
+    assert search.sought.hints == (1, 0)
+    assert found.ran == ("4.51.1", "4.49.0", "4.50.0")
+
+
+def test_sources_that_contradict_each_other_are_asked_again_and_named() -> None:
+    of, on = case(BREAKS), environments(*RELEASES)
+    search, known = history("nyyynn", of, on)
+    cell = search.cell(1)
+    other = seen(Outcome.PASSES, cell, ran=provenance(of, on["4.50.0"]))
+    rows, contested = current([*known.values(), other], {of.name: of}, on)
+    asking = Asking(searches=[search], known=rows, contested=contested)
+    asking.go(replayed(known))
+    (found,) = asking.findings()
+
+    assert (contested, found.ran, found.contested) == (frozenset([cell]), ("4.50.0",), (1,))
+    assert summary(found)[1] == ("4.49.0", "4.50.0")
+
+
+def test_stale_evidence_answers_nothing() -> None:
+    of, on = case(BREAKS), environments(*RELEASES)
+    _, known = history("nyyynn", of, on)
+    edited = case(BREAKS, code='"""Edited."""\n')
+
+    assert current(known.values(), {edited.name: edited}, on) == ({}, frozenset())
+
+
+def test_an_interrupted_search_keeps_what_it_learned_and_goes_on_from_there() -> None:
+    search, known = history("nnnyyy", case(BREAKS), environments(*RELEASES))
+    search = unhinted(search)
+    runs: list[str] = []
+
+    def run(environment: str, cells: Sequence[Cell], _: Sequence[str]) -> Iterable[Observation]:
+        if len(runs) == 2:
+            raise Interrupted
+        runs.append(environment)
+        return [known[cell] for cell in cells]
+
+    asking = Asking(searches=[search], known={})
+    finished = bring_to_end(asking, run)
+    (so_far,) = asking.findings()
+    again = Asking(searches=[search], known=dict(so_far.known))
+    again.go(replayed(known))
+
+    assert (finished, so_far.ran, so_far.code) == (False, ("4.51.1", "4.49.0"), ExitCode.UNDECIDED)
+    assert again.findings()[0].ran == ("4.50.1", "4.50.2")
+
+
+def test_an_environment_of_which_nothing_comes_back_is_asked_once() -> None:
+    search, known = history("nnyyyy", case(BREAKS), environments(*RELEASES))
+    asking = Asking(searches=[unhinted(search)], known={})
+    silent = search.cell(2)
+    asking.go(lambda _, cells, __: [known[cell] for cell in cells if cell != silent])
+
+    assert summary(asking.findings()[0])[1:] == (("4.50.0", "4.50.2"), ExitCode.UNDECIDED)
+
+
+def test_of_several_answers_a_script_is_told_whether_all_are_decided() -> None:
+    of, on = case(BREAKS), environments(*RELEASES)
+    found = [from_nothing(*history(text, of, on)) for text in ("yyyyyy", "nnnnnn", "nnoyyy")]
+
+    assert together(found[:1]) is ExitCode.FAILS_ON_BOTH_SIDES
+    assert together(found[:2]) is ExitCode.AS_EXPECTED
+    assert together(found) is ExitCode.UNDECIDED
