@@ -113,8 +113,9 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
     """Say what else changed between both sides, and the commands that go on from here."""
     if finding.found is None or finding.silent:
         return
+    search = finding.search
     before, at = (
-        page.environments[finding.search.axis[place].environment]
+        page.environments[search.axis[place].environment]
         for place in (finding.found.before, finding.found.at)
     )
     moved = [
@@ -122,13 +123,15 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
         for name in _NAMED
         if before.version(name) != at.version(name)
     ]
-    if moved and finding.search.runs:
+    if moved and search.runs:
         good, bad = (before, at) if finding.found.edge is Edge.RISE else (at, before)
-        cell = finding.search.cell(0)
+        cell = search.cell(0)
         variant = f" --workaround {cell.workaround}" if cell.workaround else ""
         yield f"Between them also changed: {', '.join(moved)}."
+        where = search.case.where
+        name = cell.case if where.startswith("cases/") else where
         yield (
-            f"Whose it is: nox -s blame -- {cell.case} --precision {cell.precision}{variant}"
+            f"Whose it is: nox -s blame -- {name} --precision {cell.precision}{variant}"
             f" --good {good.name} --bad {bad.name}"
         )
 
