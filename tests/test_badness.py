@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,6 +48,13 @@ def test_any_failure_is_bad_where_that_is_asked_for() -> None:
         Answer.NO,
         Answer.UNKNOWN,
     ]
+
+
+def test_a_script_that_does_not_say_what_it_exercises_is_taken_at_its_word() -> None:
+    row = seen(Outcome.PASSES, exercised=Exercised.NO)
+    bare = dataclasses.replace(case(), bare=True)
+
+    assert [answer(case(), row), answer(bare, row)] == [Answer.UNKNOWN, Answer.NO]
 
 
 def test_a_script_that_describes_no_failure_is_asked_about_a_signature() -> None:

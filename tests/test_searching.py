@@ -97,8 +97,8 @@ def test_what_is_found_is_a_change_with_nothing_but_silence_in_it(
 
 @given(histories)
 def test_where_nothing_is_found_the_ends_say_why(history: list[Answer]) -> None:
-    result, _ = search(history)
-    said = [answer for answer in history if answer is not UNKNOWN]
+    result, asked = search(history)
+    said = [history[point] for point in sorted(asked) if history[point] is not UNKNOWN]
 
     match result.ending:
         case Ending.FOUND:
@@ -193,6 +193,13 @@ def test_a_history_that_changes_more_than_once_says_so_where_it_was_seen() -> No
     assert find(8, memory, Sought()) == Result(
         ending=Ending.FOUND, found=rise(2, 3), again=(rise(5, 7),)
     )
+
+
+def test_where_nothing_answers_few_points_are_asked() -> None:
+    result, asked = search([UNKNOWN] * 76)
+
+    assert result == Result(ending=Ending.UNDECIDED)
+    assert len(asked) <= 14
 
 
 def test_a_long_silence_is_left_in_few_steps() -> None:

@@ -36,6 +36,7 @@ def bisect(  # noqa: PLR0913, PLR0917
     any_failure: Annotated[
         bool, typer.Option("--any-failure", help="Any failure is bad, not only the described one.")
     ] = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Answer from evidence alone; run nothing.")
     ] = False,
@@ -59,6 +60,7 @@ def bisect(  # noqa: PLR0913, PLR0917
         fix=fix,
         every=every,
         any_failure=any_failure,
+        rerun=rerun,
         plan=plan,
         ahead=ahead,
     )

@@ -56,6 +56,7 @@ class Options:
     fix: bool = False
     every: bool = False
     any_failure: bool = False
+    rerun: bool = False
     plan: bool = False
     ahead: bool = False
 
@@ -66,17 +67,30 @@ def search(places: Places, options: Options, console: Console) -> ExitCode:
         raise refuse(Fault(where="--format", found=options.format, allowed=", ".join(FORMATS)))
     places, loaded = _load(places, options)
     asked = tuple(_searches(loaded, options))
-    rows = reading.both(
-        places, lambda text: console.print(text, style="yellow"), {one.case.name for one in asked}
-    )
-    known, contested = current(rows, loaded.cases, loaded.environments)
-    asking = Asking(searches=list(asked), known=known, contested=contested)
+    asking = _asking(places, loaded, asked, options, console)
     _announce(asking, console)
     finished = options.plan or not asking.open() or _run(places, loaded, asking, options, console)
     findings = asking.findings()
     page = Page(findings=findings, command=options.command, environments=loaded.environments)
     say(_told(page, options.format))
     return together(findings) if finished else ExitCode.INTERRUPTED
+
+
+def _asking(
+    places: Places,
+    loaded: Project,
+    asked: Sequence[Search],
+    options: Options,
+    console: Console,
+) -> Asking:
+    """Return the searches with what is known; with `--rerun` only pairs are, which nobody runs."""
+    names = {one.case.name for one in asked}
+    rows = reading.both(places, lambda text: console.print(text, style="yellow"), names)
+    known, contested = current(rows, loaded.cases, loaded.environments)
+    if options.rerun:
+        runs = {name for one in asked if one.runs for name in one.names}
+        known = {cell: row for cell, row in known.items() if cell.environment not in runs}
+    return Asking(searches=list(asked), known=known, contested=contested)
 
 
 def _told(page: Page, form: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from runner.judging.expectations import described
 from runner.judging.ranges import fails
+from runner.model.outcomes import Exercised
 from runner.searching.oracle import Answer
 
 if TYPE_CHECKING:
@@ -19,8 +21,11 @@ def answer(
     """Say whether a cell is bad: it matches one of the case's `fails` entries.
 
     A case that describes no failure is asked about a signature, that of the failure seen first.
-    Another failure, a pass that never computed and what the machine decided answer nothing.
+    Another failure, a pass that never computed and what the machine decided answer nothing; a
+    script that does not say what it exercises is taken at its word.
     """
+    if case.bare and seen is not None:
+        seen = dataclasses.replace(seen, exercised=Exercised.EMPTY)
     match fails(seen):
         case None:
             return Answer.UNKNOWN

@@ -193,6 +193,8 @@ class Case:
     """The file that is run."""
     extras: tuple[str, ...] = ()
     """Those of its dependencies that are laid on top of every release for it."""
+    bare: bool = False
+    """Whether it is a script that says nothing of itself, not even what it exercises."""
 
     @cached_property
     def docstring(self) -> str:
@@ -261,4 +263,5 @@ def read_script(text: str, where: str, path: str) -> Case:
         block=Block(title=PurePath(where).stem, area="", models=(), reports=()),
         script=script,
         path=path,
+        bare=True,
     )

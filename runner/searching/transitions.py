@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from runner.searching.oracle import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from runner.searching.oracle import Memory
 
@@ -48,7 +48,7 @@ class Ending(StrEnum):
     ALWAYS = "always"
     """The first point that answers says yes (no rise before it), or the last does (no fall)."""
     UNDECIDED = "undecided"
-    """No point answers."""
+    """No point that was asked answers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,11 +111,11 @@ def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> Question 
     end = _end(count, answers)
     if isinstance(end, Question):
         return end
+    if sought.every and (left := _untried(range(count), answers)):
+        return Question(point=_middle(left), low=left[0], high=left[-1], at_most=len(left))
     if end is None:
         return Result(ending=Ending.UNDECIDED)
     low, high = end
-    if sought.every and (left := _untried(range(count), answers)):
-        return Question(point=_middle(left), low=left[0], high=left[-1], at_most=len(left))
     if sought.edge is Edge.RISE and answers[low] is Answer.YES:
         return Result(ending=Ending.ALWAYS, again=_open(answers, sought.edge))
     return _between(low, high, answers, sought)
@@ -162,19 +162,29 @@ def _open(answers: Mapping[int, Answer], edge: Edge) -> tuple[Change, ...]:
 
 def _end(count: int, answers: Mapping[int, Answer]) -> Question | tuple[int, int] | None:
     """Return both ends that answer, the question about one of them, or None where none does."""
-    high = _first_answering(range(count - 1, -1, -1), answers)
-    if high is None:
-        return None
-    if high not in answers:
+    high = _unasked_end(range(count - 1, -1, -1), answers)
+    if high is not None:
         return _about_end(high, count)
-    low = _first_answering(range(high + 1), answers)
-    if low is not None and low not in answers:
-        return _about_end(low, high + 1, less=1)
-    return None if low is None else (low, high)
+    low = _unasked_end(range(count), answers)
+    if low is not None:
+        return _about_end(low, count, less=1)
+    said = [point for point in answers if answers[point] is not Answer.UNKNOWN]
+    return (min(said), max(said)) if said else None
 
 
-def _first_answering(points: Iterable[int], answers: Mapping[int, Answer]) -> int | None:
-    return next((one for one in points if answers.get(one) is not Answer.UNKNOWN), None)
+def _unasked_end(points: range, answers: Mapping[int, Answer]) -> int | None:
+    """Return what to ask for an end that answers; None where there is one, or hardly can be.
+
+    Steps double, so that a script of which no release says anything is not run on all of them.
+    """
+    place, step = 0, 1
+    while place < len(points):
+        if points[place] not in answers:
+            return points[place]
+        if answers[points[place]] is not Answer.UNKNOWN:
+            return None
+        place, step = place + step, 2 * step
+    return None
 
 
 def _about_end(point: int, count: int, less: int = 0) -> Question:

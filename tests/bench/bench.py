@@ -24,6 +24,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
+import searches  # noqa: E402
+
 from runner import project  # noqa: E402
 from runner.engine.events import Terms  # noqa: E402
 from runner.engine.surroundings import surroundings  # noqa: E402
@@ -62,7 +64,11 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--release", default=",".join(SLICE), help="a comma list")
     arguments.add_argument("--no-plain", action="store_true", help="leave the slow plain loop out")
+    arguments.add_argument("--searches", action="store_true", help="the searches alone")
     chosen = arguments.parse_args()
+    if chosen.searches:
+        searches.measure(_row)
+        return
     corpus = project.load(Places())
     loaded = dataclasses.replace(corpus, cases={name: corpus.cases[name] for name in CASES})
     slice_ = {name: _prepared(loaded, name) for name in chosen.release.split(",")}
@@ -96,6 +102,7 @@ def main() -> None:
     _row("a zygote and its child, peak", peaks["zygote"] / 2**20, "MiB", "wanted: under 1536")
     _corpus(max(slice_), len(corpus.cases))
     _again()
+    searches.measure(_row)
 
 
 def _corpus(release: str, cases: int) -> None:
