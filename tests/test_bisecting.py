@@ -271,6 +271,24 @@ def test_an_environment_of_which_nothing_comes_back_is_asked_once() -> None:
     assert summary(asking.findings()[0])[1:] == (("4.50.0", "4.50.2"), ExitCode.UNDECIDED)
 
 
+def test_while_one_runs_both_next_candidates_are_known() -> None:
+    search, known = history("nnnyyy", case(BREAKS), environments(*RELEASES))
+    told: list[tuple[str, tuple[str, ...]]] = []
+
+    def run(environment: str, cells: Sequence[Cell], following: Sequence[str]) -> list[Observation]:
+        told.append((environment, tuple(following)))
+        return [known[cell] for cell in cells]
+
+    Asking(searches=[unhinted(search)], known={}).go(run)
+
+    assert told == [
+        ("4.51.1", ("4.49.0", "4.49.0")),
+        ("4.49.0", ("4.50.1",)),
+        ("4.50.1", ("4.50.0", "4.50.2")),
+        ("4.50.2", ("4.51.0",)),
+    ]
+
+
 def test_of_several_answers_a_script_is_told_whether_all_are_decided() -> None:
     of, on = case(BREAKS), environments(*RELEASES)
     found = [from_nothing(*history(text, of, on)) for text in ("yyyyyy", "nnnnnn", "nnoyyy")]
