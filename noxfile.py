@@ -57,6 +57,12 @@ def bisect(session: nox.Session) -> None:
     _runner(session, "bisect", *session.posargs)
 
 
+@nox.session(default=False)
+def diff(session: nox.Session) -> None:
+    """Print what differs between two releases, or a release and a checkout: my pull request."""
+    _runner(session, "diff", *session.posargs)
+
+
 @nox.session
 def check(session: nox.Session) -> None:
     """Check every case and every environment file, installing nothing."""

@@ -59,6 +59,10 @@ def finish(
         _end(process)
         process.communicate()
         return Finished(code=None, out="", err=f"no answer within {seconds:.0f} s")
+    except BaseException:
+        _end(process)  # interrupted: it is in a session of its own and heard nothing
+        process.wait()
+        raise
     finally:
         _running.discard(process)
     return Finished(code=process.returncode, out=out, err=err)

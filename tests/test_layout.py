@@ -30,6 +30,7 @@ LAYERS = (
         "trials",
         "campaign",
         "bisecting",
+        "comparing",
         "telling",
         "terminal",
     ),

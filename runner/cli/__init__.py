@@ -9,7 +9,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
-from runner.cli import measuring, searching, upkeep
+from runner.cli import answering, measuring, searching, upkeep
 from runner.cli.options import app
 from runner.errors import ExitCode, Interrupted, RunnerError
 from runner.inside import cage
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _TWICE = 3.0
-COMMANDS = (measuring, searching, upkeep)
+COMMANDS = (measuring, searching, answering, upkeep)
 """In the order of the help; a module registers its commands as it is imported."""
 
 

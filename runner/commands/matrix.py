@@ -14,14 +14,14 @@ from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
 from runner.commands.own import own_files
 from runner.engine.events import Terms
-from runner.engine.hardware import has_cuda
+from runner.engine.hardware import demand
 from runner.environments import building, interpreter
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading
 from runner.inside.cage import unenforceable
 from runner.model.matrix import MAIN
 from runner.model.observation import LOCAL
-from runner.model.outcomes import Device, Verdict
+from runner.model.outcomes import Verdict
 from runner.planning.selection import Wish, select
 from runner.terminal.progress import Display, cell_name, what_happened
 
@@ -59,9 +59,7 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
     """Do the main job and return what its end means."""
     if options.only not in {"", "unexpected"}:
         raise refuse(Fault(where="--only", found=repr(options.only), allowed="unexpected"))
-    if options.wish.device is Device.CUDA and not has_cuda():
-        found = "cuda, and no NVIDIA driver is loaded"
-        raise refuse(Fault(where="--device", found=found, allowed="cpu on this machine"))
+    demand(options.wish.device)
     if options.python and options.wish.release:
         allowed = "either an interpreter or releases"
         raise refuse(Fault(where="--python", found="--release beside it", allowed=allowed))

@@ -7,6 +7,9 @@ import os
 import platform
 from pathlib import Path
 
+from runner.errors import Fault, refuse
+from runner.model.outcomes import Device
+
 # What decides how bf16 and fp16 are computed on a CPU.
 _TELLING = (
     "avx2",
@@ -31,6 +34,13 @@ def cores() -> int:
 def has_cuda() -> bool:
     """Say whether an NVIDIA driver is loaded, without asking CUDA for anything."""
     return Path("/proc/driver/nvidia/version").exists()
+
+
+def demand(device: Device) -> None:
+    """Raise RunnerError for a device that this machine does not have."""
+    if device is Device.CUDA and not has_cuda():
+        found = "cuda, and no NVIDIA driver is loaded"
+        raise refuse(Fault(where="--device", found=found, allowed="cpu on this machine"))
 
 
 @functools.cache

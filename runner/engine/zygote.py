@@ -63,6 +63,7 @@ class Zygote:
         self.sending = threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
         self.refused: list[str] = []
+        self.reasons: list[str] = []
         self.hello: dict[str, Any] = {}
         try:
             self._prepare()
@@ -77,6 +78,7 @@ class Zygote:
             if not self.hello.get("ready"):
                 # Its imports left something half-done behind: start again without them.
                 self.refused.append(self.hello["refused"])
+                self.reasons.append(self.hello["why"])
                 self._end()
 
     def _begin(self) -> None:

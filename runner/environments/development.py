@@ -14,6 +14,7 @@ from runner.environments import torch_build
 from runner.environments.building import Built, Recipe, UnbuildableError, build
 from runner.environments.pinning import compile_lock
 from runner.environments.shelf import markers
+from runner.environments.sources import standing
 from runner.errors import RunnerError
 from runner.model.cell import Environment, Source
 from runner.model.lock import read_lock
@@ -85,14 +86,8 @@ def _named(listing: str, revision: str) -> str:
 
 def _folder(folder: Path) -> Origin:
     """Pin a folder by its commit, or by its content where it is changed or is no repository."""
-    head = processes.finish(["git", "-C", folder, "rev-parse", "HEAD"], seconds=_SECONDS)
-    status = processes.finish(["git", "-C", folder, "status", "--porcelain"], seconds=60)
-    if head.code == 0 and not status.out.strip():
-        return Origin(requirement=f"transformers @ {folder.as_uri()}", commit=head.out.strip())
-    content = hashlib.sha256()
-    for file in sorted((folder / "src").rglob("*.py")):
-        content.update(file.read_bytes())
-    commit = f"{head.out.strip()[:12]}dirty{content.hexdigest()[:12]}"
+    how = standing(folder, folder / "src", ignored=False)
+    commit = how.identity if how.content else how.commit
     return Origin(requirement=f"transformers @ {folder.as_uri()}", commit=commit)
 
 

@@ -1,0 +1,204 @@
+"""A side that is a checkout: its sources, in the environment of a release, outside the grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner import project, trials
+from runner.engine.events import Phase, Ready, Tree
+from runner.engine.probe import unimportable
+from runner.environments import building, sources
+from runner.environments.building import UnbuildableError
+from runner.errors import ExitCode, Fault, refuse
+from runner.evidence.survey import Grid, choose, survey
+from runner.judging.difference import Side, Word, change, key_of, word
+from runner.judging.expectations import expected, judge
+from runner.model.observation import Observation
+from runner.planning.plan import applicable, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from runner.campaign import Audience
+    from runner.comparing.asked import Asked
+    from runner.engine.events import Event
+    from runner.environments.building import Built
+    from runner.environments.checkout import Checkout
+    from runner.evidence.store import Store
+    from runner.judging.difference import Key
+    from runner.model.cell import Cell, Environment
+
+_IMPORTING = frozenset({"ImportError", "ModuleNotFoundError"})
+_WRAPPED = ("Failed to import ", "Could not import module ")
+_FEW = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """An environment in which a checkout takes the place of a package, and the cells to run."""
+
+    base: str
+    environment: Environment
+    cells: tuple[Cell, ...]
+    due: tuple[Cell, ...]
+
+
+class Bench:
+    """Measures a checkout; its rows go to the store of trials."""
+
+    def __init__(self, asked: Asked, checkout: Checkout, store: Store) -> None:
+        """Look at how the checkout stands now: whatever is edited later is not what was asked."""
+        self.asked = asked
+        self.checkout = checkout
+        self.store = store
+        self.marks = sources.marks(checkout.folder)
+        self.tree = Tree(
+            package=checkout.package, path=checkout.root, kept=asked.project.places.kept
+        )
+
+    def trials(self, base: str) -> tuple[Trial, ...]:
+        """Return what is to be run on a release and on what is laid on top of it."""
+        return tuple(map(self._trial, self.asked.environments(base)))
+
+    def _trial(self, base: str) -> Trial:
+        environment = self.checkout.within(self.asked.project.environments[base])
+        cells = tuple(
+            cell._replace(environment=environment.name) for cell in self.asked.cells(base)
+        )
+        cases = self.asked.project.cases
+        known = choose(self.store.rows(), cases, {environment.name: environment})
+        due = applicable(cells, cases, environment)
+        if not self.asked.rerun:
+            due = missing(due, cases, environment, known)
+        return Trial(base=base, environment=environment, cells=cells, due=due)
+
+    def prepare(self, found: Iterable[Trial]) -> tuple[Ready, ...]:
+        """Build what the trials need, and look once whether the checkout can be imported there.
+
+        Raises RunnerError (exit 4).
+        """
+        ready = tuple(map(self._ready, (one for one in found if one.due)))
+        reason = unimportable(ready[0].built, self.tree) if ready else ""
+        if reason:
+            raise self._unimportable(ready[0].built.name, reason)
+        return ready
+
+    def _ready(self, trial: Trial) -> Ready:
+        return Ready(
+            environment=trial.environment,
+            built=self._built(trial.base),
+            cells=trial.due,
+            tree=self.tree,
+        )
+
+    def _built(self, name: str) -> Built:
+        loaded = self.asked.project
+        try:
+            return building.build(loaded.places, project.recipe(loaded, name))
+        except UnbuildableError as error:
+            fault = Fault(where=name, found=f"unbuildable: {error}", allowed="one that is built")
+            raise refuse(fault, ExitCode.UNBUILDABLE) from error
+
+    def run(self, ready: Iterable[Ready], before: Side) -> None:
+        """Run cells, repeating those that differ from the other side; raises RunnerError."""
+        every = tuple(ready)
+        if not every:
+            return
+        with self.asked.watched() as audience:
+            audience.began(len(every), sum(len(one.cells) for one in every))
+            for one in every:
+                self._run(one, before, audience)
+
+    def _run(self, ready: Ready, before: Side, audience: Audience) -> None:
+        cases = self.asked.project.cases
+
+        def differs(row: Observation, _: Environment) -> bool:
+            return change(cases[row.cell.case], before.seen.get(key_of(row.cell)), row).differs
+
+        def hear(event: Event) -> None:
+            match event:
+                case Observation():
+                    self._keep(event)
+                    entry = expected(cases[event.cell.case], event.cell, ready.environment)
+                    audience.measured(event, judge(entry, event))
+                case Phase():
+                    audience.phase(event.environment, event.doing)
+                case _:
+                    pass
+
+        try:
+            trials.measure(ready, cases, self.asked.terms, doubted=differs, hear=hear)
+        except UnbuildableError as error:
+            raise self._unimportable(ready.built.name, str(error)) from error
+        audience.done(ready.environment.name)
+
+    def _keep(self, row: Observation) -> None:
+        """Store a row, unless what ran may be something else than what the row would say."""
+        if sources.marks(self.checkout.folder) != self.marks:
+            fault = Fault(
+                where=str(self.checkout.folder),
+                found="a file that was edited while its cells ran",
+                allowed="sources that stand still",
+                remedy="Start again; what was measured before the edit is kept as such.",
+            )
+            raise refuse(fault)
+        self.store.put(row)
+
+    def side(self, found: Iterable[Trial], before: Side) -> Side:
+        """Return what is known of the checkout; raises RunnerError (exit 4).
+
+        It is raised where no case could import it though cases pass on the other side.
+        """
+        trials_ = tuple(found)
+        seen = dict(self._seen(trials_))
+        reason = _imports_nothing(seen, before.seen)
+        if reason:
+            raise self._unimportable(trials_[0].base, reason)
+        return Side(name=trials_[0].environment.name, seen=seen)
+
+    def _seen(self, found: Iterable[Trial]) -> Iterator[tuple[Key, Observation]]:
+        cases, rows = self.asked.project.cases, list(self.store.rows())
+        for trial in found:
+            environments = {trial.environment.name: trial.environment}
+            wanted = frozenset(trial.cells)
+            grid = Grid(
+                cases={name: cases[name] for name in dict.fromkeys(c.case for c in trial.cells)},
+                environments=environments,
+                precisions=self.asked.project.matrix.precisions,
+                devices=(self.asked.terms.device,),
+            )
+            for row in survey(grid, choose(rows, cases, environments)):
+                if row.cell in wanted:
+                    yield key_of(row.cell), row
+
+    def _unimportable(self, base: str, reason: str) -> Exception:
+        fault = Fault(
+            where=str(self.checkout.root),
+            found=f"{self.checkout.package} cannot be imported in the environment of {base}:"
+            f" {' '.join(reason.split())}",
+            allowed="sources that fit the other packages of the release",
+            remedy="Name another base release, as a rule the newest before the checkout.",
+        )
+        return refuse(fault, ExitCode.UNBUILDABLE)
+
+
+def _imports_nothing(after: Mapping[Key, Observation], before: Mapping[Key, Observation]) -> str:
+    """Return the reason where every case of several fails to import what it could before."""
+    bad = {key: row for key, row in after.items() if word(row) is Word.BAD}
+    answered = [key for key, row in after.items() if word(row) in {Word.GOOD, Word.BAD}]
+    good_before = any(word(before.get(key)) is Word.GOOD for key in bad)
+    several = len({key.case for key in bad}) >= _FEW
+    if len(bad) < len(answered) or not several or not good_before:
+        return ""
+    heads = [_importing(row) for row in bad.values()]
+    return max(sorted(set(heads)), key=heads.count) if all(heads) else ""
+
+
+def _importing(row: Observation) -> str:
+    failed = row.failed
+    if failed is None:
+        return ""
+    wrapped = failed.message.startswith(_WRAPPED)
+    text = f"{failed.error_class}: {' '.join(failed.message.split())}"
+    return text[:400] if failed.error_class in _IMPORTING or wrapped else ""

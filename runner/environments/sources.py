@@ -1,0 +1,91 @@
+"""What identifies a folder of sources: its commit, and its content where it is edited.
+
+Every question is read-only: git is told to refresh nothing and to take no lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_SECONDS = 60
+_COMPILED = ("__pycache__/", ".pyc")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How a folder of sources stands; `content` is empty where it is as it was committed."""
+
+    commit: str
+    """Empty where it is in no repository."""
+    branch: str
+    """Empty where none is checked out."""
+    content: str
+
+    @property
+    def identity(self) -> str:
+        """The commit, and the content where that is another."""
+        return f"{self.commit[:12]}dirty{self.content}" if self.content else self.commit[:12]
+
+
+def standing(folder: Path, sources: Path, *, ignored: bool) -> Standing:
+    """Say how a folder stands; where it is edited, the Python files of `sources` tell it apart.
+
+    `ignored` lets also what git ignores be an edit, as where all that lies there is imported.
+    Compiled files never are.
+    """
+    commit = _ask(folder, "rev-parse", "HEAD")
+    also = ("--ignored",) if ignored else ()
+    asked = ("status", "--porcelain", "--untracked-files=all", *also, "--", ".")
+    status = _ask(folder, *asked) if commit else None
+    clean = status is not None and not list(_edits(status))
+    return Standing(
+        commit=(commit or "").strip(),
+        branch=(_ask(folder, "symbolic-ref", "--short", "--quiet", "HEAD") or "").strip(),
+        content="" if clean else content(sources),
+    )
+
+
+def content(folder: Path) -> str:
+    """Return a digest of the Python files below a folder and of where they lie."""
+    told = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        source = file.read_bytes()
+        told.update(f"{file.relative_to(folder)} {len(source)}\n".encode())
+        told.update(source)
+    return told.hexdigest()[:12]
+
+
+def marks(folder: Path) -> frozenset[tuple[str, int, int]]:
+    """Return place, size and time of the Python files below a folder: a quick look for an edit."""
+    found = set()
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(parent, name)  # noqa: PTH118 - thousands of files, per cell
+                stat = os.stat(path)  # noqa: PTH116
+                found.add((path, stat.st_size, stat.st_mtime_ns))
+    return frozenset(found)
+
+
+def _edits(status: str) -> Iterator[str]:
+    for line in status.splitlines():
+        if not line.rstrip('"').endswith(_COMPILED):
+            yield line
+
+
+def _ask(folder: Path, *question: str) -> str | None:
+    """Return what git answers about a folder, or None where it refuses."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ = {**ours, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    command: list[str | Path] = ["git", "-C", folder, "-c", "core.fsmonitor=false", *question]
+    done = processes.finish(command, environ=environ, seconds=_SECONDS)
+    return done.out if done.code == 0 else None

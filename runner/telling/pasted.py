@@ -1,0 +1,110 @@
+"""A comparison to paste into a pull request, and for programs. No path of this machine is in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from runner.telling.difference import HEADINGS, grouped, headline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.judging.difference import Change, Pair
+    from runner.model.observation import Observation
+    from runner.telling.difference import Answer
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|@~])")
+
+
+def markdown(answer: Answer, sides: Sequence[str]) -> str:
+    """Return the page as Markdown; `sides` are what a stranger types for them."""
+    first, *rest = map(_plain, headline(answer))
+    lines = [f"**{first}**", "", *(f"{line}  " for line in rest)]
+    for change in HEADINGS:
+        lines.extend(_section(answer, change, sides))
+    lines.extend(_moved(answer))
+    return "\n".join([*lines, ""])
+
+
+def _section(answer: Answer, change: Change, sides: Sequence[str]) -> Iterator[str]:
+    groups = grouped(answer, change)
+    if not groups:
+        return
+    yield from ("", f"### {HEADINGS[change]}", "")
+    yield from ("| case | cells | before | after |", "| --- | --- | --- | --- |")
+    for name, found in groups.items():
+        for group in found:
+            said = (name, group.cells, group.before, group.after)
+            yield f"| {' | '.join(map(code, said))} |"
+    first = next(iter(groups.values()))[0].pairs[0]
+    yield from ("", f"Again: {code(answer.again(first, sides))}")
+
+
+def _moved(answer: Answer) -> Iterator[str]:
+    if not answer.moved:
+        return
+    yield from ("", "### Moved: passes on both sides, a measured number is another", "")
+    yield from ("| case | cell | number | before | after |", "| --- | --- | --- | --- | --- |")
+    for pair in answer.moved:
+        variant = f"{pair.key.workaround or 'plain'} {pair.key.precision}"
+        for one in pair.moved:
+            said = (pair.key.case, variant, one.name, f"{one.before:.3g}", f"{one.after:.3g}")
+            yield f"| {' | '.join(map(code, said))} |"
+
+
+def code(text: str) -> str:
+    """Return a text as a code span of one line: whatever a message says, it stays text."""
+    line = " ".join(text.split()).replace("|", "\\|")
+    fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
+    room = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{room}{line}{room}{fence}"
+
+
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def as_json(answer: Answer) -> str:
+    """Return the comparison for programs: every cell, also those that are the same."""
+    told: dict[str, Any] = {
+        "before": answer.before,
+        "after": answer.after,
+        "headline": list(headline(answer)),
+        "counts": {str(change): number for change, number in answer.counts.items()},
+        "cells": [_pair(pair) for pair in answer.pairs],
+    }
+    return json.dumps(told, indent=1) + "\n"
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {
+        "case": pair.key.case,
+        "workaround": pair.key.workaround,
+        "precision": str(pair.key.precision),
+        "device": str(pair.key.device),
+        "change": str(pair.change),
+        "before": _side(pair.before),
+        "after": _side(pair.after),
+        "moved": {one.name: [_number(one.before), _number(one.after)] for one in pair.moved},
+    }
+
+
+def _number(value: float) -> float | str:
+    """Return a number as JSON has it; it has neither infinity nor what is no number."""
+    return value if abs(value) < float("inf") else str(value)
+
+
+def _side(seen: Observation | None) -> dict[str, Any] | None:
+    if seen is None:
+        return None
+    return {
+        "environment": seen.cell.environment,
+        "outcome": str(seen.outcome),
+        "error": seen.failed.headline if seen.failed else "",
+        "reason": seen.reason,
+        "unstable": seen.unstable,
+        "source": seen.source,
+        "packages": dict(seen.provenance.packages),
+    }
