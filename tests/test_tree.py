@@ -70,6 +70,31 @@ def test_compiled_files_lie_outside_of_the_tree_and_are_used_again(
     assert sorted(path.name for path in tree.rglob("*")) == ["__init__.py", "part.py", "under_test"]
 
 
+AGAIN = """
+import importlib.util
+from pathlib import Path
+
+file = Path(__file__).with_name("part.py")
+spec = importlib.util.spec_from_file_location("again", file)
+again = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(again)
+value = again.value
+"""
+
+
+def test_a_file_that_is_loaded_by_its_location_is_kept_by_content_too(
+    tree: Path, tmp_path: Path
+) -> None:
+    (tree / "under_test" / "__init__.py").write_text(AGAIN)
+    seen = []
+    for value in (1, 2):
+        write(tree, value)
+        seen.append(imported(tree, tmp_path / "kept", "under_test.value"))
+
+    assert seen == ["1", "2"]
+    assert list(tree.rglob("__pycache__")) == []
+
+
 def setting(folder: Path, tree: Tree | None) -> Setting:
     return Setting(
         environment_digest="0" * 16,

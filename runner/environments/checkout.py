@@ -79,7 +79,7 @@ def read_checkout(path: Path) -> Checkout:
 def _what(path: Path) -> str:
     if not path.is_dir():
         return "no such folder"
-    return f"not that package at all: sources of none of {', '.join(PACKAGES)}"
+    return "not that package at all"
 
 
 def _claimed(init: Path) -> str:

@@ -3,7 +3,9 @@
 Python trusts a compiled file by time and size. Commits that are checked out within one second and
 change a file without changing its size are told apart by neither, and all run the first one's
 bytecode; so here the place of the time is taken by a digest of the source. The compiled files lie
-outside of the tree: what is left of a deleted package must not look like one.
+outside of the tree: what is left of a deleted package must not look like one, and a checkout is
+not ours to write to. That holds for every way to load a file of the tree: transformers loads its
+own `__init__.py` a second time, by its location.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ class Front(TypedDict):
 
 
 _kept: list[str] = []
+_plain = SourceFileLoader.get_code
 
 
 class _ByContent(SourceFileLoader):
@@ -39,7 +42,7 @@ class _ByContent(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType | None:
         before, sys.pycache_prefix = sys.pycache_prefix, _kept[0]
         try:
-            return super().get_code(fullname)
+            return _plain(self, fullname)
         finally:
             sys.pycache_prefix = before
 
@@ -54,6 +57,12 @@ def put_in_front(front: Front) -> None:
             raise ImportError
         return finder(path)
 
+    def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
+        if loader.path.startswith(root + "/"):
+            return _ByContent(loader.name, loader.path).get_code(fullname)
+        return _plain(loader, fullname)
+
     _kept[:] = [front["kept"]]
+    SourceFileLoader.get_code = get_code  # type: ignore[assignment,method-assign]
     sys.path_hooks.insert(0, hook)
     sys.path.insert(0, root)
