@@ -82,14 +82,14 @@ class Group:
 def headline(answer: Answer) -> tuple[str, ...]:
     """Return the first lines: what was compared, what came of it, on what, and from where."""
     counts = answer.counts
-    told = ", ".join(f"{counts[one]} {one}" for one in Change if one is not Change.UNKNOWN)
+    told = ", ".join(f"{counts[one]} {one}" for one in Change)
     cases = len({pair.key.case for pair in answer.pairs})
     first = _known(answer, [pair.before for pair in answer.pairs])
     second = _known(answer, [pair.after for pair in answer.pairs])
     cells, all_cases = _many(len(answer.pairs), "cell"), _many(cases, "case")
     return (
         f"{answer.before} against {answer.after}.",
-        f"{_many(counts[Change.UNKNOWN], 'cell')} unknown; of {cells} of {all_cases}: {told}.",
+        f"Of {cells} of {all_cases}: {told}.",
         f"{_ground(answer)}.",
         f"First side: {first}. Second side: {second}.",
     )
