@@ -99,8 +99,9 @@ def _environment(text: str, loaded: Project, where: str) -> str:
     nearest = difflib.get_close_matches(text, loaded.names, n=1, cutoff=0.3)
     remedy = f"Did you mean {nearest[0]!r}?" if nearest else ""
     if _is_path(text):
-        remedy = "Name the release first, then the checkout: `nox -s diff -- 5.23.0 PATH`."
-    allowed = f"an environment: {loaded.names[0]} to {loaded.names[-1]}"
+        remedy = "Name the release first, then the checkout: `nox -s diff -- RELEASE PATH`."
+    first, newest = loaded.matrix.releases[0].name, loaded.matrix.releases[-1].name
+    allowed = f"a release from {first} to {newest}, main, or a pair"
     raise refuse(Fault(where=where, found=repr(text), allowed=allowed, remedy=remedy))
 
 
