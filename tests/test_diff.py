@@ -286,6 +286,26 @@ def test_nothing_is_stored_of_a_checkout_that_is_edited_while_its_cells_run(
     assert kept == [Outcome.PASSES]
 
 
+@pytest.mark.parametrize(("repeats", "due"), [(1, 1), (3, 0)])
+def test_a_difference_that_was_not_repeated_before_an_interruption_is_run_again(
+    repeats: int, due: int, matrix: Matrix, tmp_path: Path
+) -> None:
+    asked = dataclasses.replace(
+        _asked(matrix), selection=select(Wish(precision=["bf16"]), {TOY.name: TOY}, [BASE.name])
+    )
+    store = Store(tmp_path / "trials.sqlite", pytest.fail)
+    bench = Bench(asked, read_checkout(_checkout(tmp_path / "clone")), store)
+    within = bench.checkout.within(BASE)
+    row = seen(Outcome.FAILS, cell(within.name), ran=provenance(TOY, within))
+    store.put(dataclasses.replace(row, repeats=repeats))
+    base = seen(Outcome.PASSES, cell(BASE.name))
+    differing, same = (Side(name=BASE.name, seen={key_of(row.cell): one}) for one in (base, row))
+    found = [bench.trials(one)[0].due for one in (differing, same)]
+    store.close()
+
+    assert found == [(cell(within.name),) * due, ()]
+
+
 # A real checkout --------------------------------------------------------------------------------
 
 MAMBA = ("models/mamba2/modeling_mamba2.py", "class Mamba2Cache:\n")

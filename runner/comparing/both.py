@@ -36,10 +36,12 @@ def with_checkout(
     asked: Asked, base: str, bench: Bench, rows: Sequence[Observation], store: Store
 ) -> Sides:
     """Return a release and a checkout in its environment; raises RunnerError and Interrupted."""
-    found = bench.trials(base)
-    ready = bench.prepare(found)  # first: one that cannot be imported is told before all else
+    # First: one that cannot be imported is told before anything is measured.
+    bench.prepare(bench.trials(grid.side(asked, base, rows)))
     rows = grid.measure(asked, store, rows)
-    bench.run(ready, grid.side(asked, base, rows))
+    known = grid.side(asked, base, rows)
+    found = bench.trials(known)
+    bench.run(bench.prepare(found), known)
 
     def sides(rows: Sequence[Observation]) -> Sides:
         before = grid.side(asked, base, rows)

@@ -52,26 +52,38 @@ class Bench:
         self.asked = asked
         self.checkout = checkout
         self.store = store
+        self.importable = False
         self.marks = sources.marks(checkout.folder)
         self.tree = Tree(
             package=checkout.package, path=checkout.root, kept=asked.project.places.kept
         )
 
-    def trials(self, base: str) -> tuple[Trial, ...]:
-        """Return what is to be run on a release and on what is laid on top of it."""
-        return tuple(map(self._trial, self.asked.environments(base)))
+    def trials(self, before: Side) -> tuple[Trial, ...]:
+        """Return what is to be run on a release and on what is laid on top of it.
 
-    def _trial(self, base: str) -> Trial:
+        That is what is not known, and what differs from the release and was not repeated.
+        """
+        return tuple(self._trial(base, before) for base in self.asked.environments(before.name))
+
+    def _trial(self, base: str, before: Side) -> Trial:
         environment = self.checkout.within(self.asked.project.environments[base])
         cells = tuple(
             cell._replace(environment=environment.name) for cell in self.asked.cells(base)
         )
         cases = self.asked.project.cases
-        known = choose(self.store.rows(), cases, {environment.name: environment})
+        rows = choose(self.store.rows(), cases, {environment.name: environment})
+        known = {one: row for one, row in rows.items() if not self._doubted(row, before)}
         due = applicable(cells, cases, environment)
         if not self.asked.rerun:
             due = missing(due, cases, environment, known)
         return Trial(base=base, environment=environment, cells=cells, due=due)
+
+    def _doubted(self, row: Observation, before: Side) -> bool:
+        return row.repeats == 1 and self._differs(row, before)
+
+    def _differs(self, row: Observation, before: Side) -> bool:
+        case = self.asked.project.cases.get(row.cell.case)
+        return case is not None and change(case, before.seen.get(key_of(row.cell)), row).differs
 
     def prepare(self, found: Iterable[Trial]) -> tuple[Ready, ...]:
         """Build what the trials need, and look once whether the checkout can be imported there.
@@ -79,9 +91,11 @@ class Bench:
         Raises RunnerError (exit 4).
         """
         ready = tuple(map(self._ready, (one for one in found if one.due)))
-        reason = unimportable(ready[0].built, self.tree) if ready else ""
-        if reason:
-            raise self._unimportable(ready[0].built.name, reason)
+        if ready and not self.importable:
+            reason = unimportable(ready[0].built, self.tree)
+            if reason:
+                raise self._unimportable(ready[0].built.name, reason)
+            self.importable = True
         return ready
 
     def _ready(self, trial: Trial) -> Ready:
@@ -114,7 +128,7 @@ class Bench:
         cases = self.asked.project.cases
 
         def differs(row: Observation, _: Environment) -> bool:
-            return change(cases[row.cell.case], before.seen.get(key_of(row.cell)), row).differs
+            return self._differs(row, before)
 
         def hear(event: Event) -> None:
             match event:
