@@ -104,11 +104,13 @@ First side: 5 known (5 published as 2026-11-21), 0 run. Second side: 0 known, 5 
 
 | case | cells | before | after |
 | --- | --- | --- | --- |
-| `toy_breaks` | `plain bf16, fp16` | `passes` | \
+| `toy_breaks`: A toy breaks | `plain bf16, fp16` | `passes` | \
 `fails: ValueError: it breaks (as the case describes)` |
 
-Again: `nox -s diff -- 4.50.0 path/to/transformers --case toy_breaks --precision bf16 --workaround \
-none --rerun`
+```sh
+nox -s diff -- 4.50.0 path/to/transformers --case toy_breaks --precision bf16 --workaround none \
+--rerun
+```
 """  # noqa: W291 - two spaces at the end break a line in Markdown
 
 
@@ -117,14 +119,14 @@ def test_the_page_names_every_cell_that_differs_with_what_repeats_it() -> None:
 
 
 def test_what_is_pasted_holds_no_path_of_this_machine() -> None:
-    pasted = markdown(WHOLE, ("4.50.0", "path/to/transformers"))
+    pasted = markdown(dataclasses.replace(WHOLE, sides=("4.50.0", "path/to/transformers")))
 
     assert pasted.startswith(PASTED)
     assert "my clone" not in pasted
 
 
 def test_a_hostile_message_stays_text_when_it_is_pasted() -> None:
-    pasted = markdown(WHOLE, ("4.50.0", "path/to/transformers"))
+    pasted = markdown(dataclasses.replace(WHOLE, sides=("4.50.0", "path/to/transformers")))
     said = "fails: KeyError: a \\| b `c` <img src=x> @someone (not as the case describes)"
 
     assert f"| ``{said}`` |" in pasted
@@ -154,7 +156,7 @@ def test_a_number_that_moved_is_named_and_is_no_change() -> None:
     assert text(moved).endswith(
         f"\n{headline}\n  toy_breaks bf16: largest error 0.5 before, 1 after\n"
     )
-    assert markdown(moved, ("a", "b")).endswith(f"{row}\n")
+    assert markdown(moved).endswith(f"{row}\n")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,14 @@ def test_json_holds_every_cell_also_those_that_are_the_same() -> None:
             "packages": {"transformers": "4.50.0@abc", "torch": "2.13.0"},
         },
         "moved": {},
+        "again": WHOLE.again(WHOLE.pairs[1]),
     }
+
+
+def test_a_file_of_the_users_is_typed_as_it_was() -> None:
+    command = dataclasses.replace(WHOLE, files={"toy_breaks": "../toy_breaks.py"})
+
+    assert "--case ../toy_breaks.py" in command.again(WHOLE.pairs[0])
 
 
 def test_json_has_no_number_that_it_cannot_hold() -> None:

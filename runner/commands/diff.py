@@ -164,28 +164,44 @@ def _tell(asked: Asked, options: Comparing, checkout: Checkout | None, sides: Si
         cases=asked.project.cases,
         run=asked.terms.run,
         sides=(options.before, options.after),
+        files=_files(asked, options),
     )
     if not answer.pairs:
         fault = Fault(where="diff", found="no cell on either side", allowed="an applicable case")
         raise refuse(fault, ExitCode.NOTHING_SELECTED)
-    stranger = f"path/to/{checkout.package}" if checkout else options.after
     match options.format:
         case "markdown":
-            say(pasted.markdown(answer, (options.before, stranger)))
+            say(pasted.markdown(_for_strangers(answer, checkout)))
         case "json":
-            say(pasted.as_json(answer))
+            say(pasted.as_json(_for_strangers(answer, checkout)))
         case _:
             say(difference.text(answer))
     return _code(answer)
 
 
+def _files(asked: Asked, options: Comparing) -> dict[str, str]:
+    return {Path(text).stem: text for text in options.wish.case} if asked.project.places.own else {}
+
+
+def _for_strangers(answer: Answer, checkout: Checkout | None) -> Answer:
+    """Take the places of this machine out of the commands."""
+    after = f"path/to/{checkout.package}" if checkout else answer.sides[1]
+    return dataclasses.replace(
+        answer,
+        sides=(answer.sides[0], after),
+        files={name: f"path/to/{name}.py" for name in answer.files},
+    )
+
+
 def _named(checkout: Checkout, options: Comparing) -> str:
     how = checkout.standing
-    commit = how.commit[:12] or "no commit"
-    branch = f", branch {how.branch}" if how.branch else ""
-    edited = f", edited ({how.content})" if how.content else ""
+    facts = [
+        f"commit {how.commit[:12]}" if how.commit else "no repository",
+        *([f"branch {how.branch}"] if how.branch else []),
+        *([f"{'edited, ' if how.commit else ''}content {how.content}"] if how.content else []),
+    ]
     said = f"a checkout of {checkout.package} that claims {checkout.claims}"
-    return f"{said} ({commit}{branch}{edited}) in the environment of {options.before}"
+    return f"{said} ({', '.join(facts)}), in the environment of {options.before}"
 
 
 def _code(answer: Answer) -> ExitCode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.judging.difference import Change, Pair, Word, is_described, word
@@ -40,7 +40,9 @@ class Answer:
     run: str
     """The run that answered: what it measured itself was not known."""
     sides: tuple[str, str]
-    """What was typed for the two sides."""
+    """What is typed for the two sides."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What is typed for a case that is a file of the user's."""
 
     @property
     def counts(self) -> dict[Change, int]:
@@ -53,10 +55,11 @@ class Answer:
         """The cells that pass on both sides with other numbers."""
         return tuple(pair for pair in self.pairs if pair.moved)
 
-    def again(self, pair: Pair, sides: Sequence[str]) -> str:
+    def again(self, pair: Pair) -> str:
         """Return the command that measures a cell again on both sides."""
         key = pair.key
-        command = ["nox", "-s", "diff", "--", *sides, "--case", key.case]
+        case = self.files.get(key.case, key.case)
+        command = ["nox", "-s", "diff", "--", *self.sides, "--case", case]
         variant = ["--workaround", key.workaround or "none"]
         device = [] if key.device == "cpu" else ["--device", key.device]
         return shlex.join([*command, "--precision", key.precision, *variant, *device, "--rerun"])
@@ -174,7 +177,7 @@ def _text_of(answer: Answer, group: Group) -> Iterator[str]:
     yield f"    {group.cells}"
     yield f"      before  {group.before}"
     yield f"      after   {group.after}"
-    yield f"      again   {answer.again(group.pairs[0], answer.sides)}"
+    yield f"      again   {answer.again(group.pairs[0])}"
 
 
 def _text_of_moved(answer: Answer) -> Iterator[str]:

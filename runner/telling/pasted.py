@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runner.telling.difference import HEADINGS, grouped, headline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from runner.judging.difference import Change, Pair
     from runner.model.observation import Observation
@@ -18,28 +18,31 @@ if TYPE_CHECKING:
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|@~])")
 
 
-def markdown(answer: Answer, sides: Sequence[str]) -> str:
-    """Return the page as Markdown; `sides` are what a stranger types for them."""
+def markdown(answer: Answer) -> str:
+    """Return the page as Markdown."""
     first, *rest = map(_plain, headline(answer))
     lines = [f"**{first}**", "", *(f"{line}  " for line in rest)]
     for change in HEADINGS:
-        lines.extend(_section(answer, change, sides))
+        lines.extend(_section(answer, change))
     lines.extend(_moved(answer))
     return "\n".join([*lines, ""])
 
 
-def _section(answer: Answer, change: Change, sides: Sequence[str]) -> Iterator[str]:
+def _section(answer: Answer, change: Change) -> Iterator[str]:
     groups = grouped(answer, change)
     if not groups:
         return
     yield from ("", f"### {HEADINGS[change]}", "")
     yield from ("| case | cells | before | after |", "| --- | --- | --- | --- |")
     for name, found in groups.items():
+        title = f"{code(name)}: {_plain(answer.cases[name].block.title)}"
         for group in found:
-            said = (name, group.cells, group.before, group.after)
-            yield f"| {' | '.join(map(code, said))} |"
-    first = next(iter(groups.values()))[0].pairs[0]
-    yield from ("", f"Again: {code(answer.again(first, sides))}")
+            said = map(code, (group.cells, group.before, group.after))
+            yield f"| {' | '.join([title, *said])} |"
+    yield from ("", "```sh")
+    for found in groups.values():
+        yield from (answer.again(group.pairs[0]) for group in found)
+    yield "```"
 
 
 def _moved(answer: Answer) -> Iterator[str]:
@@ -73,7 +76,7 @@ def as_json(answer: Answer) -> str:
         "after": answer.after,
         "headline": list(headline(answer)),
         "counts": {str(change): number for change, number in answer.counts.items()},
-        "cells": [_pair(pair) for pair in answer.pairs],
+        "cells": [{**_pair(pair), "again": answer.again(pair)} for pair in answer.pairs],
     }
     return json.dumps(told, indent=1) + "\n"
 
