@@ -61,7 +61,7 @@ def finish(
         return Finished(code=None, out="", err=f"no answer within {seconds:.0f} s")
     except BaseException:
         _end(process)  # interrupted: it is in a session of its own and heard nothing
-        process.wait()
+        process.communicate()
         raise
     finally:
         _running.discard(process)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from fakes import is_alive
 
+from runner.errors import Interrupted
 from runner.processes import Finished, anonymous, finish
 
 if TYPE_CHECKING:
@@ -58,3 +61,19 @@ def test_a_program_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
 
     assert found == Finished(code=None, out="", err="no answer within 1 s")
     assert time.monotonic() - begin < 30
+
+
+def test_a_command_does_not_outlive_an_interruption(tmp_path: Path) -> None:
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    told = tmp_path / "pid"
+    signal.setitimer(signal.ITIMER_REAL, 1)
+    try:
+        with pytest.raises(Interrupted):
+            finish(["sh", "-c", f"echo $$ > {told}; exec sleep 600"])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert not is_alive(int(told.read_text()))
