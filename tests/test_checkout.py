@@ -68,7 +68,7 @@ def test_a_checkout_is_known_by_its_commit_and_reading_writes_nothing(clone: Pat
     assert files(clone) == before
 
 
-@pytest.mark.parametrize("name", ["part.py", "added.py", "ignored.py"])
+@pytest.mark.parametrize("name", ["part.py", "added.py", "ignored.py", "kernel.cu"])
 def test_an_edited_checkout_is_told_by_its_content(name: str, clone: Path) -> None:
     package = clone / "src" / "transformers"
     committed = read_checkout(clone).standing

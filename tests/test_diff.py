@@ -18,7 +18,7 @@ from runner.comparing.both import _foreign
 from runner.comparing.checkout import Bench, _imports_nothing
 from runner.engine.events import Terms
 from runner.environments.checkout import read_checkout
-from runner.errors import ExitCode, Fault, RunnerError
+from runner.errors import ExitCode, Fault, Interrupted, RunnerError
 from runner.evidence.store import Store
 from runner.judging.difference import Side, key_of
 from runner.model.matrix import Limits
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from runner.judging.difference import Key
     from runner.model.matrix import Matrix
     from runner.model.observation import Observation
+    from runner.model.outcomes import Verdict
 
 QUIET = Console(quiet=True)
 KEPT = "gpt2_tuple_past"
@@ -276,9 +277,11 @@ def test_nothing_is_stored_of_a_checkout_that_is_edited_while_its_cells_run(
     store = Store(tmp_path / "trials.sqlite", pytest.fail)
     bench = Bench(_asked(matrix), read_checkout(folder), store)
     bench._keep(_row("4.50.0@abc", Outcome.PASSES, "avx2"))
+    bench.store_waiting()
     (folder / "peft" / "__init__.py").write_text("__version__ = '0.15.3'\n")
+    bench._keep(_row("4.50.0@abc", Outcome.FAILS, "avx2"))
     with pytest.raises(RunnerError) as caught:
-        bench._keep(_row("4.50.0@abc", Outcome.FAILS, "avx2"))
+        bench.store_waiting()
     kept = [row.outcome for row in store.rows()]
     store.close()
 
@@ -381,6 +384,31 @@ def test_a_checkout_as_it_was_released_differs_in_nothing_and_shares_no_row_with
 
     assert (clean, edited) == (ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED)
     assert set(differing(capsys.readouterr().out)) == {("gpt2_tuple_past", "", "bf16")}
+
+
+@pytest.mark.builds
+def test_what_was_measured_before_an_interruption_is_kept(
+    clone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"case": [KEPT], "precision": ["bf16", "fp32"]}
+    plain, heard = Display.measured, []
+
+    def interrupts(display: Display, seen: Observation, verdict: Verdict) -> None:
+        plain(display, seen, verdict)
+        heard.append(seen.cell)
+        if len(heard) == 1:
+            raise Interrupted
+
+    monkeypatch.setattr(Display, "measured", interrupts)
+    with pytest.raises(Interrupted):
+        compared("4.50.3", clone, **asked)
+    kept = len(set(heard))
+    code = compared("4.50.3", clone, **asked)
+    headline = json.loads(capsys.readouterr().out)["headline"][-1]
+
+    assert code is ExitCode.AS_EXPECTED
+    assert f"Second side: {kept} known (" in headline
+    assert headline.endswith(f", {4 - kept} run.")
 
 
 @pytest.mark.builds

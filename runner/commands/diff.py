@@ -145,7 +145,8 @@ def _sides(asked: Asked, options: Comparing, checkout: Checkout | None, console:
 
     places = asked.project.places
     with reading.opened(places, told) as store:
-        rows = [*reading.published_rows(places), *store.rows()]
+        cases = asked.selection.cases
+        rows = [*reading.published_rows(places, cases), *store.rows(cases)]
         if checkout is None:
             return both.of_environments(asked, (options.before, options.after), rows, store)
         trials = Store(places.trials, told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _IMPORTING = frozenset({"ImportError", "ModuleNotFoundError"})
 _WRAPPED = ("Failed to import ", "Could not import module ")
 _FEW = 2
+_EVERY = 1.0
+"""Seconds between two looks whether a checkout was edited."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +56,8 @@ class Bench:
         self.checkout = checkout
         self.store = store
         self.importable = False
+        self.waiting: list[Observation] = []
+        self.looked = 0.0
         self.marks = sources.marks(checkout.folder)
         self.tree = Tree(
             package=checkout.package, path=checkout.root, kept=asked.project.places.kept
@@ -145,11 +150,21 @@ class Bench:
             trials.measure(ready, cases, self.asked.terms, doubted=differs, hear=hear)
         except UnbuildableError as error:
             raise self._unimportable(ready.built.name, str(error)) from error
+        finally:
+            self.store_waiting()
         audience.done(ready.environment.name)
 
     def _keep(self, row: Observation) -> None:
-        """Store a row, unless what ran may be something else than what the row would say."""
-        if sources.marks(self.checkout.folder) != self.marks:
+        """Store a row once it is sure that nothing was edited until it was there."""
+        self.waiting.append(row)
+        if time.monotonic() - self.looked > _EVERY:
+            self.store_waiting()
+
+    def store_waiting(self) -> None:
+        """Store what waits; raises RunnerError where it may have run something else by now."""
+        rows, self.waiting = self.waiting, []
+        self.looked = time.monotonic()
+        if rows and sources.marks(self.checkout.folder) != self.marks:
             fault = Fault(
                 where=str(self.checkout.folder),
                 found="a file that was edited while its cells ran",
@@ -157,7 +172,7 @@ class Bench:
                 remedy="Start again; what was measured before the edit is kept as such.",
             )
             raise refuse(fault)
-        self.store.put(row)
+        self.store.put(*rows)
 
     def side(self, found: Iterable[Trial], before: Side) -> Side:
         """Return what is known of the checkout; raises RunnerError (exit 4).

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _SECONDS = 60
 _COMPILED = ("__pycache__/", ".pyc")
@@ -37,7 +37,7 @@ class Standing:
 
 
 def standing(folder: Path, sources: Path, *, ignored: bool) -> Standing:
-    """Say how a folder stands; where it is edited, the Python files of `sources` tell it apart.
+    """Say how a folder stands; where it is edited, the files of `sources` tell it apart.
 
     `ignored` lets also what git ignores be an edit, as where all that lies there is imported.
     Compiled files never are.
@@ -55,25 +55,30 @@ def standing(folder: Path, sources: Path, *, ignored: bool) -> Standing:
 
 
 def content(folder: Path) -> str:
-    """Return a digest of the Python files below a folder and of where they lie."""
+    """Return a digest of the files below a folder, but compiled ones, and of where they lie."""
     told = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
-        source = file.read_bytes()
-        told.update(f"{file.relative_to(folder)} {len(source)}\n".encode())
+    for path in sorted(_files(folder)):
+        source = Path(path).read_bytes()
+        told.update(f"{os.path.relpath(path, folder)} {len(source)}\n".encode())
         told.update(source)
     return told.hexdigest()[:12]
 
 
 def marks(folder: Path) -> frozenset[tuple[str, int, int]]:
-    """Return place, size and time of the Python files below a folder: a quick look for an edit."""
-    found = set()
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            if name.endswith(".py"):
-                path = os.path.join(parent, name)  # noqa: PTH118 - thousands of files, per cell
-                stat = os.stat(path)  # noqa: PTH116
-                found.add((path, stat.st_size, stat.st_mtime_ns))
-    return frozenset(found)
+    """Return place, size and time of the same files: a quick look whether one was edited."""
+    found = ((path, os.stat(path)) for path in _files(folder))  # noqa: PTH116 - once per cell
+    return frozenset((path, stat.st_size, stat.st_mtime_ns) for path, stat in found)
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
+        # What an installation leaves behind is no source either.
+        folders[:] = [one for one in folders if one != "__pycache__" and not _is_about(one)]
+        yield from (os.path.join(parent, one) for one in names if not one.endswith(".pyc"))  # noqa: PTH118
+
+
+def _is_about(name: str) -> bool:
+    return name.endswith((".egg-info", ".dist-info"))
 
 
 def _edits(status: str) -> Iterator[str]:
