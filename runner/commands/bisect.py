@@ -83,13 +83,12 @@ def _asking(
     options: Options,
     console: Console,
 ) -> Asking:
-    """Return the searches with what is known; with `--rerun` only pairs are, which nobody runs."""
+    """Return the searches with what is known; with `--rerun` nothing is, and pairs are left out."""
     names = {one.case.name for one in asked}
     rows = reading.both(places, lambda text: console.print(text, style="yellow"), names)
     known, contested = current(rows, loaded.cases, loaded.environments)
     if options.rerun:
-        runs = {name for one in asked if one.runs for name in one.names}
-        known = {cell: row for cell, row in known.items() if cell.environment not in runs}
+        return Asking(searches=[one for one in asked if one.runs], known={})
     return Asking(searches=list(asked), known=known, contested=contested)
 
 
