@@ -65,6 +65,11 @@ class Places:
         return self.state / "bytecode"
 
     @property
+    def checkouts(self) -> Path:
+        """Where searches check commits out; nothing stays there."""
+        return self.state / "bisect"
+
+    @property
     def published(self) -> Path:
         """The evidence that is in the repository; none of it is about a case of your own."""
         return self.state / "own-published" if self.own else self.root / "reports" / "published"

@@ -36,14 +36,18 @@ def finish(
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
     seconds: float = 900,
+    given: str = "",
 ) -> Finished:
-    """Run a command to its end with captured text; never through a shell, never with our input."""
+    """Run a command to its end with captured text; never through a shell, never with our input.
+
+    `given` is what it reads.
+    """
     try:
         process = subprocess.Popen(
             [str(part) for part in command],
             env=dict(os.environ if environ is None else environ),
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -54,7 +58,7 @@ def finish(
         return Finished(code=127, out="", err=f"{error.filename}: no such program")
     _running.add(process)
     try:
-        out, err = process.communicate(timeout=seconds)
+        out, err = process.communicate(given or None, timeout=seconds)
     except subprocess.TimeoutExpired:
         _end(process)
         process.communicate()
