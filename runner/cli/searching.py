@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -65,3 +66,11 @@ def bisect(  # noqa: PLR0913, PLR0917
         ahead=ahead,
     )
     raise typer.Exit(search(Places(), options, told()))
+
+
+@app.command(hidden=True)
+def trial(plan: Path, newer: str) -> None:
+    """Try the commit that is checked out beside a plan: what `git bisect run` calls."""
+    from runner.commands.trial import try_commit  # noqa: PLC0415
+
+    raise typer.Exit(try_commit(plan, newer, told()))

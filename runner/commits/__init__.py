@@ -1,0 +1,1 @@
+"""Which commit made the difference between two environments."""

@@ -1,0 +1,118 @@
+"""What a search over commits came to; nothing here knows how it is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from runner.errors import ExitCode
+from runner.searching.oracle import Answer
+
+if TYPE_CHECKING:
+    from runner.attempt.plan import Trial
+    from runner.history.commit import Commit
+    from runner.history.tags import Mark
+    from runner.history.twins import Twin
+    from runner.model.cell import Cell
+    from runner.searching.transitions import Edge
+
+
+class Ending(StrEnum):
+    """How a search over commits ends."""
+
+    FOUND = "found"
+    CANDIDATES = "candidates"
+    """Only commits are left that could not be judged."""
+    ENVIRONMENT = "environment"
+    """The same commit answers differently in the two environments: not the commits decide."""
+    NEVER = "never"
+    """No end is bad."""
+    ALWAYS = "always"
+    """Both ends are bad."""
+    CONTRARY = "contrary"
+    """The older end is of the newer kind, and the newer one of the older."""
+    MUTE = "mute"
+    """An end could not be judged, nor its neighbours."""
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code that says so."""
+        match self:
+            case Ending.FOUND:
+                return ExitCode.AS_EXPECTED
+            case Ending.NEVER | Ending.CONTRARY:
+                return ExitCode.NOT_REPRODUCED
+            case Ending.ALWAYS:
+                return ExitCode.FAILS_ON_BOTH_SIDES
+            case Ending.CANDIDATES | Ending.ENVIRONMENT | Ending.MUTE:
+                return ExitCode.UNDECIDED
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class End:
+    """One end as it was asked for: its commit, and the environment that belongs to it."""
+
+    mark: Mark
+    environment: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Searched:
+    """The line that was searched: where it begins and ends, and how many commits follow its first.
+
+    `edge` is what was looked for on it; on the branch of the older end it is the opposite.
+    """
+
+    name: str
+    first: Commit
+    last: Commit
+    count: int
+    edge: Edge
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitAnswer:
+    """The commit that made the difference, or what is known instead."""
+
+    ending: Ending
+    cell: Cell
+    """What was asked, in the newer end's environment."""
+    edge: Edge
+    package: str
+    older: End
+    newer: End
+    searched: Searched | None = None
+    last_old: Commit | None = None
+    first_new: Commit | None = None
+    candidates: tuple[Commit, ...] = ()
+    """Oldest first; one where the commit was found."""
+    twin: Twin | None = None
+    trials: tuple[Trial, ...] = ()
+    is_dirty: bool = False
+    """Whether the repository holds changes that are not committed: they were not looked at."""
+
+    @property
+    def culprit(self) -> Commit | None:
+        """The commit that made the difference, if it was found."""
+        return self.candidates[0] if self.ending is Ending.FOUND else None
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code of the command."""
+        return self.ending.code
+
+    @property
+    def known(self) -> int:
+        """How many of the trials had been run before."""
+        return sum(trial.known for trial in self.trials)
+
+    @property
+    def ran(self) -> int:
+        """How many trials were run for this answer."""
+        return len(self.trials) - self.known
+
+    @property
+    def unjudged(self) -> tuple[Trial, ...]:
+        """The commits that could not be judged, with the reason."""
+        return tuple(one for one in self.trials if one.answer is Answer.UNKNOWN)

@@ -1,0 +1,512 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import factories
+import pytest
+from histories import History, fingerprint, sources
+
+from runner.attempt.plan import Asked, Plan, Side, Trial, read, read_trials, trial_line, written
+from runner.commits.answers import CommitAnswer, Ending
+from runner.commits.searching import Inquiry, search
+from runner.environments.building import Built
+from runner.errors import ExitCode, RunnerError
+from runner.history.sources import Sources
+from runner.model.matrix import Limits
+from runner.model.outcomes import Device, Precision
+from runner.places import Places
+from runner.searching.oracle import Answer
+from runner.searching.transitions import Edge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAKE = (sys.executable, "-P", str(Path(__file__).parent / "fake_trial.py"))
+LIMITS = Limits.model_validate({"seconds": 60, "memory": 768})
+
+
+@dataclasses.dataclass
+class Laboratory:
+    """A clone, a checkout of our own project, and a case that breaks on 4.50."""
+
+    folder: Path
+    history: History
+
+    @property
+    def clone(self) -> Path:
+        return self.folder / "clone"
+
+    def inquiry(self, edge: Edge = Edge.RISE, **more: object) -> Inquiry:
+        told = {
+            "asked": self.asked(),
+            "edge": edge,
+            "older": side("4.50.3"),
+            "newer": side("4.51.0"),
+            "limits": LIMITS,
+            "run": "a test",
+        }
+        return Inquiry(**{**told, **more})  # type: ignore[arg-type]
+
+    def asked(self, **more: object) -> Asked:
+        path = self.folder / "toy_breaks.py"
+        path.write_text(factories.case_text(factories.BREAKS))
+        case = dataclasses.replace(factories.case(factories.BREAKS), path=str(path))
+        told = {"case": case, "workaround": "", "precision": Precision.BF16, "device": Device.CPU}
+        return Asked(**{**told, **more})  # type: ignore[arg-type]
+
+    def search(self, inquiry: Inquiry | None = None) -> CommitAnswer:
+        places = Places(root=self.folder / "ours")
+        return search(places, inquiry or self.inquiry(), self.clone, command=FAKE)
+
+    def named(self, answer: CommitAnswer) -> list[str]:
+        return [self.history.name(commit.sha) for commit in answer.candidates]
+
+    def tried(self, answer: CommitAnswer) -> list[tuple[str, str]]:
+        return [(self.history.name(one.commit), one.answer) for one in answer.trials]
+
+
+def side(name: str) -> Side:
+    built = Built(name=name, folder=Path("nowhere"), python=Path("python"), versions={})
+    return Side(environment=factories.environment(name), built=built)
+
+
+def laboratory(folder: Path, history: History) -> Laboratory:
+    history.write(folder / "clone")
+    return Laboratory(folder=folder, history=history)
+
+
+def straight(folder: Path, states: Sequence[str], **names: str) -> Laboratory:
+    """Write one line of commits `0`, `1`, …, tagged at both ends."""
+    history = History()
+    for number, state in enumerate(states):
+        files = {**sources("4.51.0.dev0", state), "number": str(number)}
+        history.commit(str(number), files, message=names.get(f"m{number}", ""))
+    history.commit("old release", sources("4.50.3", states[0]), branch="old", on="0")
+    last = str(len(states) - 1)
+    history.commit("new release", sources("4.51.0", states[-1]), branch="new", on=last)
+    history.tag("v4.50.3", "old release")
+    history.tag("v4.51.0", "new release")
+    return laboratory(folder, history)
+
+
+@pytest.mark.parametrize("at", [1, 171])
+def test_over_256_commits_at_most_ten_are_tried(tmp_path: Path, at: int) -> None:
+    lab = straight(tmp_path, ["works"] * at + ["breaks"] * (257 - at))
+
+    answer = lab.search()
+
+    assert lab.named(answer) == [str(at)]
+    assert answer.searched is not None
+    assert (answer.searched.count, answer.searched.name) == (256, "main")
+    assert len(answer.trials) <= 10
+
+
+def test_the_whole_answer_is_told(tmp_path: Path) -> None:
+    states = ["works", "works", "breaks", "breaks"]
+    lab = straight(tmp_path, states, m2="Cache everything (#36001)")
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.code) == (Ending.FOUND, ExitCode.AS_EXPECTED)
+    assert answer.culprit is not None
+    assert (answer.culprit.pull_request, answer.culprit.date) == (
+        36001,
+        "2025-03-04T01:00:00+01:00",
+    )
+    assert [answer.older.mark.revision, answer.newer.mark.revision] == ["v4.50.3", "v4.51.0"]
+    assert lab.tried(answer) == [("0", "no"), ("3", "yes"), ("2", "yes"), ("1", "no")]
+    assert (answer.ran, answer.known, answer.unjudged, answer.is_dirty) == (4, 0, (), False)
+    trial = answer.trials[2]
+    assert trial == Trial(
+        commit=lab.history.shas["2"],
+        answer=Answer.YES,
+        environment="4.51.0",
+        reason="ValueError: it breaks",
+        version=f"4.51.0.dev0+g{lab.history.shas['2'][:12]}",
+        file="transformers/__init__.py",
+    )
+
+
+def test_a_heal_is_found_from_bad_to_good(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["breaks", "breaks", "works", "works"])
+
+    answer = lab.search(lab.inquiry(Edge.FALL))
+
+    assert lab.named(answer) == ["2"]
+
+
+def test_what_was_tried_once_is_not_run_again(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works"] * 5 + ["breaks"] * 4)
+
+    first, second = lab.search(), lab.search()
+
+    assert (first.ran, second.ran, second.known) == (5, 0, 5)
+    assert lab.tried(first) == lab.tried(second)
+    assert lab.named(second) == ["5"]
+
+
+def test_a_commit_that_fails_in_another_way_is_stepped_over(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "works", "other", "works", "breaks", "breaks"])
+
+    answer = lab.search()
+
+    assert lab.named(answer) == ["5"]
+    reasons = {(lab.history.name(one.commit), one.reason) for one in answer.unjudged}
+    assert reasons == {("3", "TypeError: something else")}
+
+
+def test_any_failure_is_bad_where_that_is_asked(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "works", "other", "breaks", "breaks"])
+
+    answer = lab.search(lab.inquiry(asked=lab.asked(any_failure=True)))
+
+    assert lab.named(answer) == ["3"]
+
+
+@pytest.mark.parametrize("any_failure", [False, True])
+def test_a_commit_that_cannot_be_imported_is_never_blamed(
+    tmp_path: Path, *, any_failure: bool
+) -> None:
+    lab = straight(tmp_path, ["works", "works", "unimportable", "breaks", "breaks"])
+
+    answer = lab.search(lab.inquiry(asked=lab.asked(any_failure=any_failure)))
+
+    assert (answer.ending, answer.code) == (Ending.CANDIDATES, ExitCode.UNDECIDED)
+    assert lab.named(answer) == ["2", "3"]
+    assert answer.last_old
+    assert answer.first_new
+    ends = [lab.history.name(one.sha) for one in (answer.last_old, answer.first_new)]
+    assert ends == ["1", "3"]
+    assert [one.reason for one in answer.unjudged] == [
+        "cannot be imported: SyntaxError: invalid syntax"
+    ]
+
+
+def test_a_commit_that_only_the_older_environment_can_import_is_tried_there(
+    tmp_path: Path,
+) -> None:
+    states = ["imported only in the older", "imported only in the older", "breaks", "breaks"]
+    lab = straight(tmp_path, states)
+
+    answer = lab.search()
+
+    assert lab.named(answer) == ["2"]
+    assert [(one.environment, one.answer) for one in answer.trials] == [
+        ("4.50.3", "no"),
+        ("4.51.0", "yes"),
+        ("4.51.0", "yes"),
+        ("4.50.3", "no"),
+    ]
+
+
+def test_where_the_environment_decides_no_commit_is_blamed(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works only in the older"] * 3)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.code) == (Ending.ENVIRONMENT, ExitCode.UNDECIDED)
+    assert [(one.environment, one.answer) for one in answer.trials] == [
+        ("4.51.0", "yes"),
+        ("4.50.3", "no"),
+    ]
+    assert answer.culprit is None
+
+
+@pytest.mark.parametrize(
+    ("states", "ending", "code"),
+    [
+        (["works"] * 3, Ending.NEVER, 5),
+        (["breaks"] * 3, Ending.ALWAYS, 6),
+        (["breaks", "works", "works"], Ending.CONTRARY, 5),
+        (["unimportable"] * 9, Ending.MUTE, 7),
+        (["not imported"] * 9, Ending.MUTE, 7),
+        (["out of memory"] * 9, Ending.MUTE, 7),
+    ],
+)
+def test_ends_that_do_not_differ_are_no_boundary(
+    tmp_path: Path, states: list[str], ending: Ending, code: int
+) -> None:
+    answer = straight(tmp_path, states).search()
+
+    assert (answer.ending, answer.code, answer.candidates) == (ending, code, ())
+
+
+def test_an_end_that_cannot_be_judged_is_replaced_by_its_neighbour(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["other", "works", "works", "breaks", "breaks", "other"])
+
+    answer = lab.search()
+
+    assert lab.named(answer) == ["3"]
+    assert [lab.history.name(one.commit) for one in answer.unjudged] == ["0", "5", "new release"]
+
+
+def branches() -> History:
+    """Main and two release branches; what their commits do is added by the tests."""
+    history = History()
+    history.commit("a", sources("4.50.0.dev0", "works"))
+    return history
+
+
+def test_a_heal_that_was_cherry_picked_is_named_on_both_lines(tmp_path: Path) -> None:
+    history = History()
+    for name in "abc":
+        history.commit(name, {**sources("4.51.0.dev0", "breaks"), name: name})
+    history.commit("fix", sources("4.52.0.dev0", "works"), message="Heal it (#37044)")
+    history.commit("old release", sources("4.50.3", "breaks"), branch="old", on="a")
+    history.commit("bump", sources("4.51.0", "breaks"), branch="new", on="c")
+    history.commit("pick", sources("4.51.0", "works"), branch="new", message="Heal it (#37044)")
+    history.commit("notes", {"README": "4.51"}, branch="new")
+    history.tag("v4.50.3", "old release")
+    history.tag("v4.51.0", "notes")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(Edge.FALL))
+
+    assert lab.named(answer) == ["pick"]
+    assert answer.twin is not None
+    assert (history.name(answer.twin.commit.sha), answer.twin.line) == ("fix", "main")
+    assert answer.searched is not None
+    assert answer.searched.name == "the branch of v4.51.0"
+
+
+def test_a_break_on_main_names_its_cherry_pick_on_the_release_branch(tmp_path: Path) -> None:
+    history = branches()
+    history.commit("b", sources("4.51.0.dev0", "breaks"), message="Cache (#36001)")
+    history.commit("c", {"c": "c"})
+    history.commit("old release", sources("4.50.3", "works"), branch="old", on="a")
+    history.commit("pick", sources("4.50.4", "breaks"), branch="old", message="Cache, too (#36001)")
+    history.commit("new release", sources("4.51.0", "breaks"), branch="new", on="c")
+    history.tag("v4.50.3", "old release")
+    history.tag("v4.50.4", "pick")
+    history.tag("v4.51.0", "new release")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search()
+
+    assert (lab.named(answer), answer.twin) == (["b"], None)  # 4.50.3 does not have it yet
+    later = lab.search(lab.inquiry(good="main~2", bad="v4.50.4"))
+    assert lab.named(later) == ["pick"]
+    assert later.twin is not None
+    assert history.name(later.twin.commit.sha) == "b"
+
+
+def test_a_heal_of_the_older_release_alone_is_found_on_its_branch(tmp_path: Path) -> None:
+    history = History()
+    history.commit("a", sources("4.50.0.dev0", "breaks"))
+    history.commit("b", {"b": "b"})
+    history.commit("bump", sources("4.50.3", "breaks"), branch="old", on="a")
+    history.commit("revert", sources("4.50.3", "works"), branch="old")
+    history.commit("new release", sources("4.51.0", "breaks"), branch="new", on="b")
+    history.tag("v4.50.3", "revert")
+    history.tag("v4.51.0", "new release")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search()
+
+    assert lab.named(answer) == ["revert"]
+    assert answer.searched is not None
+    assert (answer.searched.name, answer.searched.edge) == ("the branch of v4.50.3", Edge.FALL)
+
+
+def test_a_revert_and_a_second_break_give_one_of_the_breaks(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks", "breaks", "works", "works", "breaks", "breaks"])
+
+    answer = lab.search()
+
+    assert lab.named(answer) in (["1"], ["5"])
+    assert answer.last_old is not None
+    place = int(lab.named(answer)[0])
+    assert lab.history.name(answer.last_old.sha) == str(place - 1)
+
+
+def test_revisions_take_the_place_of_tags(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks", "works", "works", "breaks", "breaks"])
+    shas = lab.history.shas
+
+    answer = lab.search(lab.inquiry(good=shas["2"][:10], bad="main"))
+
+    assert lab.named(answer) == ["4"]
+    assert answer.older.mark.wanted == ""
+
+
+def test_a_merged_branch_counts_as_one_commit(tmp_path: Path) -> None:
+    history = branches()
+    history.commit("x", {**sources("4.51.0.dev0", "breaks"), "x": "x"}, branch="feature", on="a")
+    history.commit("y", {"y": "y"}, branch="feature")
+    history.commit("b", {"b": "b"})
+    history.commit("merge", sources("4.51.0.dev0", "breaks"), merges="y", message="Merge (#7)")
+    history.commit("c", {"c": "c"})
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good=history.shas["a"], bad="main"))
+
+    assert lab.named(answer) == ["merge"]
+
+
+def test_the_clone_stays_as_it_was_and_nothing_stays_of_ours(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "other", "breaks", "breaks"])
+    (lab.clone / "number").write_text("mine")
+    (lab.clone / "new").write_text("mine")
+    before = fingerprint(lab.clone)
+
+    answer = lab.search()
+
+    assert answer.is_dirty
+    assert fingerprint(lab.clone) == before
+    kept = sorted(path.name for path in (tmp_path / "ours" / ".repromatrix").iterdir())
+    assert kept == ["bisect", "trials-evidence.sqlite"]
+    assert [path.name for path in (tmp_path / "ours/.repromatrix/bisect").iterdir()] == ["1.lock"]
+
+
+def test_missing_tags_are_refused_before_anything_is_run(tmp_path: Path) -> None:
+    history = branches()
+    lab = laboratory(tmp_path, history)
+
+    with pytest.raises(RunnerError, match=r"no tag that claims transformers 4\.50\.3.*--tags"):
+        lab.search()
+    assert not (tmp_path / "ours").exists()
+
+
+def test_a_trial_that_goes_wrong_blames_no_commit(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "a state that raises KeyError", "breaks", "breaks"])
+
+    with pytest.raises(RunnerError, match=r"exit code .*KeyError") as caught:
+        lab.search()
+    assert caught.value.code is ExitCode.OUR_FAULT
+
+
+def test_a_program_that_cannot_start_blames_no_commit(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks"])
+    places = Places(root=tmp_path / "ours")
+
+    with pytest.raises(RunnerError, match=r"exit code 1"):
+        search(
+            places, lab.inquiry(), lab.clone, command=(sys.executable, "-c", "raise SystemExit(1)")
+        )
+
+
+def test_a_plan_is_what_was_written(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks"])
+    inquiry = lab.inquiry()
+    plan = Plan(
+        places=Places(root=tmp_path, own=True),
+        asked=inquiry.asked,
+        sides=(inquiry.newer, inquiry.older),
+        sources=Sources(package="transformers", root="src"),
+        limits=LIMITS,
+        run="a test",
+    )
+
+    found = read(written(plan))
+
+    assert found.asked.case.digest == plan.asked.case.digest
+    case = plan.asked.case
+    assert dataclasses.replace(found, asked=dataclasses.replace(found.asked, case=case)) == plan
+
+
+def test_a_line_that_is_being_written_is_no_trial() -> None:
+    trial = Trial(commit="0" * 40, answer=Answer.NO, environment="4.51.0")
+    line = trial_line(trial)
+
+    assert read_trials(line + line[:20]) == (trial,)
+
+
+SEARCHING = """
+import signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_commits import Laboratory
+from histories import History
+from runner.errors import Interrupted
+def stop(*_): raise Interrupted
+signal.signal(signal.SIGINT, stop)
+lab = Laboratory(folder=Path({folder!r}), history=History())
+try:
+    lab.search()
+except Interrupted:
+    sys.exit(130)
+"""
+
+
+def started(lab: Laboratory) -> subprocess.Popen[bytes]:
+    """Start a search in a process of its own and wait until it tries the slow commit."""
+    root = str(Path(__file__).parent.parent)
+    code = SEARCHING.format(tests=str(Path(__file__).parent), folder=str(lab.folder))
+    environ = {**os.environ, "PYTHONPATH": root}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environ)
+    journal = lab.folder / "ours/.repromatrix/bisect/1/journal"
+    until(lambda: journal.exists() and journal.read_text().count("\n") >= 2)
+    until(lambda: len(workers(lab)) > 0)
+    time.sleep(1)
+    return process
+
+
+def until(holds: object, seconds: float = 30) -> None:
+    assert callable(holds)
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def workers(lab: Laboratory) -> list[int]:
+    """Return the processes that work in the checkout of a laboratory."""
+    mark = f"REPROMATRIX_SEARCH={lab.folder}/ours/.repromatrix/bisect/1\0".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_an_interrupted_search_ends_its_trial_and_goes_on_from_there(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
+    before = fingerprint(lab.clone)
+    process = started(lab)
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(timeout=20) == 130
+    assert workers(lab) == []
+    assert [path.name for path in (tmp_path / "ours/.repromatrix/bisect").iterdir()] == ["1.lock"]
+    assert fingerprint(lab.clone) == before
+    again = hurried(lab)
+    assert (again.known, again.ran, lab.named(again)) == (2, 2, ["3"])
+
+
+def hurried(lab: Laboratory) -> CommitAnswer:
+    """Search again, with the slow commit as quick as the others."""
+    (lab.folder / "quick").touch()
+    return lab.search()
+
+
+def test_the_next_search_cleans_up_after_one_that_was_killed(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
+    process = started(lab)
+    process.kill()
+    process.wait()
+    left = tmp_path / "ours/.repromatrix/bisect/1/tree"
+
+    assert left.exists()
+    again = hurried(lab)
+    assert (again.known, again.ran, lab.named(again)) == (2, 2, ["3"])
+    assert not left.exists()
+    until(lambda: workers(lab) == [])
+
+
+def test_a_trial_ends_by_itself_when_its_search_was_killed(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
+    process = started(lab)
+    process.kill()
+    process.wait()
+
+    until(lambda: workers(lab) == [], seconds=10)
