@@ -34,25 +34,17 @@ def measure(ready: Ready, cases: Mapping[str, Case], terms: Terms) -> tuple[Obse
     if state == "slow":
         time.sleep(0 if (tree.path.parents[5] / "quick").exists() else 60)
         state = "works"
-    older = ready.environment.name.startswith("4.50.3@")
-    if state in {"works only in the older", "imported only in the older"} and older:
-        state = "works"
-    outcome, how, imports = {
-        "works": (Outcome.PASSES, None, True),
-        "not imported": (Outcome.PASSES, None, False),
-        "breaks": (Outcome.FAILS, failed(), True),
-        "works only in the older": (Outcome.FAILS, failed(), True),
-        "other": (Outcome.FAILS, failed("TypeError", "something else"), True),
-        "unimportable": (Outcome.FAILS, failed("SyntaxError", "invalid syntax"), False),
-        "imported only in the older": (Outcome.FAILS, failed("ImportError", "tokenizers"), False),
-        "out of memory": (Outcome.OUT_OF_MEMORY, None, True),
+    outcome, how = {
+        "works": (Outcome.PASSES, None),
+        "breaks": (Outcome.FAILS, failed()),
+        "other": (Outcome.FAILS, failed("TypeError", "something else")),
     }[state]
     ran = provenance(cases[cell.case], ready.environment)
     file = f"{tree.package}/__init__.py"
     seen = Observation(
         cell=cell,
         outcome=outcome,
-        provenance=dataclasses.replace(ran, imported={tree.package: file} if imports else {}),
+        provenance=dataclasses.replace(ran, imported={tree.package: file}),
         source=LOCAL,
         failed=how,
     )
