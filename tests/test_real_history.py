@@ -9,6 +9,7 @@ second or so.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -258,3 +259,20 @@ def test_an_interrupted_search_leaves_no_process_and_no_checkout(
     home = tmp_path / "ours" / ".repromatrix"
     assert [path.name for path in (home / "bisect").iterdir()] == ["1.lock"]
     assert list(tmp_path.glob("repromatrix-*")) == []
+
+
+@pytest.mark.builds
+def test_bisect_goes_on_from_the_releases_to_the_commit(clone: Real, tmp_path: Path) -> None:
+    environ = {**os.environ, "REPROMATRIX_STORE": str(tmp_path / "store.sqlite")}
+    wanted = ["blip2_load_half", "--precision", "bf16", "--fix", "--format", "json"]
+    command = [sys.executable, "-m", "runner", "bisect", *wanted]
+    more = ["--commits", "--repo", str(clone.folder)]
+    done = subprocess.run(
+        [*command, *more], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+    answer = json.loads(done.stdout)
+
+    assert done.returncode == ExitCode.AS_EXPECTED, done.stderr
+    assert (answer["older"]["release"], answer["newer"]["release"]) == ("4.50.2", "4.50.3")
+    assert (answer["commit"]["commit"], answer["runs"]) == (clone.shas["pick"], 3)
+    assert answer["twin"]["commit"] == clone.shas["heal"]

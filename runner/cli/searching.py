@@ -29,7 +29,15 @@ def bisect(  # noqa: PLR0913, PLR0917
     format: Annotated[  # noqa: A002
         str, typer.Option("--format", help="text, markdown (to paste) or json.")
     ] = "text",
+    repo: Annotated[
+        Path | None, typer.Option("--repo", help="A clone of transformers, accelerate or peft.")
+    ] = None,
+    good: Annotated[str, typer.Option("--good", help="A revision instead of the tag.")] = "",
+    bad: Annotated[str, typer.Option("--bad", help="A revision instead of the tag.")] = "",
     *,
+    commits: Annotated[
+        bool, typer.Option("--commits", help="Go on to the commit, in the clone of --repo.")
+    ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="The release that heals it.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Ask every release: the first change of any history.")
@@ -47,6 +55,7 @@ def bisect(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Find the release that breaks a case, or heals it: evidence first, then the fewest runs."""
     from runner.commands.bisect import Options, search  # noqa: PLC0415
+    from runner.commands.commits import chosen  # noqa: PLC0415
 
     gc.disable()
     options = Options(
@@ -64,6 +73,7 @@ def bisect(  # noqa: PLR0913, PLR0917
         rerun=rerun,
         plan=plan,
         ahead=ahead,
+        clone=chosen(repo, good, bad, commits=commits),
     )
     raise typer.Exit(search(Places(), options, told()))
 

@@ -13,6 +13,7 @@ from runner.bisecting.evidence import current
 from runner.bisecting.finding import together
 from runner.bisecting.runs import Runs
 from runner.bisecting.search import Wanted, failing_precisions, searches
+from runner.commands.commits import portable, search_commits
 from runner.commands.own import own_files
 from runner.corpus import load_script
 from runner.engine.events import Terms
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from runner.bisecting.search import Search
+    from runner.commands.commits import Clone
     from runner.model.case import Case
     from runner.model.outcomes import Device
     from runner.places import Places
@@ -59,6 +61,7 @@ class Options:
     rerun: bool = False
     plan: bool = False
     ahead: bool = False
+    clone: Clone | None = None
 
 
 def search(places: Places, options: Options, console: Console) -> ExitCode:
@@ -71,8 +74,15 @@ def search(places: Places, options: Options, console: Console) -> ExitCode:
     _announce(asking, console)
     finished = options.plan or not asking.open() or _run(places, loaded, asking, options, console)
     findings = asking.findings()
-    page = Page(findings=findings, command=options.command, environments=loaded.environments)
-    say(_told(page, options.format))
+    page = Page(
+        findings=findings, command=portable(options.command), environments=loaded.environments
+    )
+    by_commit = options.clone if finished and not options.plan else None
+    if by_commit is None or options.format != "json":
+        say(_told(page, options.format))
+    if by_commit is not None:
+        say("" if options.format == "json" else "\n")
+        return search_commits(loaded, page, by_commit, options.format, console)
     return together(findings) if finished else ExitCode.INTERRUPTED
 
 

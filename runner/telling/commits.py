@@ -113,8 +113,16 @@ def _by_environment(answer: CommitAnswer) -> str:
         f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
         f" Sources of {answer.older.mark.revision}'s side are {after} with the packages of"
         f" {answer.newer.environment} and {before} with those of {answer.older.environment}."
-        " `nox -s blame` finds the package."
+        f" Which package it is: `{_blame(answer)}`"
     )
+
+
+def _blame(answer: CommitAnswer) -> str:
+    cell, ends = answer.cell, (answer.older.environment, answer.newer.environment)
+    good, bad = ends if answer.edge is Edge.RISE else ends[::-1]
+    variant = f" --workaround {cell.workaround}" if cell.workaround else ""
+    what = f"{cell.case} --precision {cell.precision}{variant}"
+    return f"nox -s blame -- {what} --good {good} --bad {bad}"
 
 
 def _contrary(answer: CommitAnswer) -> str:
@@ -166,7 +174,8 @@ def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
     if answer.last_old is not None and answer.first_new is not None:
         before, after = (answer.searched.edge if answer.searched else answer.edge).sides
         yield f"last {_ANSWERS[before]}", _named(answer.last_old)
-        yield f"first {_ANSWERS[after]}", _named(answer.first_new)
+        if culprit is None:
+            yield f"first {_ANSWERS[after]}", _named(answer.first_new)
     yield from _where(answer)
     yield "older end", _release(answer.older, answer.package)
     yield "newer end", _release(answer.newer, answer.package)

@@ -1,0 +1,135 @@
+"""`bisect --commits`: from the boundary of two releases to a commit of a clone."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from runner import campaign, project
+from runner.attempt.plan import Asked, Side, Trial
+from runner.commits.searching import Inquiry, search
+from runner.environments import building
+from runner.environments.building import UnbuildableError
+from runner.errors import ExitCode, Fault, refuse
+from runner.telling import commits as telling
+from runner.telling.bisect import as_json
+from runner.terminal.speaking import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from runner.bisecting.finding import Finding
+    from runner.commits.answers import CommitAnswer
+    from runner.project import Project
+    from runner.telling.bisect import Page
+
+OPTION = "--commits"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clone:
+    """Where the commits are, and the revisions that take the place of the releases' tags."""
+
+    repo: Path
+    good: str = ""
+    bad: str = ""
+
+
+def chosen(repo: Path | None, good: str, bad: str, *, commits: bool) -> Clone | None:
+    """Return what was asked of commits, or None where nothing was; raises RunnerError."""
+    if commits and repo is None:
+        remedy = "Say `--repo PATH`, a clone of transformers, accelerate or peft."
+        raise refuse(Fault(where=OPTION, found="no --repo", allowed="a clone", remedy=remedy))
+    if not commits:
+        named = {"--repo": repo, "--good": good, "--bad": bad}
+        stray = [name for name, value in named.items() if value]
+        if stray:
+            raise refuse(Fault(where=stray[0], found="no --commits", allowed="both, or neither"))
+    return Clone(repo=repo.expanduser(), good=good, bad=bad) if repo else None
+
+
+def search_commits(
+    loaded: Project, page: Page, clone: Clone, form: str, console: Console
+) -> ExitCode:
+    """Search the commits of the one boundary that was found, print it; return its exit code."""
+    finding = _one(page.findings)
+    if finding.found is None:
+        if form == "json":
+            say(as_json(page))
+        return finding.code
+    inquiry = _inquiry(loaded, finding, clone)
+
+    def hear(trial: Trial) -> None:
+        console.print(f"  {telling.heard(trial)}", markup=False)
+
+    answer = search(loaded.places, inquiry, clone.repo, hear)
+    say(_told(answer, form, f"nox -s bisect -- {shlex.join(page.command)}"))
+    return answer.code
+
+
+def _one(findings: Sequence[Finding]) -> Finding:
+    own = [one for one in findings if one.search.runs]
+    if len(own) == 1:
+        return own[0]
+    found = ", ".join(f"{one.search.case.name} {one.search.wanted.precision}" for one in own)
+    allowed, remedy = "one case in one precision", "Name it with --precision."
+    raise refuse(Fault(where=OPTION, found=found or "nothing", allowed=allowed, remedy=remedy))
+
+
+def _inquiry(loaded: Project, finding: Finding, clone: Clone) -> Inquiry:
+    assert finding.found is not None  # noqa: S101 - the caller has looked
+    own, wanted = finding.search, finding.search.wanted
+    older, newer = (own.names[place] for place in (finding.found.before, finding.found.at))
+    return Inquiry(
+        asked=Asked(
+            case=own.case,
+            workaround=wanted.workaround,
+            precision=wanted.precision,
+            device=wanted.device,
+            any_failure=wanted.any_failure,
+            signature=own.signature,
+        ),
+        edge=wanted.edge,
+        older=_side(loaded, older),
+        newer=_side(loaded, newer),
+        limits=loaded.matrix.limits,
+        run=campaign.run_name(),
+        good=clone.good,
+        bad=clone.bad,
+    )
+
+
+def _side(loaded: Project, name: str) -> Side:
+    try:
+        built = building.build(loaded.places, project.recipe(loaded, name))
+    except UnbuildableError as error:
+        fault = Fault(where=name, found=str(error), allowed="an environment that can be built")
+        raise refuse(fault, ExitCode.UNBUILDABLE) from error
+    return Side(environment=loaded.environments[name], built=built)
+
+
+def _told(answer: CommitAnswer, form: str, command: str) -> str:
+    match form:
+        case "markdown":
+            return telling.markdown(answer, command)
+        case "json":
+            return json.dumps(telling.as_json(answer), indent=1, ensure_ascii=False) + "\n"
+        case _:
+            return telling.text(answer, command)
+
+
+def portable(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command to paste: the clone of whoever reads it is somewhere else."""
+    words = list(command)
+    for number, word in enumerate(words):
+        if word.startswith("--repo="):
+            words[number] = f"--repo={PurePath(word).name}"
+        elif number and words[number - 1] == "--repo":
+            words[number] = PurePath(word).name
+    return tuple(words)

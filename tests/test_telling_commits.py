@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import factories
+import pytest
+
+from runner.attempt.plan import Trial
+from runner.commands.commits import chosen, portable
+from runner.commits.answers import CommitAnswer, End, Ending, Searched
+from runner.errors import RunnerError
+from runner.history.commit import Commit
+from runner.history.tags import Mark
+from runner.history.twins import Twin
+from runner.searching.oracle import Answer
+from runner.searching.transitions import Edge
+from runner.telling import commits as telling
+
+
+def commit(letter: str, subject: str) -> Commit:
+    return Commit(sha=letter * 40, date="2025-03-28T12:00:00+01:00", subject=subject)
+
+
+HEAL = commit("c", "Heal it (#37044)")
+OLD, NEW = (
+    End(
+        mark=Mark(wanted=name, revision=f"v{name}", commit=letter * 40, claims=name),
+        environment=name,
+    )
+    for name, letter in (("4.50.3", "1"), ("4.51.0", "2"))
+)
+LINE = Searched(
+    name="main", first=commit("a", "A"), last=commit("e", "E"), count=256, edge=Edge.FALL
+)
+TRIALS = (
+    Trial(commit="a" * 40, answer=Answer.YES, environment="4.51.0", reason="ValueError: it breaks"),
+    Trial(commit="e" * 40, answer=Answer.NO, environment="4.51.0", reason="passes", known=True),
+    Trial(commit="b" * 40, answer=Answer.UNKNOWN, environment="4.51.0", reason="TypeError: <x>|@y"),
+)
+FOUND = CommitAnswer(
+    ending=Ending.FOUND,
+    cell=factories.cell("4.51.0"),
+    edge=Edge.FALL,
+    package="transformers",
+    older=OLD,
+    newer=NEW,
+    searched=LINE,
+    last_old=commit("b", "B"),
+    first_new=HEAL,
+    candidates=(HEAL,),
+    twin=Twin(
+        commit=commit("d", "Heal it (#37044)"), line="the branch of v4.51.0", by="the same patch"
+    ),
+    trials=TRIALS,
+    is_dirty=True,
+)
+TEXT = """\
+toy_breaks in bf16 is healed by cccccccccccc of 2025-03-28: Heal it (#37044)
+
+  pull request  https://github.com/huggingface/transformers/pull/37044
+  same change   dddddddddddd of 2025-03-28: Heal it (#37044) (the branch of v4.51.0, the same patch)
+  last bad      bbbbbbbbbbbb of 2025-03-28: B
+  searched      main, 256 commits by first parents, aaaaaaaaaaaa to eeeeeeeeeeee
+  older end     v4.50.3 at 111111111111, claims transformers 4.50.3; packages of 4.50.3
+  newer end     v4.51.0 at 222222222222, claims transformers 4.51.0; packages of 4.51.0
+  trials        3, 1 of them known already
+  not looked at changes in the clone that are not committed
+
+Could not be judged:
+  bbbbbbbbbbbb TypeError: <x>|@y
+
+Repeat it with `nox -s bisect`.
+"""
+
+
+def test_a_page_for_the_terminal_says_all_of_it() -> None:
+    assert telling.text(FOUND, "nox -s bisect") == TEXT
+
+
+def test_markdown_shows_hostile_text_as_it_is() -> None:
+    page = telling.markdown(FOUND, "nox -s bisect")
+
+    assert page.splitlines()[0] == (
+        "**toy\\_breaks in bf16 is healed by cccccccccccc of 2025-03-28: Heal it (#37044)**"
+    )
+    (row,) = [line for line in page.splitlines() if "TypeError" in line]
+    assert row.endswith("| not judged | 4.51.0 |  | TypeError: &lt;x>\\|@\u200by |")
+    assert page.endswith("Repeat it: `nox -s bisect`\n")
+
+
+def test_json_has_everything_and_nothing_that_json_lacks() -> None:
+    told = json.loads(json.dumps(telling.as_json(FOUND)))
+
+    assert told["commit"] == {
+        "commit": "c" * 40,
+        "date": "2025-03-28T12:00:00+01:00",
+        "subject": "Heal it (#37044)",
+        "pull_request": 37044,
+    }
+    assert (told["ending"], told["exit_code"], told["runs"], told["known"]) == ("found", 0, 2, 1)
+    assert told["twin"]["by"] == "the same patch"
+    assert [one["answer"] for one in told["trials"]] == ["yes", "no", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        (
+            Ending.CANDIDATES,
+            (
+                "toy_breaks in bf16 is healed by one of 2 commits; the others could not be judged:"
+                " bbbbbbbbbbbb, cccccccccccc"
+            ),
+        ),
+        (
+            Ending.ENVIRONMENT,
+            (
+                "toy_breaks in bf16: no commit of transformers decides, the environment does."
+                " Sources of v4.50.3's side are good with the packages of 4.51.0 and bad with those"
+                " of 4.50.3."
+                " Which package it is: `nox -s blame -- toy_breaks --precision bf16 --good 4.51.0"
+                " --bad 4.50.3`"
+            ),
+        ),
+        (Ending.NEVER, "toy_breaks in bf16 does not fail at v4.50.3, nor at v4.51.0."),
+        (Ending.ALWAYS, "toy_breaks in bf16 fails at v4.50.3 and at v4.51.0."),
+        (
+            Ending.CONTRARY,
+            "toy_breaks in bf16 is good at v4.50.3 and bad at v4.51.0: search without --fix.",
+        ),
+        (
+            Ending.MUTE,
+            "toy_breaks in bf16 is undecided: an end and its neighbours could not be judged.",
+        ),
+    ],
+)
+def test_every_ending_has_its_sentence(ending: Ending, said: str) -> None:
+    candidates = (commit("b", "B"), HEAL)
+
+    assert (
+        telling.sentence(dataclasses.replace(FOUND, ending=ending, candidates=candidates)) == said
+    )
+
+
+def test_a_tag_that_claims_another_version_is_said_to() -> None:
+    mark = Mark(wanted="5.10.4", revision="v5.10.3", commit="3" * 40, claims="5.10.4")
+    page = telling.text(dataclasses.replace(FOUND, older=End(mark=mark, environment="5.10.4")), "x")
+
+    assert "v5.10.3 (no tag of its own name claims it) at 333333333333, claims" in page
+
+
+def test_a_change_on_the_older_branch_is_said_to_turn_round() -> None:
+    line = dataclasses.replace(LINE, name="the branch of v4.50.3", edge=Edge.RISE)
+    page = telling.text(dataclasses.replace(FOUND, searched=line, twin=None), "x")
+
+    assert page.startswith("toy_breaks in bf16 is broken by cccccccccccc")
+    assert (
+        "v4.50.3 differs from the line that it left, by a change on the branch of v4.50.3" in page
+    )
+
+
+def test_what_goes_on_is_heard_in_a_line_each() -> None:
+    assert list(map(telling.heard, TRIALS)) == [
+        "aaaaaaaaaaaa bad: ValueError: it breaks",
+        "eeeeeeeeeeee good, known: passes",
+        "bbbbbbbbbbbb not judged: TypeError: <x>|@y",
+    ]
+
+
+def test_a_command_to_paste_names_no_folder_of_this_machine() -> None:
+    typed = ["toy", "--repo", "/home/me/transformers", "--repo=/home/me/peft/"]
+
+    assert portable(typed) == ("toy", "--repo", "transformers", "--repo=peft")
+
+
+@pytest.mark.parametrize(
+    ("commits", "good", "fault"),
+    [
+        (True, "", "--commits: found no --repo"),
+        (False, "main", "--good: found no --commits; allowed: both, or neither"),
+    ],
+)
+def test_options_of_commits_belong_together(*, commits: bool, good: str, fault: str) -> None:
+    with pytest.raises(RunnerError, match=fault):
+        chosen(None, good, "", commits=commits)
+
+
+def test_without_them_nothing_is_asked_of_commits() -> None:
+    assert chosen(None, "", "", commits=False) is None
