@@ -383,6 +383,12 @@ def test_a_program_that_cannot_start_blames_no_commit(tmp_path: Path) -> None:
         )
 
 
+def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
+    lab = straight(tmp_path / "a folder", ["works", "works", "breaks", "breaks"])
+
+    assert lab.named(lab.search()) == ["2"]
+
+
 def test_a_plan_is_what_was_written(tmp_path: Path) -> None:
     lab = straight(tmp_path, ["works", "breaks"])
     inquiry = lab.inquiry()

@@ -156,6 +156,14 @@ def test_a_worktree_of_a_clone_serves(tmp_path: Path) -> None:
     assert beside.objects == folder / ".git" / "objects"
 
 
+def test_a_folder_inside_of_a_clone_serves(written: tuple[History, Repository]) -> None:
+    repository = written[1]
+    inside = open_repository(repository.folder / "src")
+
+    assert inside.objects == repository.objects
+    assert tags.released(inside, TRANSFORMERS, "4.50.3") == ends(repository)[0]
+
+
 def test_a_change_that_is_not_committed_is_seen_and_a_new_file_is_none(tmp_path: Path) -> None:
     folder = releases().write(tmp_path / "clone")
     repository = open_repository(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import processes
@@ -12,7 +13,6 @@ from runner.history.commit import FORMAT, Commit, commits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 OPTION = "--repo"
 # Nothing that a question may do on the side: refresh the index, start a daemon, sign, page, ask.
@@ -22,7 +22,6 @@ _ALONE = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
-    "LC_ALL": "C.UTF-8",
 }
 
 
@@ -101,7 +100,12 @@ def open_repository(folder: Path) -> Repository:
     """Return the repository of a folder; raises RunnerError where its history is not whole."""
     if not folder.is_dir():
         raise refuse(_fault(folder, "no such folder", "a clone of the package"))
-    asked = ("--git-common-dir", "--is-shallow-repository", "--is-bare-repository")
+    asked = (
+        "--path-format=absolute",
+        "--git-common-dir",
+        "--is-shallow-repository",
+        "--is-bare-repository",
+    )
     done = _git(folder, ["rev-parse", *asked, "--show-object-format"])
     if done.code != 0:
         raise _no_repository(folder, done)
@@ -110,7 +114,7 @@ def open_repository(folder: Path) -> Repository:
         remedy = f"Fetch the rest: `git -C {folder} fetch --unshallow --tags`."
         raise refuse(_fault(folder, "a shallow clone", "one with its whole history", remedy))
     _refuse_partial(folder)
-    objects = (folder / common).resolve() / "objects"
+    objects = Path(common) / "objects"
     return Repository(folder=folder, objects=objects, hashes=hashes, is_bare=bare == "true")
 
 
@@ -132,7 +136,7 @@ def _refuse_partial(folder: Path) -> None:
 
 
 def _git(folder: Path, arguments: Sequence[str], given: str = "") -> processes.Finished:
-    return git(folder, arguments, surroundings(), given)
+    return git(folder, arguments, {**surroundings(), "LC_ALL": "C.UTF-8"}, given)
 
 
 def git(

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import commits
+
 from runner import project
 from runner.bisecting.asking import Asking
 from runner.bisecting.evidence import current
@@ -44,6 +46,7 @@ def measure(row: Row) -> None:
     _environments(loaded, known, row)
     _unmeasured(row)
     _from_evidence(row)
+    commits.measure(row)
 
 
 def _environments(loaded: Project, known: dict[Cell, Observation], row: Row) -> None:
