@@ -365,6 +365,22 @@ def test_missing_tags_are_refused_before_anything_is_run(tmp_path: Path) -> None
     assert not (tmp_path / "ours").exists()
 
 
+def test_a_clone_of_a_package_that_did_not_change_is_refused(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks"])
+    same = lab.inquiry(older=side("4.51.0"))
+    pins = {
+        name: version for name, version in same.older.environment.pins.items() if name == "torch"
+    }
+    without = dataclasses.replace(
+        same.older, environment=dataclasses.replace(same.older.environment, pins=pins)
+    )
+
+    with pytest.raises(RunnerError, match=r"4\.51\.0 in 4\.51\.0 and 4\.51\.0 in 4\.51\.0.*blame"):
+        lab.search(same)
+    with pytest.raises(RunnerError, match=r"transformers missing in 4\.51\.0"):
+        lab.search(dataclasses.replace(same, older=without))
+
+
 def test_a_trial_that_goes_wrong_blames_no_commit(tmp_path: Path) -> None:
     lab = straight(tmp_path, ["works", "works", "a state that raises KeyError", "breaks", "breaks"])
 

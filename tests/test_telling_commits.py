@@ -11,6 +11,7 @@ from runner.commands.commits import chosen, portable
 from runner.commits.answers import CommitAnswer, End, Ending, Searched
 from runner.errors import RunnerError
 from runner.history.commit import Commit
+from runner.history.lines import Line
 from runner.history.tags import Mark
 from runner.history.twins import Twin
 from runner.searching.oracle import Answer
@@ -161,7 +162,10 @@ def test_a_change_on_the_older_branch_is_said_to_turn_round() -> None:
 
 
 def test_what_goes_on_is_heard_in_a_line_each() -> None:
-    assert list(map(telling.heard, TRIALS)) == [
+    line = Line(name="main", commits=tuple(map(str, range(257))))
+
+    assert [telling.heard(event) for event in (line, *TRIALS)] == [
+        "main: 256 commits, at most 8 more trials",
         "aaaaaaaaaaaa bad: ValueError: it breaks",
         "eeeeeeeeeeee good, known: passes",
         "bbbbbbbbbbbb not judged: TypeError: <x>|@y",

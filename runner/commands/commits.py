@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from runner import campaign, project
-from runner.attempt.plan import Asked, Side, Trial
+from runner.attempt.plan import Asked, Side
 from runner.commits.searching import Inquiry, search
 from runner.environments import building
 from runner.environments.building import UnbuildableError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from runner.bisecting.finding import Finding
     from runner.commits.answers import CommitAnswer
+    from runner.commits.bisecting import Heard
     from runner.project import Project
     from runner.telling.bisect import Page
 
@@ -65,8 +66,8 @@ def search_commits(
         return finding.code
     inquiry = _inquiry(loaded, finding, clone)
 
-    def hear(trial: Trial) -> None:
-        console.print(f"  {telling.heard(trial)}", markup=False)
+    def hear(event: Heard) -> None:
+        console.print(f"  {telling.heard(event)}", markup=False)
 
     answer = search(loaded.places, inquiry, clone.repo, hear)
     say(_told(answer, form, f"nox -s bisect -- {shlex.join(page.command)}"))

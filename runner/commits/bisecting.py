@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runner import processes
 from runner.attempt.plan import Trial, read_trials, written
 from runner.errors import ExitCode, Fault, Interrupted, refuse
+from runner.history.lines import Line
 from runner.places import ROOT
 from runner.searching.oracle import Answer
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from runner.attempt.plan import Plan
-    from runner.history.lines import Line
     from runner.history.worktree import Worktree
 
 _LONG = 7 * 24 * 3600.0
@@ -27,6 +27,10 @@ _PATIENCE = 30.0
 """Seconds for a trial to end its cell when the search is interrupted."""
 _FOUND, _ONLY_SKIPPED = 0, 2
 TRIAL = (sys.executable, "-P", "-m", "runner", "trial")
+
+
+Heard = Trial | Line
+"""What happens meanwhile: a line begins to be searched, a commit answers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +48,7 @@ class Bisector:
 
     worktree: Worktree
     plan: Plan
-    hear: Callable[[Trial], None]
+    hear: Callable[[Heard], None]
     command: Sequence[str] = TRIAL
     trials: list[Trial] = field(default_factory=list)
 
@@ -63,6 +67,7 @@ class Bisector:
         newer = opposite(older)
         if len(line.commits) == 2:  # noqa: PLR2004 - between neighbours there is nothing to ask
             return Span(last_old=line.first, first_new=line.last, candidates=(line.last,))
+        self.hear(line)
         old, new = ("working", "broken") if newer is Answer.YES else ("broken", "healed")
         terms = (f"--term-old={old}", f"--term-new={new}")
         self.worktree.must("bisect", "start", "--first-parent", *terms, line.last, line.first)

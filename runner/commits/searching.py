@@ -10,11 +10,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.attempt.plan import Asked, Plan, Side, Trial
+from runner.attempt.plan import Asked, Plan, Side
 from runner.commits.answers import CommitAnswer, End, Ending, Searched
-from runner.commits.bisecting import TRIAL, Bisector, Span
+from runner.commits.bisecting import TRIAL, Bisector, Heard, Span
+from runner.errors import Fault, refuse
 from runner.history import lines, tags, worktree
-from runner.history.repository import open_repository
+from runner.history.repository import OPTION, open_repository
 from runner.history.sources import find_sources, tip
 from runner.history.twins import twin
 from runner.model.cell import Cell
@@ -58,13 +59,14 @@ def search(
     places: Places,
     inquiry: Inquiry,
     repo: Path,
-    hear: Callable[[Trial], None] = lambda _: None,
+    hear: Callable[[Heard], None] = lambda _: None,
     command: Sequence[str] = TRIAL,
 ) -> CommitAnswer:
     """Return the commit between two environments that broke a case, or healed it.
 
-    `hear` is told of every trial. Raises RunnerError for a repository that does not serve, and
-    Interrupted; either way nothing stays of the checkouts, and what was run is stored.
+    `hear` is told of every line before it is searched, and of every trial. Raises RunnerError for
+    a repository that does not serve, and Interrupted; either way nothing stays of the checkouts,
+    and what was run is stored.
     """
     repository = open_repository(repo)
     sources = find_sources(repository, tip(repository))
@@ -104,6 +106,8 @@ def _ends(repository: Repository, sources: Sources, inquiry: Inquiry) -> tuple[M
     good, bad = ("--good", inquiry.good), ("--bad", inquiry.bad)
     options = (good, bad) if inquiry.edge is Edge.RISE else (bad, good)
     sides = (inquiry.older, inquiry.newer)
+    if not (inquiry.good and inquiry.bad):
+        _refuse_unmoved(sources.package, inquiry)
     older, newer = (
         tags.named(repository, sources, revision, option)
         if revision
@@ -111,6 +115,19 @@ def _ends(repository: Repository, sources: Sources, inquiry: Inquiry) -> tuple[M
         for (option, revision), side in zip(options, sides, strict=True)
     )
     return older, newer
+
+
+def _refuse_unmoved(package: str, inquiry: Inquiry) -> None:
+    """Refuse a boundary across which the package of the clone is the same."""
+    names = [side.environment.name for side in (inquiry.older, inquiry.newer)]
+    older, newer = (side.environment.version(package) for side in (inquiry.older, inquiry.newer))
+    if older == newer or not (older and newer):
+        found = (
+            f"{package} {older or 'missing'} in {names[0]} and {newer or 'missing'} in {names[1]}"
+        )
+        allowed = "the package that they differ in"
+        remedy = "`nox -s blame` says which one it is; --good and --bad name revisions."
+        raise refuse(Fault(where=OPTION, found=found, allowed=allowed, remedy=remedy))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runner.attempt.plan import Trial
 from runner.commits.answers import Ending
+from runner.history.lines import Line
 from runner.searching.oracle import Answer
-from runner.searching.transitions import Edge
+from runner.searching.transitions import Edge, halvings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.attempt.plan import Trial
     from runner.commits.answers import CommitAnswer, End, Searched
+    from runner.commits.bisecting import Heard
     from runner.history.commit import Commit
 
 _REPOSITORY = "https://github.com/huggingface"
@@ -74,10 +76,16 @@ def as_json(answer: CommitAnswer) -> dict[str, Any]:
     }
 
 
-def heard(trial: Trial) -> str:
-    """Return what is said of a trial while a search goes on."""
-    known = ", known" if trial.known else ""
-    return f"{trial.commit[:12]} {_ANSWERS[trial.answer]}{known}: {_short(trial.reason)}"
+def heard(event: Heard) -> str:
+    """Return what is said while a search goes on."""
+    match event:
+        case Line():
+            width = len(event.commits) - 1
+            return f"{event.name}: {width} commits, at most {halvings(width)} more trials"
+        case Trial():
+            known = ", known" if event.known else ""
+            said = _ANSWERS[event.answer]
+            return f"{event.commit[:12]} {said}{known}: {_short(event.reason)}"
 
 
 _ANSWERS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}
