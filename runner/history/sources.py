@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
+from runner.environments.checkout import PACKAGES
 from runner.errors import Fault, refuse
 from runner.history.repository import OPTION
 
 if TYPE_CHECKING:
     from runner.history.repository import Repository
 
-KNOWN = ("transformers", "accelerate", "peft")
 _ROOTS = ("src", "")
 _CLAIM = re.compile(r"""^__version__\s*(?::\s*str\s*)?=\s*["']([^"']+)["']""", re.MULTILINE)
 
@@ -53,7 +53,7 @@ def claimed(text: str) -> str:
 
 def find_sources(repository: Repository, commit: str) -> Sources:
     """Return the package of ours that a commit holds; raises RunnerError where it holds none."""
-    for package in KNOWN:
+    for package in PACKAGES:
         for root in _ROOTS:
             sources = Sources(package=package, root=root)
             if repository.blob(commit, sources.init) is not None:
@@ -61,7 +61,7 @@ def find_sources(repository: Repository, commit: str) -> Sources:
     raise refuse(
         Fault(
             where=f"{OPTION} {repository.folder}",
-            found=f"no sources of {', '.join(KNOWN[:-1])} or {KNOWN[-1]} at {commit[:12]}",
+            found=f"no sources of {', '.join(PACKAGES[:-1])} or {PACKAGES[-1]} at {commit[:12]}",
             allowed="a clone of one of them",
             remedy="Name the clone of the package that the releases differ in.",
         )
