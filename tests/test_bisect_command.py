@@ -83,6 +83,27 @@ def test_an_interrupted_search_says_how_far_it_came_and_resumes(
     assert (rest["at"], rest["ran"]) == ("4.50.0", ["4.50.1", "4.50.0"])
 
 
+@pytest.mark.builds
+@pytest.mark.whole
+@pytest.mark.parametrize("edge", [[], ["--fix"]])
+def test_every_search_that_is_really_run_agrees_with_evidence(
+    environ: dict[str, str], edge: list[str]
+) -> None:
+    known = _answers(call(environ, "*", *edge, "--plan", "--format", "json"))
+    found = _answers(call(environ, "*", *edge, "--rerun", "--format", "json"))
+
+    assert {search: known[search] for search in found} == found
+
+
+def _answers(done: subprocess.CompletedProcess[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return what was found along the releases, by case and precision."""
+    return {
+        (one["case"], one["precision"]): (one["ending"], one["before"], one["at"])
+        for one in json.loads(done.stdout)
+        if not any(" on " in point["release"] for point in one["points"])
+    }
+
+
 def test_from_evidence_no_run_is_needed(environ: dict[str, str]) -> None:
     done = call(environ, "gemma3_trainer_eval", "--precision", "bf16", "--fix")
 
