@@ -63,6 +63,12 @@ def diff(session: nox.Session) -> None:
     _runner(session, "diff", *session.posargs)
 
 
+@nox.session(default=False)
+def blame(session: nox.Session) -> None:
+    """Find the package that makes the difference between two environments."""
+    _runner(session, "blame", *session.posargs)
+
+
 @nox.session
 def check(session: nox.Session) -> None:
     """Check every case and every environment file, installing nothing."""

@@ -60,6 +60,11 @@ class Places:
         return self.store.with_name(f"trials-{self.store.name}")
 
     @property
+    def mixtures(self) -> Path:
+        """The locks of packages put together for a question."""
+        return self.state / "trials"
+
+    @property
     def kept(self) -> Path:
         """Compiled files of source trees, kept by content."""
         return self.state / "bytecode"

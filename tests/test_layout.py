@@ -34,6 +34,7 @@ LAYERS = (
         "commits",
         "bisecting",
         "comparing",
+        "blaming",
         "telling",
         "terminal",
     ),

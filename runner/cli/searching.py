@@ -78,6 +78,49 @@ def bisect(  # noqa: PLR0913, PLR0917
     raise typer.Exit(search(Places(), options, told()))
 
 
+@app.command()
+def blame(  # noqa: PLR0913, PLR0917
+    case: Annotated[str, typer.Argument(help="A case by name, or a script of yours.")],
+    precision: Annotated[str, typer.Option("--precision", help="fp32, bf16 or fp16.")],
+    good: Annotated[str, typer.Option("--good", help="An environment where it behaves.")],
+    bad: Annotated[str, typer.Option("--bad", help="An environment where it does not.")],
+    workaround: Annotated[
+        str, typer.Option("--workaround", help="Ask about a workaround of the case.")
+    ] = "",
+    device: OnDevice = Device.CPU,
+    format: Annotated[  # noqa: A002
+        str, typer.Option("--format", help="text, markdown (to paste) or json.")
+    ] = "text",
+    sweep: Annotated[
+        str, typer.Option("--sweep", help="Also every minor version of a companion: accelerate.")
+    ] = "",
+    *,
+    any_failure: Annotated[
+        bool, typer.Option("--any-failure", help="Any failure is bad, not only the described one.")
+    ] = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
+) -> None:
+    """Find the package that makes the difference between two environments."""
+    from runner.commands.blame import Asking  # noqa: PLC0415
+    from runner.commands.blame import blame as find  # noqa: PLC0415
+
+    gc.disable()
+    asking = Asking(
+        case=case,
+        precision=precision,
+        workaround=workaround,
+        good=good,
+        bad=bad,
+        device=device,
+        any_failure=any_failure,
+        format=format,
+        command=sys.argv[2:],
+        sweep=sweep,
+        rerun=rerun,
+    )
+    raise typer.Exit(find(Places(), asking, told()))
+
+
 @app.command(hidden=True)
 def trial(plan: Path, newer: str) -> None:
     """Try the commit that is checked out beside a plan: what `git bisect run` calls."""

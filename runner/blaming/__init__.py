@@ -1,0 +1,1 @@
+"""Which packages make the difference, asked of real environments: evidence first, then trials."""

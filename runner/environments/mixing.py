@@ -1,0 +1,165 @@
+"""Locks of mixtures: packages of one environment in the versions of another, all else bound."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from runner.environments import deriving
+from runner.environments.pinning import compile_lock
+from runner.errors import RunnerError
+from runner.model.lock import Lock, inputs_digest, overlaid, read_lock
+from runner.model.mixture import name as named
+from runner.model.naming import taken_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from runner.model.matrix import Matrix
+    from runner.model.mixture import Difference, Taken
+    from runner.places import Places
+
+_CONFLICT = re.compile(r"Because (.*? depends on .*?), we can conclude")
+_BOUND = re.compile(r"(?:and )?\S+ depends on (\S+==[^\s,]+)")
+_REFUSED = re.compile(r"(?m)^# unresolvable: (.*)$")
+_LIMIT = 240
+
+
+class UnresolvableError(Exception):
+    """No environment holds these versions together; the text is the resolver's reason in short."""
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        """Keep the reason, and whether it lies in the packages alone."""
+        self.is_final = is_final
+        super().__init__(reason)
+
+
+class Ends(NamedTuple):
+    """The locks of the good and of the bad environment."""
+
+    good: Lock
+    bad: Lock
+
+
+def mixed(places: Places, matrix: Matrix, ends: Ends, between: Difference, taken: Taken) -> Lock:
+    """Return the lock of a mixture, resolved once and kept; raises UnresolvableError."""
+    lines = _inputs(matrix, ends, taken)
+    digest = inputs_digest(lines)
+    path = places.mixtures / f"{digest}.txt"
+    if not path.exists():
+        head = "".join(f"# {line}\n" for line in (*lines, f"input: {digest}"))
+        _write(path, head + _resolved_or_refused(matrix, ends, between, taken))
+    if refused := _REFUSED.search(path.read_text()):
+        raise UnresolvableError(refused[1])
+    text = "".join(line for line in path.read_text().splitlines(keepends=True) if line[0] != "#")
+    return read_lock(text, named(between, taken), places.shown(path))
+
+
+def varied(places: Places, matrix: Matrix, base: Lock, name: str) -> Lock:
+    """Return the lock of a pair that is in no table, resolved once; raises UnresolvableError."""
+    path = places.mixtures / f"{inputs_digest(deriving.inputs(matrix, base, name))}.txt"
+    if not path.exists():
+        try:
+            _write(path, deriving.resolve(matrix, base, name))
+        except RunnerError as error:
+            raise UnresolvableError(in_short(error.faults[0].found, map(str, base.pins))) from error
+    return overlaid(base, read_lock(path.read_text(), name, places.shown(path)))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write it whole or not at all: an interrupted run leaves no half of a lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+def _resolved_or_refused(matrix: Matrix, ends: Ends, between: Difference, taken: Taken) -> str:
+    """Return a lock, or the line that says for good why there is none; raises UnresolvableError.
+
+    What pins forbid is forbidden tomorrow; an index that does not answer today may answer then.
+    """
+    try:
+        return _resolved(matrix, ends, between, taken)
+    except UnresolvableError as error:
+        if not error.is_final:
+            raise
+        return f"# unresolvable: {error}\n"
+
+
+def _inputs(matrix: Matrix, ends: Ends, taken: Taken) -> tuple[str, ...]:
+    """Return what a mixture is resolved from, one fact per line."""
+    return (
+        f"of {ends.good.name} {ends.good.digest}",
+        f"with {', '.join(sorted(taken))} of {ends.bad.name} {ends.bad.digest}",
+        f"torch=={matrix.torch.version}, python {matrix.python}",
+    )
+
+
+def _resolved(matrix: Matrix, ends: Ends, between: Difference, taken: Taken) -> str:
+    """Resolve with a constraint for every package that either end has."""
+    held = {one.package: one.version(taken) for one in between.changes}
+    asked = [end for lock in ends for end in _asked(lock)]
+    wanted = dict.fromkeys(["transformers", *matrix.companions, *asked])
+    bound = list(_bound(ends, between, taken))
+    where = named(between, taken)
+    try:
+        return compile_lock(
+            matrix,
+            [package for package in wanted if held.get(package, "as it is")],
+            until=None,
+            where=where,
+            bound=bound,
+        )
+    except RunnerError as error:
+        reason = error.faults[0].found
+        raise UnresolvableError(
+            in_short(reason, bound), is_final=bool(_CONFLICT.search(reason))
+        ) from error
+
+
+def _asked(lock: Lock) -> tuple[str, ...]:
+    parts = taken_apart(lock.name)
+    return (*(package for package, _ in parts.changed), *parts.extras)
+
+
+def _bound(ends: Ends, between: Difference, taken: Taken) -> Iterator[str]:
+    """Yield the pins that hold in a mixture: a change's from its end, others from who has them.
+
+    What only other platforms install and the ends pin differently is left open.
+    """
+    good, bad = _lines(ends.good), _lines(ends.bad)
+    for package in {**good, **bad}:
+        here, there = good.get(package, []), bad.get(package, [])
+        if package in between.everything:
+            yield from there if package in taken else here
+        elif package in between.good.pins or not there or here == there:
+            yield from here
+        elif package in between.bad.pins or not here:
+            yield from there
+
+
+def _lines(lock: Lock) -> dict[str, list[str]]:
+    """Return the pins by package: there may be one for each of several platforms."""
+    found: dict[str, list[str]] = {}
+    for pin in lock.pins:
+        found.setdefault(canonicalize_name(pin.name), []).append(str(pin))
+    return found
+
+
+def in_short(reason: str, bound: Iterable[str] = ()) -> str:
+    """Return the resolver's reason without what follows from it.
+
+    It words a constraint as a need of whatever stands beside it; here it is what is bound.
+    """
+    found = _CONFLICT.search(reason)
+    text = found[1] if found else reason
+    pinned = {pin.partition(";")[0].strip() for pin in bound}
+
+    def said(match: re.Match[str]) -> str:
+        return f"and this has {match[1]}" if match[1] in pinned else match[0]
+
+    return _BOUND.sub(said, text).removeprefix("and ")[:_LIMIT]
