@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.engine.hardware import has_cuda
 from runner.model.script import parse_script
 from runner.places import ROOT
 
@@ -148,6 +149,29 @@ def test_bad_input_is_said(environ: dict[str, str], arguments: list[str], expect
     done = call(environ, *arguments)
 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+
+
+def test_a_case_that_no_chosen_release_can_run_is_no_answer(environ: dict[str, str]) -> None:
+    done = call(environ, "gemma3_trainer_eval", "--precision", "bf16", "--release", "4.49.0")
+
+    assert (done.returncode, done.stdout, done.stderr) == (
+        3,
+        "",
+        (
+            "CASE: found no release that can run it (gemma3_trainer_eval: needs"
+            " transformers>=4.50, has 4.49.0); allowed: at least one release.\n"
+        ),
+    )
+
+
+@pytest.mark.skipif(has_cuda(), reason="there is a driver")
+def test_a_device_that_is_not_there_is_refused(environ: dict[str, str]) -> None:
+    done = call(environ, "gemma3_trainer_eval", "--precision", "fp32", "--device", "cuda")
+
+    assert (done.returncode, done.stderr) == (
+        2,
+        ("--device: found cuda, and no NVIDIA driver is loaded; allowed: cpu on this machine.\n"),
+    )
 
 
 def test_a_script_that_names_no_precision_has_to_be_given_one(

@@ -175,6 +175,12 @@ def summary(finding: Finding) -> tuple[Ending, tuple[str, str] | None, ExitCode]
         ("yyyyyy", Edge.RISE, (Ending.ALWAYS, None, ExitCode.FAILS_ON_BOTH_SIDES)),
         ("yyyyyy", Edge.FALL, (Ending.ALWAYS, None, ExitCode.FAILS_ON_BOTH_SIDES)),
         ("oooooo", Edge.RISE, (Ending.UNDECIDED, None, ExitCode.UNDECIDED)),
+        ("oonyyy", Edge.RISE, (Ending.FOUND, ("4.50.1", "4.50.2"), ExitCode.AS_EXPECTED)),
+        ("oyyyyy", Edge.RISE, (Ending.ALWAYS, None, ExitCode.UNDECIDED)),
+        ("nnnyoo", Edge.RISE, (Ending.FOUND, ("4.50.1", "4.50.2"), ExitCode.AS_EXPECTED)),
+        ("nnnnoo", Edge.RISE, (Ending.NEVER, None, ExitCode.UNDECIDED)),
+        ("yyynoo", Edge.FALL, (Ending.FOUND, ("4.50.1", "4.50.2"), ExitCode.AS_EXPECTED)),
+        ("yyyyoo", Edge.FALL, (Ending.ALWAYS, None, ExitCode.UNDECIDED)),
         ("uuuuuu", Edge.RISE, (Ending.UNDECIDED, None, ExitCode.UNDECIDED)),
     ],
 )
@@ -192,6 +198,13 @@ def test_a_case_that_fails_since_its_first_release_is_answered() -> None:
 
     assert [one.label for one in search.older] == ["4.49.0"]
     assert summary(from_nothing(search, known)) == (Ending.ALWAYS, None, ExitCode.AS_EXPECTED)
+
+
+def test_a_first_release_that_answers_nothing_is_no_proof_that_it_always_failed() -> None:
+    of = case(BREAKS, dependencies=("torch", "transformers>=4.50"))
+    search, known = history("oyynn", of, environments(*RELEASES))
+
+    assert summary(from_nothing(search, known)) == (Ending.ALWAYS, None, ExitCode.UNDECIDED)
 
 
 def test_another_failure_is_bad_only_where_any_is() -> None:
@@ -231,6 +244,27 @@ def test_sources_that_contradict_each_other_are_asked_again_and_named() -> None:
 
     assert (contested, found.ran, found.contested) == (frozenset([cell]), ("4.50.0",), (1,))
     assert summary(found)[1] == ("4.49.0", "4.50.0")
+
+
+def test_what_this_machine_repeated_settles_a_contradiction() -> None:
+    of, on = case(BREAKS), environments(*RELEASES)
+    search, known = history("nyyynn", of, on)
+    cell = search.cell(1)
+    other = dataclasses.replace(seen(Outcome.PASSES, cell, ran=provenance(of, on["4.50.0"])))
+    repeated = dataclasses.replace(other, repeats=3)
+
+    assert current([*known.values(), repeated], {of.name: of}, on) == (
+        known | {cell: repeated},
+        frozenset(),
+    )
+
+
+def test_what_the_machine_decided_is_asked_again() -> None:
+    of, on = case(BREAKS), environments(*RELEASES)
+    search, _ = history("nyyynn", of, on)
+    row = seen(Outcome.OUT_OF_MEMORY, search.cell(0), ran=provenance(of, on["4.49.0"]))
+
+    assert current([row], {of.name: of}, on) == ({}, frozenset())
 
 
 def test_stale_evidence_answers_nothing() -> None:

@@ -202,6 +202,32 @@ def test_where_nothing_answers_few_points_are_asked() -> None:
     assert len(asked) <= 14
 
 
+@given(st.integers(0, 30), st.integers(1, 30), edges)
+def test_behind_silent_ends_the_same_is_found_as_without_them(
+    silent: int, first: int, edge: Edge
+) -> None:
+    before, after = edge.sides
+    history = [UNKNOWN] * silent + [before] * first + [after] * first + [UNKNOWN] * silent
+    result, _ = search(history, Sought(edge=edge))
+
+    change = Change(before=silent + first - 1, at=silent + first, edge=edge)
+    assert result.found == change or (silent > first and result.found is None)
+
+
+@given(histories, edges)
+def test_an_end_that_says_always_or_never_lies_beside_the_silence(
+    history: list[Answer], edge: Edge
+) -> None:
+    result, asked = search(history, Sought(edge=edge))
+    said = [point for point in sorted(asked) if history[point] is not UNKNOWN]
+    low, high = (said[0], said[-1]) if said else (0, len(history) - 1)
+
+    if result.ending is Ending.NEVER or (result.ending, edge) == (Ending.ALWAYS, Edge.RISE):
+        assert low == 0 or low - 1 in asked
+    if result.ending is Ending.NEVER or (result.ending, edge) == (Ending.ALWAYS, Edge.FALL):
+        assert high + 1 == len(history) or high + 1 in asked
+
+
 def test_a_long_silence_is_left_in_few_steps() -> None:
     history = [NO] * 20 + [UNKNOWN] * 60 + [NO] * 10 + [YES] * 10
     result, asked = search(history)

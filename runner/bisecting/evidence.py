@@ -23,7 +23,8 @@ def current(
     """Return the observation that answers for each cell, and the cells that are contested.
 
     A cell is contested where one source saw it fail and another saw it pass, both on what the
-    case and the environment are today. It counts as not known: the search asks it again.
+    case and the environment are today. It counts as not known, so the search asks it again, until
+    the later source, this machine, has repeated it. What the machine decided is asked again, too.
     """
     known: dict[Cell, Observation] = {}
     contested: set[Cell] = set()
@@ -31,8 +32,11 @@ def current(
         case, environment = cases.get(row.cell.case), environments.get(row.cell.environment)
         if case is None or environment is None or not is_current(row, case, environment):
             continue
+        if row.outcome.blames_machine:
+            continue
         before = known.get(row.cell)
-        if before is not None and {fails(before), fails(row)} == {True, False}:
+        differ = before is not None and {fails(before), fails(row)} == {True, False}
+        if differ and row.repeats == 1:
             contested.add(row.cell)
         known[row.cell] = row
     return {cell: row for cell, row in known.items() if cell not in contested}, frozenset(contested)

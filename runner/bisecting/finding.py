@@ -56,8 +56,22 @@ class Finding:
 
     @property
     def silent(self) -> tuple[int, ...]:
-        """The points between both sides that were asked and do not answer."""
-        return tuple(self.found.between) if self.found else ()
+        """The points that were asked, do not answer, and leave the answer open by that.
+
+        Of a change those between both sides; where there is none those beyond the end that says
+        so; and where nothing was reproduced all of them.
+        """
+        if isinstance(self.step, Question):
+            return ()
+        quiet = [place for place, one in self.answers.items() if one is Answer.UNKNOWN]
+        match self.step.ending, self.ends():
+            case Ending.FOUND, _:
+                return tuple(self.found.between) if self.found else ()
+            case Ending.ALWAYS, (int(first), int(last)):
+                rise = self.search.sought.edge is Edge.RISE
+                return tuple(one for one in quiet if (one < first if rise else one > last))
+            case _:
+                return tuple(quiet)
 
     def at(self, place: int) -> Observation:
         """Return what was seen at a point that was asked."""
@@ -75,7 +89,7 @@ class Finding:
         A case that fails in the first release that can run it at all is answered: there is no
         older release that could be its good side.
         """
-        if isinstance(self.step, Question) or self.silent:
+        if isinstance(self.step, Question) or self.silent:  # an answer with a gap is none
             return ExitCode.UNDECIDED
         match self.step.ending:
             case Ending.FOUND:

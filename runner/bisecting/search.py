@@ -106,7 +106,8 @@ def searches(
 ) -> tuple[Search, ...]:
     """Return the search along the releases, and one along each package of which there are pairs.
 
-    `within` narrows the releases. `main` is left to `matrix`: it is a different commit every day.
+    One that no release can run has an empty axis, and all of them in `older`. `within` narrows the
+    releases. `main` is left to `matrix`: it is a different commit every day.
     """
     found = []
     for axis in axes(case, environments):
@@ -114,7 +115,7 @@ def searches(
         pairs = any(environments[one.environment].source is Source.PAIR for one in points)
         chosen = [one for one in points if within is None or pairs or one.label in within]
         found.append(_along(case, wanted, environments, chosen, runs=not pairs))
-    return tuple(one for one in found if one.axis)
+    return tuple(one for one in found if one.axis or one.older)
 
 
 def _along(

@@ -71,7 +71,9 @@ class Runs:
         rows = [
             row
             for row in self.evidence.rows
-            if self.question.is_of(row.cell) and is_current(row, case, environment)
+            if self.question.is_of(row.cell)
+            and is_current(row, case, environment)
+            and not row.outcome.blames_machine
         ]
         own = [row for row in rows if row.source == LOCAL]
         return own or rows[-1:]

@@ -17,7 +17,8 @@ from runner.commands.commits import portable, search_commits
 from runner.commands.own import own_files
 from runner.corpus import load_script
 from runner.engine.events import Terms
-from runner.errors import ExitCode, Fault, refuse
+from runner.engine.hardware import demand
+from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.evidence import reading
 from runner.model.case import PLAIN
 from runner.model.outcomes import Precision
@@ -68,8 +69,13 @@ def search(places: Places, options: Options, console: Console) -> ExitCode:
     """Answer from evidence, run what is missing, print it; return what it tells a script."""
     if options.format not in FORMATS:
         raise refuse(Fault(where="--format", found=options.format, allowed=", ".join(FORMATS)))
+    if not options.plan:
+        demand(options.device)
     places, loaded = _load(places, options)
-    asked = tuple(_searches(loaded, options))
+    every = tuple(_searches(loaded, options))
+    asked = tuple(one for one in every if one.axis)
+    if not asked:
+        raise _nothing(every)
     asking = _asking(places, loaded, asked, options, console)
     _announce(asking, console)
     finished = options.plan or not asking.open() or _run(places, loaded, asking, options, console)
@@ -84,6 +90,14 @@ def search(places: Places, options: Options, console: Console) -> ExitCode:
         say("" if options.format == "json" else "\n")
         return search_commits(loaded, page, by_commit, options.format, console)
     return together(findings) if finished else ExitCode.INTERRUPTED
+
+
+def _nothing(searches_: Sequence[Search]) -> RunnerError:
+    """Say why no release can be asked."""
+    why = {f"{one.case.name}: {apart.reason}" for one in searches_ for apart in one.older[-1:]}
+    found = f"no release that can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
+    fault = Fault(where="CASE", found=found, allowed="at least one release")
+    return refuse(fault, ExitCode.NOTHING_SELECTED)
 
 
 def _asking(

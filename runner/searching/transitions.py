@@ -117,8 +117,30 @@ def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> Question 
         return Result(ending=Ending.UNDECIDED)
     low, high = end
     if sought.edge is Edge.RISE and answers[low] is Answer.YES:
-        return Result(ending=Ending.ALWAYS, again=_open(answers, sought.edge))
-    return _between(low, high, answers, sought)
+        always = Result(ending=Ending.ALWAYS, again=_open(answers, sought.edge))
+        return _nearer(range(low), answers) or always
+    found = _between(low, high, answers, sought)
+    if isinstance(found, Question) or found.ending is Ending.FOUND:
+        return found
+    above = _nearer(range(high + 1, count), answers)
+    return above or _nearer(range(low), answers) or found
+
+
+def _nearer(beyond: range, answers: Mapping[int, Answer]) -> Question | None:
+    """Return the question that brings an end nearer to the points beyond it that do not answer.
+
+    The end was leapt to; what lies between it and the last silent point may say otherwise.
+    """
+    silent = [point for point in beyond if point in answers]
+    left = _untried(beyond, answers)
+    if beyond.start == 0:
+        left = [point for point in left if point > max(silent, default=-1)]
+    else:
+        left = [point for point in left if point < min(silent, default=beyond.stop)]
+    if not left:
+        return None
+    at_most = halvings(len(left) + 1)
+    return Question(point=_middle(left), low=left[0], high=left[-1], at_most=at_most, alone=True)
 
 
 def _between(

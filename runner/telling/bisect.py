@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from runner.model.observation import LOCAL
@@ -44,8 +45,14 @@ def text(page: Page) -> str:
 def markdown(page: Page) -> str:
     """Return the answers to paste into an issue: what was found, and where it was seen."""
     blocks = [_markdown_of(page, group) for group in _alike(page.findings)]
-    repeat = f"Repeat it: `nox -s bisect -- {shlex.join(page.command)}`"
+    repeat = f"Repeat it: `nox -s bisect -- {shlex.join(map(_portable, page.command))}`"
     return "\n\n".join([*blocks, _measured(page), repeat]) + "\n"
+
+
+def _portable(word: str) -> str:
+    """Return a word of a command to paste: a script lies elsewhere on another machine."""
+    path = PurePath(word)
+    return f"path/to/{path.name}" if path.suffix == ".py" and len(path.parts) > 1 else word
 
 
 def as_json(page: Page) -> str:

@@ -33,7 +33,7 @@ def first_line(finding: Finding) -> str:
 
 def further(finding: Finding) -> Iterator[str]:
     """Yield what else the reader should know, a sentence each."""
-    if finding.found and finding.silent:
+    if finding.silent and finding.ends():
         yield f"Could not be judged: {_reasons(finding, finding.silent)}."
     others = [one for one in finding.changes if one != finding.found]
     if others:
@@ -98,18 +98,24 @@ def _without_change(finding: Finding, ending: Ending) -> str:
         return f"Undecided: nothing answers. {_reasons(finding, asked)}."
     first, last = (label(finding, place) for place in ends)
     if ending is Ending.NEVER:
-        said = sum(1 for one in finding.answers.values() if one is Answer.NO)
-        return (
-            f"Did not reproduce: passes in {first} and {last}, and wherever else it was asked"
-            f" ({said} of {len(finding.search.axis)}).{_came_and_went(finding)}"
-        )
+        return _never(finding, first, last)
     if finding.search.sought.edge is Edge.FALL:
         seen = finding.at(ends[1])
         return f"Not healed: {last} {outcome(seen)}. {headline(seen)}."
     how = headline(finding.at(ends[0]))
+    if finding.silent:
+        return f"Fails in {first}, the first that could be judged. {how}."
     if finding.search.older:
         return f"Fails since its first release, {first}; {_older(finding)}. {how}."
     return f"Fails already in {first}, the oldest release that is measured. {how}."
+
+
+def _never(finding: Finding, first: str, last: str) -> str:
+    said = sum(1 for one in finding.answers.values() if one is Answer.NO)
+    ends = first if first == last else f"{first} and {last}, and wherever else it was asked"
+    judged = " where it could be judged" if finding.silent else ""
+    of = len(finding.search.axis)
+    return f"Did not reproduce{judged}: passes in {ends} ({said} of {of}).{_came_and_went(finding)}"
 
 
 def _came_and_went(finding: Finding) -> str:
