@@ -20,12 +20,13 @@ def case_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.py") if not path.name.startswith("_"))
 
 
-def load_case(path: Path, where: str, extras: Collection[str] = ()) -> Case:
+def load_case(path: Path, where: str, extras: Collection[str] = (), *, code: bool = True) -> Case:
     """Read one file as a case; raises RunnerError with every fault of its block."""
     if not path.is_file():
         raise RunnerError([Fault(where=where, found="no such file", allowed="a case")])
     text = decode(path.read_bytes(), where)
-    parse_python(text, where)
+    if code:
+        parse_python(text, where)
     return read_case(text, where, str(path.resolve()), extras)
 
 
@@ -42,18 +43,19 @@ def load_script(path: Path, where: str) -> Case:
 
 
 def load_corpus(
-    places: Places, files: Iterable[Path], extras: Collection[str] = ()
+    places: Places, files: Iterable[Path], extras: Collection[str] = (), *, code: bool = True
 ) -> tuple[dict[str, Case], list[Fault]]:
     """Read case files; return those that are sound by name, and the faults of the others.
 
-    `extras` are the packages that may be laid on top of a release.
+    `extras` are the packages that may be laid on top of a release; without `code` only the blocks
+    are read.
     """
     cases: dict[str, Case] = {}
     faults: list[Fault] = []
     for path in files:
         where = places.shown(path.resolve())
         try:
-            case = load_case(path, where, extras)
+            case = load_case(path, where, extras, code=code)
         except RunnerError as error:
             faults.extend(error.faults)
             continue

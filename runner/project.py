@@ -44,19 +44,30 @@ class Project:
         return tuple(self.environments)
 
 
-def load(places: Places, files: Sequence[Path] | None = None, also: Iterable[str] = ()) -> Project:
+def load(
+    places: Places,
+    files: Sequence[Path] | None = None,
+    also: Iterable[str] = (),
+    *,
+    code: bool = True,
+) -> Project:
     """Read a checkout, or other case files with its environments; raises RunnerError.
 
-    `also` names derived environments that no case asks for.
+    `also` names derived environments that no case asks for. Without `code` the cases are not
+    parsed as Python: who runs none has no need of it.
     """
-    found, faults = read(places, files, also)
+    found, faults = read(places, files, also, code=code)
     if faults:
         raise RunnerError(faults)
     return found
 
 
 def read(
-    places: Places, files: Sequence[Path] | None = None, also: Iterable[str] = ()
+    places: Places,
+    files: Sequence[Path] | None = None,
+    also: Iterable[str] = (),
+    *,
+    code: bool = True,
 ) -> tuple[Project, list[Fault]]:
     """Read what is sound of a checkout, and every fault of the rest; raises RunnerError.
 
@@ -64,7 +75,7 @@ def read(
     """
     matrix = shelf.load_matrix(places)
     chosen = case_files(places.cases) if files is None else files
-    cases, faults = load_corpus(places, chosen, matrix.extras)
+    cases, faults = load_corpus(places, chosen, matrix.extras, code=code)
     wanted = dict.fromkeys([*derived(matrix, cases.values()), *also])
     locks, more = shelf.load_all(places, matrix, wanted)
     found = Project(

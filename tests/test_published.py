@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from runner.errors import RunnerError
 from runner.evidence.published import Publication, read, read_publications
 from runner.evidence.publishing import write
+from runner.evidence.store import Store
 from runner.model.cell import Cell
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 
@@ -118,6 +120,27 @@ def test_what_is_written_is_what_is_read(
     _write(folder, found)
 
     assert {row.cell: row for row in found} == {row.cell: row for row in read(folder)}
+
+
+@given(found=evidence, wanted=st.sets(cells))
+def test_of_what_is_wanted_nothing_is_missing_and_nothing_else_is_read(
+    found: list[Observation], wanted: set[Cell], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("published")
+    _write(folder, found)
+    chosen = {row.cell for row in found} & wanted
+
+    def keep(case: str, workaround: str, precision: Precision, device: Device) -> set[str] | None:
+        mine = {cell for cell in wanted if cell[:2] == (case, workaround)}
+        return {cell.environment for cell in mine if cell[3:] == (precision, device)}
+
+    assert {row.cell for row in read(folder, keep=keep)} == chosen
+    with contextlib.closing(Store(folder / "store.sqlite", print)) as store:
+        store.put(*found)
+        assert {row.cell for row in store.rows(keep=keep)} == chosen
+        assert {row.cell for row in store.rows({"toy_melts"}, keep)} == {
+            cell for cell in chosen if cell.case == "toy_melts"
+        }
 
 
 @given(found=evidence, data=st.data())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from runner.model.outcomes import Device
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = typer.Typer(
     name="runner",
@@ -21,6 +23,7 @@ Cases = Annotated[
     list[str], typer.Option("--case", help="A case by name, a glob, or a path to a file of yours.")
 ]
 Areas = Annotated[list[str], typer.Option("--area", help="Cases of one area.")]
+Models = Annotated[list[str], typer.Option("--model", help="Cases of a model, by name or glob.")]
 Releases = Annotated[
     list[str],
     typer.Option("--release", help='A name, a comma list, or a specifier: ">=4.50,<4.52".'),
@@ -35,4 +38,6 @@ OnDevice = Annotated[Device, typer.Option("--device", help="Where the cells comp
 
 def told() -> Console:
     """Return where people are told things; standard output is for what programs read."""
+    from rich.console import Console  # noqa: PLC0415 - who has nothing to tell does without
+
     return Console(stderr=True, highlight=False, soft_wrap=True)

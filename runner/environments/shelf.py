@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packaging.utils import canonicalize_name
+
 from runner.environments import deriving, pinning
 from runner.errors import Fault, RunnerError, refuse
 from runner.model.cell import Environment, Source
@@ -43,15 +45,19 @@ def load_derived(places: Places, matrix: Matrix, base: Lock, name: str) -> Lock:
     lock, where, remedy = _read(places, name)
     wanted = inputs_digest(deriving.inputs(matrix, base, name))
     laid = overlaid(base, lock)
-    _refuse(_fresh(lock, wanted, where, remedy), _leaves_the_base(base, laid, where, matrix))
+    _refuse(_fresh(lock, wanted, where, remedy), _leaves_the_base(base, lock, where, matrix))
     return laid
 
 
-def _leaves_the_base(base: Lock, laid: Lock, where: str, matrix: Matrix) -> Fault | None:
-    """Hold a derived environment to its name: nothing else of its base may stand otherwise."""
+def _leaves_the_base(base: Lock, lock: Lock, where: str, matrix: Matrix) -> Fault | None:
+    """Hold a derived environment to its name: nothing else of its base may stand otherwise.
+
+    Only what its lock names can: the rest is the base's.
+    """
     here = markers(matrix.python)
-    before, after = base.versions(here), laid.versions(here)
-    changed = dict(taken_apart(laid.name).changed)
+    names = {canonicalize_name(pin.name) for pin in lock.pins}
+    before, after = base.versions(here, names), lock.versions(here)
+    changed = dict(taken_apart(lock.name).changed)
     moved = [
         f"{name} {after.get(name, 'missing')}"
         for name in before

@@ -8,9 +8,12 @@ and `<device>/<case>.json` each failure once. No times, no paths, no addresses.
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import tomllib
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
@@ -20,8 +23,14 @@ from runner.model.observation import Failed, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
+
+    Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
+    """Names the environments that are wanted of a case, workaround, precision and device.
+
+    None stands for all of them. What is not read costs nothing.
+    """
 
 FORMAT = 1
 _PACKAGES = ("transformers", "accelerate", "peft")
@@ -40,6 +49,9 @@ class Row(NamedTuple):
     computed: str
     measured: str
     publication: str
+
+
+_VARIANT = attrgetter("workaround", "precision")
 
 
 class EnvironmentRow(NamedTuple):
@@ -107,7 +119,9 @@ def read_publications(folder: Path) -> dict[str, Publication]:
     }
 
 
-def read(folder: Path, cases: Collection[str] | None = None) -> Iterator[Observation]:
+def read(
+    folder: Path, cases: Collection[str] | None = None, keep: Keep | None = None
+) -> Iterator[Observation]:
     """Yield every published cell, or those of some cases; raises RunnerError for a bad file."""
     publications = read_publications(folder)
     environments = {
@@ -118,7 +132,7 @@ def read(folder: Path, cases: Collection[str] | None = None) -> Iterator[Observa
     for path in sorted(folder.glob("*/*.csv")):
         if cases is not None and path.stem not in cases:
             continue
-        yield from _read_file(path, held, publications)
+        yield from _read_file(path, held, publications, keep)
 
 
 def _lines_of(path: Path) -> Iterator[list[str]]:
@@ -134,19 +148,28 @@ def _read_file(
     path: Path,
     held: Mapping[tuple[str, str], EnvironmentRow],
     publications: Mapping[str, Publication],
+    keep: Keep | None,
 ) -> Iterator[Observation]:
     about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     failures = {name: _failed(line) for name, line in about["failures"].items()}
-    for row in map(Row._make, _lines_of(path)):
-        for release in row.releases.split():
-            yield _observation(
-                path,
-                row,
-                held[release, row.publication],
-                failures.get(row.failure),
-                publications[row.publication],
-                about["case-digest"],
-            )
+    case, device, digest = path.stem, Device(path.parent.name), about["case-digest"]
+    ran: dict[tuple[str, str], Provenance] = {}
+    for (workaround, text), rows in groupby(map(Row._make, _lines_of(path)), key=_VARIANT):
+        precision = Precision(text)
+        wanted = None if keep is None else keep(case, workaround, precision, device)
+        if wanted is not None and not wanted:
+            continue
+        for row in rows:
+            said = None
+            for release in row.releases.split():
+                if wanted is not None and release not in wanted:
+                    continue
+                key = (release, row.publication)
+                if key not in ran:
+                    ran[key] = _provenance(held[key], publications[row.publication], digest)
+                said = said or _said(row, failures.get(row.failure))
+                cell = Cell(case, workaround, release, precision, device)
+                yield _observation(cell, ran[key], said, held[key].reason)
 
 
 def _failed(line: Mapping[str, str]) -> Failed:
@@ -158,45 +181,73 @@ def _failed(line: Mapping[str, str]) -> Failed:
     )
 
 
-def _observation(  # noqa: PLR0913, PLR0917 - one row is joined from five files
-    path: Path,
-    row: Row,
-    held: EnvironmentRow,
-    failed: Failed | None,
-    publication: Publication,
-    digest: str,
-) -> Observation:
-    packages = {name: getattr(held, name) for name in _PACKAGES if getattr(held, name)}
-    return Observation(
-        cell=Cell(
-            path.stem,
-            row.workaround,
-            held.environment,
-            Precision(row.precision),
-            Device(path.parent.name),
-        ),
+class _Said(NamedTuple):
+    """What the releases of a row have in common."""
+
+    outcome: Outcome
+    exercised: Exercised
+    failed: Failed | None
+    computed: Mapping[str, int]
+    measured: Mapping[str, float]
+    unstable: bool
+
+
+def _said(row: Row, failed: Failed | None) -> _Said:
+    return _Said(
         outcome=Outcome(row.outcome),
-        provenance=Provenance(
-            case_digest=digest,
-            environment_digest=held.digest,
-            packages=packages,
-            python=held.python,
-            torch_build=held.torch,
-            hardware=publication.hardware,
-            protocol=1,
-            run=publication.name,
-        ),
-        source=publication.name,
-        failed=failed,
-        reason=held.reason if row.outcome == Outcome.UNBUILDABLE else "",
         exercised=Exercised(row.exercised),
-        computed={name: int(number) for name, number in _unpaired(row.computed)},
-        measured={name: float(number) for name, number in _unpaired(row.measured)},
+        failed=failed,
+        computed=_counts(row.computed),
+        measured=_numbers(row.measured),
         unstable="unstable" in row.flags.split(),
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def _packages(held: EnvironmentRow) -> Mapping[str, str]:
+    return {name: version for name in _PACKAGES if (version := getattr(held, name))}
+
+
+def _provenance(held: EnvironmentRow, publication: Publication, digest: str) -> Provenance:
+    return Provenance(
+        case_digest=digest,
+        environment_digest=held.digest,
+        packages=_packages(held),
+        python=held.python,
+        torch_build=held.torch,
+        hardware=publication.hardware,
+        protocol=1,
+        run=publication.name,
+    )
+
+
+def _observation(cell: Cell, ran: Provenance, said: _Said, reason: str) -> Observation:
+    return Observation(
+        cell=cell,
+        outcome=said.outcome,
+        provenance=ran,
+        source=ran.run,
+        failed=said.failed,
+        reason=reason if said.outcome is Outcome.UNBUILDABLE else "",
+        exercised=said.exercised,
+        computed=said.computed,
+        measured=said.measured,
+        unstable=said.unstable,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _numbers(text: str) -> Mapping[str, float]:
+    """Read numbers by name; cells that did the same have the same, so few texts are read."""
+    return {name: float(number) for name, number in _unpaired(text)}
+
+
+@functools.lru_cache(maxsize=4096)
+def _counts(text: str) -> Mapping[str, int]:
+    return {name: int(number) for name, number in _unpaired(text)}
 
 
 def _unpaired(text: str) -> Iterator[tuple[str, str]]:
     for pair in text.split():
         name, _, number = pair.rpartition("=")
-        yield unquote(name), number
+        yield unquote(name) if "%" in name else name, number

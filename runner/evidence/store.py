@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
+    from runner.evidence.published import Keep
+
 VERSION = 1
 _WAIT = 60.0
 # Busy or not allowed, which is no damage: such a store stays where it is.
@@ -103,11 +105,17 @@ class Store:
         marks = ",".join("?" * len(values))
         self._db.execute(f"INSERT OR REPLACE INTO cells VALUES ({marks})", values)  # noqa: S608
 
-    def rows(self, cases: Collection[str] | None = None) -> Iterator[Observation]:
-        """Yield everything that is stored, or what is of some cases, oldest first."""
+    def rows(
+        self, cases: Collection[str] | None = None, keep: Keep | None = None
+    ) -> Iterator[Observation]:
+        """Yield everything that is stored, or what is wanted of some cases, oldest first."""
         names = list(cases or ())
         marks = ",".join("?" * len(names))
         within = "" if cases is None else f"WHERE case_name IN ({marks})"
+        if keep is not None:
+            self._db.create_function("wanted", 5, _wanted(keep))
+            asked = "wanted(case_name, workaround, environment, precision, device)"
+            within = f"{within} AND {asked}" if within else f"WHERE {asked}"
         cells = self._db.execute(f"SELECT * FROM cells {within} ORDER BY rowid", names).fetchall()  # noqa: S608 - marks
         # After the cells: what another run stores in between must not lack its provenance.
         held = {row["id"]: _held(row) for row in self._db.execute("SELECT * FROM provenances")}
@@ -117,6 +125,20 @@ class Store:
             if key not in known:
                 known[key] = _provenance(row, held[row["provenance"]])
             yield _observation(row, known[key])
+
+
+def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
+    """Return a function for SQLite, so that what is not wanted is not read."""
+
+    @functools.cache
+    def variant(case: str, workaround: str, precision: str, device: str) -> Collection[str] | None:
+        return keep(case, workaround, Precision(precision), Device(device))
+
+    def wanted(case: str, workaround: str, environment: str, precision: str, device: str) -> bool:
+        found = variant(case, workaround, precision, device)
+        return found is None or environment in found
+
+    return wanted
 
 
 def _set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from runner.errors import Fault, RunnerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 _INPUT = re.compile(r"(?m)^# input: (\w+)$")
 _BLOCK = re.compile(r"(?m)^[^#\s](?:.*\\\n)*.*\n?")
@@ -36,12 +36,18 @@ class Lock:
     digest: str
     text: str
 
-    def versions(self, markers: Mapping[str, str]) -> dict[str, str]:
-        """Return what is installed where the markers evaluate so: canonical name to version."""
+    def versions(
+        self, markers: Mapping[str, str], names: Collection[str] | None = None
+    ) -> dict[str, str]:
+        """Return what is installed where the markers evaluate so: canonical name to version.
+
+        With `names` only of these packages.
+        """
         return {
-            canonicalize_name(pin.name): next(iter(pin.specifier)).version
+            name: next(iter(pin.specifier)).version
             for pin in self.pins
-            if pin.marker is None or pin.marker.evaluate(dict(markers))
+            if ((name := canonicalize_name(pin.name)) and (names is None or name in names))
+            and (pin.marker is None or pin.marker.evaluate(dict(markers)))
         }
 
 
@@ -127,24 +133,25 @@ def _logical_lines(text: str) -> list[str]:
     return [line.strip() for line in joined.splitlines() if line.strip() and line[0] != "#"]
 
 
+def _pin(line: str) -> Requirement:
+    requirement, *hashes = line.split(" --hash=", 1)
+    pin = _read(requirement.strip())
+    if not hashes:
+        msg = f"{pin.name} without a hash"
+        raise ValueError(msg)
+    return pin
+
+
 @functools.cache
 def _read(text: str) -> Requirement:
     """Read a pin; neighbouring releases share most of theirs."""
-    return Requirement(text)
-
-
-def _pin(line: str) -> Requirement:
-    requirement, *hashes = line.split(" --hash=")
     try:
-        pin = _read(requirement.strip())
+        pin = Requirement(text)
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
     if not re.fullmatch(r"==[^*,]+", str(pin.specifier)):
         msg = f"{pin.name} without an exact version"
-        raise ValueError(msg)
-    if not hashes:
-        msg = f"{pin.name} without a hash"
         raise ValueError(msg)
     if left_out(pin.name):
         msg = f"{pin.name}, which matrix.toml chooses"
