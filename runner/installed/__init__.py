@@ -1,0 +1,1 @@
+"""What somebody has or would install: lock files, frozen lists and interpreters, read."""

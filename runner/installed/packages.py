@@ -1,0 +1,77 @@
+"""A set of packages as a file or an interpreter gives it: what is pinned, and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installed:
+    """A set of packages; names are canonical, versions those of PEP 440."""
+
+    what: str
+    """How a reader calls it: the path of a file or of an interpreter."""
+    form: str
+    """What it is: `uv.lock`, a requirements file, an interpreter."""
+    pins: Mapping[str, str]
+    loose: Mapping[str, str] = field(default_factory=dict)
+    """Packages without one published version, and why: a range, an address, several versions."""
+    whole: bool = True
+    """Whether what is not named is not installed; a list written by hand says nothing of it."""
+    python: str = ""
+    """Major and minor version of the interpreter, where that is known."""
+    markers: Mapping[str, str] = field(default_factory=dict)
+    """The platform that the markers were evaluated for."""
+
+    def version(self, package: str) -> str:
+        """Return the version of a package, or nothing where none is pinned."""
+        return self.pins.get(package, "")
+
+
+@dataclass(kw_only=True, slots=True)
+class Gathering:
+    """Packages as they are read; one that is met in two versions is pinned in none."""
+
+    versions: dict[str, set[str]] = field(default_factory=dict)
+    loose: dict[str, str] = field(default_factory=dict)
+
+    def pin(self, name: str, version: str) -> None:
+        """Note a version; what is no version of PEP 440 pins nothing."""
+        try:
+            found = str(Version(version))
+        except InvalidVersion:
+            self.leave(name, f"{version!r} is no version")
+        else:
+            self.versions.setdefault(canonicalize_name(name), set()).add(found)
+
+    def leave(self, name: str, why: str) -> None:
+        """Note a package that is not pinned."""
+        self.loose.setdefault(canonicalize_name(name), why)
+
+    def pins(self) -> dict[str, str]:
+        """Return the packages that have one version."""
+        return {
+            name: next(iter(found))
+            for name, found in self.versions.items()
+            if len(found) == 1 and name not in self.loose
+        }
+
+    def left(self) -> dict[str, str]:
+        """Return the packages that have none, or several, with the reason."""
+        several = {
+            name: f"several versions: {', '.join(_ordered(found))}"
+            for name, found in self.versions.items()
+            if len(found) > 1
+        }
+        return several | self.loose
+
+
+def _ordered(versions: Iterable[str]) -> list[str]:
+    return sorted(versions, key=Version)

@@ -1,0 +1,159 @@
+"""A path, or nothing, to the packages that stand there; everything else is refused in words."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.markers import default_environment
+
+from runner.errors import Fault, RunnerError, refuse
+from runner.installed.forms import ALLOWED, Form, form_of
+from runner.installed.locks import read_poetry, read_pylock, read_uv
+from runner.installed.packages import Gathering, Installed
+from runner.installed.requirements import read_requirements
+from runner.model.script import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LIMIT = 16 * 2**20
+"""Bytes; the largest locks that are known have a third of that."""
+STDIN = "-"
+_PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?")
+_CLOSURE = {"tokenizers", "huggingface-hub"}
+"""What every transformers installs: a list without it was not made by a resolver."""
+
+
+def read(asked: str) -> Installed:
+    """Return what a path holds, or for nothing the active interpreter; raises RunnerError."""
+    if asked == STDIN:
+        return _from_text(sys.stdin.buffer.read(LIMIT + 1), Path(STDIN), "standard input")
+    if not asked:
+        return _interpreter(_active())
+    path = Path(asked).expanduser()
+    if path.is_dir():
+        raise _directory(path, asked)
+    if _is_interpreter(path):
+        return _interpreter(path)
+    if not path.is_file():
+        found = "no such file" if not path.exists() else "no file"
+        raise refuse(Fault(where=asked, found=found, allowed=ALLOWED))
+    return _from_text(_content(path, asked), path, asked)
+
+
+def _content(path: Path, where: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LIMIT + 1)
+    except OSError as error:
+        found = f"a file that cannot be read ({error.strerror})"
+        raise refuse(Fault(where=where, found=found, allowed=ALLOWED)) from error
+
+
+def _from_text(content: bytes, path: Path, where: str) -> Installed:
+    if len(content) > LIMIT:
+        found, allowed = f"more than {LIMIT >> 20} MB", f"at most {LIMIT >> 20} MB"
+        remedy = "Is it a lock at all?"
+        raise refuse(Fault(where=where, found=found, allowed=allowed, remedy=remedy))
+    text = decode(content, where).removeprefix("\ufeff")
+    form, table = form_of(path, text, where)
+    here = platform()
+    gathered = _gathered(form, (text, table), path, where, here)
+    pins = gathered.pins()
+    whole = form is not Form.REQUIREMENTS or pins.keys() >= _CLOSURE
+    installed = Installed(
+        what=where, form=form, pins=pins, loose=gathered.left(), whole=whole, markers=here
+    )
+    return _with_transformers(installed)
+
+
+def _gathered(
+    form: Form,
+    content: tuple[str, dict[str, object]],
+    path: Path,
+    where: str,
+    here: Mapping[str, str],
+) -> Gathering:
+    text, table = content
+    match form:
+        case Form.REQUIREMENTS:
+            return read_requirements(text, where, here, lambda at, to: _nested(path, at, to))
+        case Form.UV:
+            return read_uv(table, where, here)
+        case Form.PYLOCK:
+            return read_pylock(table, where, here)
+        case Form.POETRY:
+            return read_poetry(table, where, here)
+
+
+def _nested(first: Path, at: str, to: str) -> tuple[str, str]:
+    """Read the file that `-r` names, seen from the file that names it."""
+    folder = first.parent if at in {str(first), "standard input"} else Path(at).parent
+    path = Path(os.path.normpath(folder.expanduser() / to))
+    if not path.is_file():
+        fault = Fault(where=at, key=f"-r {to}", found="no such file", allowed="a file beside it")
+        raise refuse(fault)
+    return str(path), decode(_content(path, str(path)), str(path)).removeprefix("\ufeff")
+
+
+def platform() -> dict[str, str]:
+    """Return the marker variables of the platform that we run on."""
+    return {**{name: str(value) for name, value in default_environment().items()}, "extra": ""}
+
+
+def _with_transformers(found: Installed) -> Installed:
+    if "transformers" in found.pins or "transformers" in found.loose:
+        return found
+    count = len(found.pins) + len(found.loose)
+    shown = f"{count} of other packages, no transformers" if count else "no packages"
+    remedy = "Every case is about transformers: name what holds it."
+    allowed = "a set of packages with transformers"
+    raise refuse(Fault(where=found.what, found=shown, allowed=allowed, remedy=remedy))
+
+
+def _active() -> Path:
+    """Return the interpreter that a user means who names none: the activated one, then PATH's."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        python = Path(os.environ.get(variable, "")) / "bin" / "python"
+        if os.environ.get(variable) and python.exists():
+            return python
+    found = shutil.which("python") or shutil.which("python3")
+    if found is None:
+        fault = Fault(where="PATH", found="no python on it", allowed=ALLOWED)
+        raise refuse(fault)
+    return Path(found)
+
+
+def _is_interpreter(path: Path) -> bool:
+    return path.is_file() and bool(_PYTHON.fullmatch(path.name)) and os.access(path, os.X_OK)
+
+
+def _interpreter(python: Path) -> Installed:
+    from runner.environments import interpreter  # noqa: PLC0415 - files do without
+
+    environment, _ = interpreter.ask(python.absolute())
+    found = Gathering()
+    for name, version in environment.pins.items():
+        found.pin(name, version)
+    return _with_transformers(
+        Installed(
+            what=str(python),
+            form="interpreter",
+            pins=found.pins(),
+            loose=found.left(),
+            python=environment.python,
+            markers=environment.markers,
+        )
+    )
+
+
+def _directory(path: Path, asked: str) -> RunnerError:
+    names = ("bin/python", *Form, "requirements.txt", ".venv/bin/python")
+    inside = next((name for name in names if (path / name).exists()), "")
+    remedy = f"Say `{path / inside}`." if inside else ""
+    return refuse(Fault(where=asked, found="a directory", allowed=ALLOWED, remedy=remedy))
