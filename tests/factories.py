@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING
 
+from runner.answering.known import Known, known
+from runner.installed.packages import Installed
 from runner.model.case import Case, read_case
 from runner.model.cell import PROTOCOL, Cell, Environment, Source
+from runner.model.naming import taken_apart
 from runner.model.observation import LOCAL, Failed, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 from runner.model.signature import signature
@@ -131,3 +135,41 @@ def seen(  # noqa: PLR0913 - one argument per fact that some test is about
         unstable=unstable,
         seconds=0.25,
     )
+
+
+def installed(transformers: str = "4.50.0", *, whole: bool = True, **pins: str) -> Installed:
+    """Return a set of packages with a torch of its own; an empty version is one that is loose."""
+    named = {"transformers": transformers, "torch": "2.6.0"} | pins
+    return Installed(
+        what="mine.txt",
+        form="requirements file",
+        pins={name: version for name, version in named.items() if version},
+        loose={name: ">=1, not a pin" for name, version in named.items() if not version},
+        whole=whole,
+        markers=MARKERS,
+    )
+
+
+def what_is_known(
+    outcomes: Mapping[str, Outcome],
+    of: Case | None = None,
+    pins: Mapping[str, Mapping[str, str]] | None = None,
+) -> Known:
+    """Return what is known where a case had these outcomes in these environments, in bf16."""
+    of = of or case(BREAKS)
+    held = {
+        name: dataclasses.replace(
+            environment(name), pins={**environment(name).pins, **(pins or {}).get(name, {})}
+        )
+        for name in outcomes
+    }
+    for name in of.block.environments:
+        parts = taken_apart(name)
+        moved = {"transformers": parts.base} | dict(parts.changed)
+        held[name] = environment(name, source=Source.PAIR, **moved)
+    rows = [
+        seen(outcome, cell(name, name=of.name), ran=provenance(of, held[name]))
+        for name, outcome in outcomes.items()
+        if outcome is not Outcome.NOT_RUN
+    ]
+    return known({of.name: of}, held, rows)

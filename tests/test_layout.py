@@ -24,6 +24,7 @@ LAYERS = (
     *(
         "environments",
         "history",
+        "installed",
         "corpus",
         "project",
         "rendering",
@@ -35,6 +36,7 @@ LAYERS = (
         "bisecting",
         "comparing",
         "blaming",
+        "answering",
         "telling",
         "terminal",
     ),

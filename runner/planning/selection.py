@@ -59,6 +59,7 @@ class Wish:
     precision: Sequence[str] = ()
     workaround: Sequence[str] = ()
     device: Device = Device.CPU
+    model: Sequence[str] = ()
 
 
 def select(wish: Wish, cases: Mapping[str, Case], names: Sequence[str]) -> Selection:
@@ -72,7 +73,7 @@ def select(wish: Wish, cases: Mapping[str, Case], names: Sequence[str]) -> Selec
     precisions = frozenset(_precision(text) for text in _split(wish.precision)) or frozenset(
         Precision
     )
-    _not_empty("--case", wish.case or wish.area, chosen)
+    _not_empty("--case", wish.case or wish.area or wish.model, chosen)
     _not_empty("--release", wish.release, environments)
     return Selection(
         cases=frozenset(chosen),
@@ -92,21 +93,27 @@ def _cases(wish: Wish, cases: Mapping[str, Case]) -> list[str]:
     for area in wish.area:
         if area not in areas:
             raise _unknown("area", area, areas)
+    known = sorted({model for case in cases.values() for model in case.block.models})
+    models = set(_matching("model", wish.model, known))
     return [
         name
-        for name in _named_cases(wish.case, list(cases))
-        if not wish.area or cases[name].block.area in wish.area
+        for name in named_cases(wish.case, list(cases))
+        if (not wish.area or cases[name].block.area in wish.area)
+        and (not wish.model or models & set(cases[name].block.models))
     ]
 
 
-def _named_cases(patterns: Sequence[str], names: list[str]) -> list[str]:
-    if not patterns:
-        return names
+def named_cases(patterns: Sequence[str], names: list[str], option: str = "case") -> list[str]:
+    """Return the cases that names and globs mean, for nothing all; raises RunnerError."""
+    return _matching(option, patterns, names) if patterns else names
+
+
+def _matching(option: str, patterns: Sequence[str], names: list[str]) -> list[str]:
     found: dict[str, None] = {}
     for pattern in _split(patterns):
         matching = fnmatch.filter(names, pattern)
         if not matching and not set(pattern) & set("*?["):
-            raise _unknown("case", pattern, names)
+            raise _unknown(option, pattern, names)
         found.update(dict.fromkeys(matching))
     return list(found)
 

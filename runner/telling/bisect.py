@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from runner.model.observation import LOCAL
 from runner.searching.oracle import Answer
 from runner.searching.transitions import Edge, Question
-from runner.telling.sentences import first_line, further, headline, label, short
+from runner.telling.markup import in_table, with_command
+from runner.telling.sentences import first_line, further, label, short
+from runner.telling.wording import headline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -158,14 +160,14 @@ def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
     lines = [
         f"**`{search.case.name}`**, {title(group).partition(', ')[2]}: {search.case.block.title}",
         "",
-        _code(first_line(finding)),
-        *map(_code, further(finding)),
+        with_command(first_line(finding)),
+        *map(with_command, further(finding)),
         "",
         f"| {'release' if search.runs else 'version'} | outcome | error | known from |",
         "| --- | --- | --- | --- |",
         *(_row(finding, place) for place in _telling(finding)),
         "",
-        *map(_code, _next_steps(page, finding)),
+        *map(with_command, _next_steps(page, finding)),
         cost(finding),
     ]
     return "\n".join(lines)
@@ -173,7 +175,7 @@ def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
 
 def _row(finding: Finding, place: int) -> str:
     seen = finding.at(place)
-    error = f"`{_cell(headline(seen))}`" if seen.failed else ""
+    error = f"`{in_table(headline(seen))}`" if seen.failed else ""
     source = "this machine" if seen.source == LOCAL else seen.source
     return f"| {label(finding, place)} | {seen.outcome} | {error} | {source} |"
 
@@ -191,20 +193,6 @@ def _telling(finding: Finding) -> list[int]:
     for change in finding.changes:
         shown |= {change.before, change.at}
     return sorted(shown & set(asked))
-
-
-def _cell(found: str) -> str:
-    """Return a text that a cell of a table can hold, between backticks."""
-    return found.replace("|", "\\|").replace("`", "'").replace("\n", " ")
-
-
-def _code(sentence: str) -> str:
-    """Return a sentence whose signs no page takes for markup, its command between backticks."""
-    said, told, command = sentence.partition("nox -s ")
-    for sign in "*_`|":
-        said = said.replace(sign, f"\\{sign}")
-    said = said.replace("<", "&lt;")
-    return f"{said}`{told}{command}`" if told else said
 
 
 def _object(finding: Finding) -> dict[str, Any]:

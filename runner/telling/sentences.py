@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runner.model.outcomes import Outcome
 from runner.searching.oracle import Answer
 from runner.searching.transitions import Edge, Ending, Question
+from runner.telling.wording import headline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from runner.model.observation import Observation
     from runner.searching.transitions import Change
 
-_LONG = 200
 _FEW = 3
 
 
@@ -72,14 +72,6 @@ def outcome(seen: Observation) -> str:
             return str(seen.outcome).replace("-", " ")
         case _:
             return f"is {seen.outcome}"
-
-
-def headline(seen: Observation) -> str:
-    """Return the error of an observation, cut where it is long."""
-    if seen.failed is None:
-        return str(seen.outcome)
-    text = seen.failed.headline.rstrip(".")
-    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
 def _change(finding: Finding, change: Change) -> str:

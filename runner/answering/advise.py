@@ -1,0 +1,187 @@
+"""The newest release on which all chosen cases pass, and a specifier that cites its exclusions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from runner.answering.levels import TRANSFORMERS, Says, named
+from runner.answering.upgrading import Spot, says_at
+from runner.errors import ExitCode
+from runner.model.case import PLAIN
+from runner.model.cell import Cell
+from runner.model.naming import with_extras
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.answering.known import Known, Question
+    from runner.model.observation import Observation
+
+_SKIPPED = 6
+"""So many releases in a row may be excluded one by one before the specifier ends above them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """What was measured of the chosen cases on one release."""
+
+    release: str
+    passing: tuple[Spot, ...]
+    failing: tuple[Spot, ...]
+    not_applicable: tuple[Spot, ...]
+    unknown: tuple[Spot, ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether something passes and nothing else is said that speaks against it."""
+        return bool(self.passing) and not self.failing and not self.unknown
+
+    @property
+    def undecided(self) -> bool:
+        """Whether runs could still make it good."""
+        return bool(self.unknown) and not self.failing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exclusion:
+    """A clause of the specifier, and the releases that it keeps out."""
+
+    clause: str
+    releases: tuple[Standing, ...]
+    """Empty where it keeps out what was never measured."""
+    cites: tuple[Observation, ...] = ()
+    """For each release the failing cell that speaks against it, if one does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice:
+    """The answer, as a value."""
+
+    question: Question
+    spots: tuple[Spot, ...]
+    newest: Standing | None
+    specifier: str
+    """For transformers; empty where no release passes all."""
+    within: tuple[str, ...]
+    """The releases that the specifier allows: each was measured to pass."""
+    exclusions: tuple[Exclusion, ...]
+    undecided: tuple[Standing, ...]
+    """Releases newer than the newest good one that only lack evidence, oldest first."""
+    standings: tuple[Standing, ...]
+    packages: Mapping[str, str]
+    """What else the chosen cases name, as it stood on the newest good release."""
+    torch: tuple[str, ...]
+    python: tuple[str, ...]
+
+    @property
+    def code(self) -> ExitCode:
+        """What the answer tells a script."""
+        if self.newest is not None:
+            return ExitCode.AS_EXPECTED
+        return ExitCode.UNDECIDED if self.undecided else ExitCode.UNEXPECTED
+
+
+def advise(known: Known, question: Question) -> Advice:
+    """Return the newest release on which all chosen cases pass; unknown is no pass."""
+    cases = question.chosen(known.cases)
+    spots = tuple(Spot(case.name, one) for case in cases for one in question.precisions)
+    standings = tuple(_standing(name, spots, known, question) for name in known.releases())
+    good = [place for place, one in enumerate(standings) if one.good]
+    newest = standings[good[-1]] if good else None
+    newer = standings[good[-1] + 1 :] if good else standings
+    block = _block(good)
+    exclusions = tuple(_exclusions(standings, block, known, question))
+    torch, python = known.ran_on()
+    return Advice(
+        question=question,
+        spots=spots,
+        newest=newest,
+        specifier=",".join(one.clause for one in exclusions),
+        within=tuple(one.release for one in standings[block.start : block.stop] if one.good),
+        exclusions=exclusions,
+        undecided=tuple(one for one in newer if one.undecided),
+        standings=standings,
+        packages=_packages(newest, known, question),
+        torch=torch,
+        python=python,
+    )
+
+
+def _packages(newest: Standing | None, known: Known, question: Question) -> dict[str, str]:
+    if newest is None:
+        return {}
+    names = {name for case in question.chosen(known.cases) for name in named(case)}
+    held = known.environments[newest.release].pins
+    return {name: held[name] for name in sorted(names - {TRANSFORMERS}) if name in held}
+
+
+def _standing(release: str, spots: Sequence[Spot], known: Known, question: Question) -> Standing:
+    said = {spot: says_at(release, spot, known, question.device) for spot in spots}
+
+    def those(says: Says) -> tuple[Spot, ...]:
+        return tuple(spot for spot in spots if said[spot] is says)
+
+    return Standing(
+        release=release,
+        passing=those(Says.CLEAR),
+        failing=those(Says.HITS),
+        not_applicable=those(Says.NOT_APPLICABLE),
+        unknown=those(Says.UNKNOWN),
+    )
+
+
+def _block(good: Sequence[int]) -> range:
+    """Return the stretch that ends in the newest good release and skips few others."""
+    if not good:
+        return range(0)
+    start = good[-1]
+    for place in reversed(good):
+        if start - place > _SKIPPED + 1:
+            break
+        start = place
+    return range(start, good[-1] + 1)
+
+
+def _exclusions(
+    standings: Sequence[Standing], block: range, known: Known, question: Question
+) -> Iterator[Exclusion]:
+    if not block:
+        return
+    older, newer = standings[: block.start][-1:], standings[block.stop : block.stop + 1]
+    if len(block) == 1:
+        only = f"=={standings[block.start].release}"
+        yield _exclusion(only, [*older, *newer], known, question)
+        return
+    yield _exclusion(f">={standings[block.start].release}", older, known, question)
+    inside = [standings[place] for place in block]
+    for _, group in groupby(inside, key=lambda one: _line(one.release)):
+        bad = [one for one in group if not one.good]
+        line = _line(bad[0].release) if bad else ""
+        if bad and all(not one.good for one in standings if _line(one.release) == line):
+            yield _exclusion(f"!={line}.*", bad, known, question)
+        else:
+            for one in bad:
+                yield _exclusion(f"!={one.release}", [one], known, question)
+    yield _exclusion(f"<={standings[block.stop - 1].release}", newer, known, question)
+
+
+def _line(release: str) -> str:
+    version = Version(release)
+    return f"{version.major}.{version.minor}"
+
+
+def _exclusion(
+    clause: str, releases: Sequence[Standing], known: Known, question: Question
+) -> Exclusion:
+    cites = [_cited(one, known, question) for one in releases if one.failing]
+    return Exclusion(clause=clause, releases=tuple(releases), cites=tuple(cites))
+
+
+def _cited(one: Standing, known: Known, question: Question) -> Observation:
+    spot = one.failing[0]
+    environment = with_extras(one.release, known.cases[spot.case].extras)
+    return known.seen[Cell(spot.case, PLAIN, environment, spot.precision, question.device)]

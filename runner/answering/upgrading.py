@@ -1,0 +1,117 @@
+"""What moving to another release heals, and what it breaks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.version import Version
+
+from runner.answering.levels import TRANSFORMERS, Says
+from runner.judging.ranges import fails
+from runner.model.case import PLAIN
+from runner.model.cell import Cell, obstacles
+from runner.model.naming import with_extras
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from runner.answering.known import Known
+    from runner.answering.levels import Stand
+    from runner.installed.packages import Installed
+    from runner.model.outcomes import Device, Precision
+
+
+class Spot(NamedTuple):
+    """A case in a precision, whatever it stands on."""
+
+    case: str
+    precision: Precision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Upgrade:
+    """A release with the packages of its day, held against what somebody has."""
+
+    release: str
+    packages: Mapping[str, str]
+    """What else it was measured with."""
+    heals: tuple[Spot, ...]
+    """Fails now, passes there."""
+    keeps: tuple[Spot, ...]
+    """Fails now and there."""
+    loses: tuple[Spot, ...]
+    """Fails now; there it is unknown, or does not apply."""
+    breaks: tuple[Spot, ...]
+    """Passes now, fails there."""
+    brings: tuple[Spot, ...]
+    """Does not apply now, fails there: what only the newer release has."""
+    doubts: tuple[Spot, ...]
+    """Unknown now, fails there."""
+    unknown: tuple[Spot, ...]
+    """Unknown there."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything that applies there was measured to pass."""
+        return not (self.keeps or self.breaks or self.brings or self.doubts or self.unknown)
+
+
+def upgrade(release: str, now: Mapping[Spot, Stand], known: Known, device: Device) -> Upgrade:
+    """Hold a release against what is known of somebody's versions, cell by cell."""
+    there = {spot: says_at(release, spot, known, device) for spot in now}
+
+    def those(before: Says, behind: Says) -> tuple[Spot, ...]:
+        return tuple(spot for spot in now if now[spot].says is before and there[spot] is behind)
+
+    held = known.environments[release].pins
+    return Upgrade(
+        release=release,
+        packages={name: held[name] for name in ("accelerate", "peft") if name in held},
+        heals=those(Says.HITS, Says.CLEAR),
+        keeps=those(Says.HITS, Says.HITS),
+        loses=(*those(Says.HITS, Says.UNKNOWN), *those(Says.HITS, Says.NOT_APPLICABLE)),
+        breaks=those(Says.CLEAR, Says.HITS),
+        brings=those(Says.NOT_APPLICABLE, Says.HITS),
+        doubts=those(Says.UNKNOWN, Says.HITS),
+        unknown=tuple(spot for spot in now if there[spot] is Says.UNKNOWN),
+    )
+
+
+def says_at(release: str, spot: Spot, known: Known, device: Device) -> Says:
+    """Return what was measured of a case on a release, with the packages of its day."""
+    case = known.cases[spot.case]
+    environment = known.environments.get(with_extras(release, case.extras))
+    if environment is None:
+        return Says.UNKNOWN
+    cell = Cell(case.name, PLAIN, environment.name, spot.precision, device)
+    match fails(known.seen.get(cell)):
+        case True:
+            return Says.HITS
+        case False:
+            return Says.CLEAR
+        case None:
+            applies = not (known.declines(cell) or obstacles(case, environment, device))
+            return Says.UNKNOWN if applies else Says.NOT_APPLICABLE
+
+
+def newer(installed: Installed, known: Known) -> tuple[str, ...]:
+    """Return the releases that are newer than what somebody has, oldest first."""
+    if not installed.version(TRANSFORMERS):
+        return ()
+    ours = Version(installed.version(TRANSFORMERS))
+    return tuple(name for name in known.releases() if Version(name) > ours)
+
+
+def failing(spots: Collection[Spot], known: Known, device: Device) -> Counter[str]:
+    """Return how many of some cells are known to fail, by environment without its extras."""
+    return Counter(
+        known.environments[cell.environment].column
+        for cell, seen in known.seen.items()
+        if seen.outcome.is_failure
+        and cell.workaround == PLAIN
+        and cell.device is device
+        and (cell.case, cell.precision) in spots
+        and fails(seen)
+    )

@@ -1,0 +1,169 @@
+"""The answer of `advise`: text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from runner.telling.markup import escaped
+from runner.telling.wording import by_case, count, cut, headline, listed, measured_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.answering.advise import Advice, Exclusion, Standing
+
+_WIDE = 80
+_FEW = 3
+
+
+def text(found: Advice) -> str:
+    """Return the answer for a terminal."""
+    blocks = [[*_answer(found)], [*_excluded(found)], [*_evidence(found)], [_measured(found)]]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _answer(found: Advice) -> Iterator[str]:
+    what = f"{count(len(by_case(found.spots)), 'case')}, {' '.join(found.question.precisions)}"
+    newest = found.newest
+    if newest is None:
+        yield _none(found, what)
+        yield from _best(found)
+        return
+    yield f"{newest.release} is the newest release on which all pass: {what}."
+    if newest.not_applicable:
+        yield f"There do not apply: {listed(newest.not_applicable)}."
+    yield f"transformers{found.specifier}"
+    if found.packages:
+        held = ", ".join(f"{name} {version}" for name, version in found.packages.items())
+        yield f"Measured there with {held}, which these cases depend on too."
+
+
+def _none(found: Advice, what: str) -> str:
+    if found.undecided:
+        return f"Not enough evidence: no release is measured to pass all of {what}."
+    return f"No release passes all of {what}: each is measured to fail somewhere."
+
+
+def _best(found: Advice) -> Iterator[str]:
+    """Say which releases come nearest, so that the question can be made smaller."""
+    decided = [one for one in found.standings if one.failing and not one.unknown and one.passing]
+    if decided:
+        best = min(reversed(decided), key=lambda one: len(one.failing))
+        yield f"The fewest fail on {best.release}: {listed(best.failing)}."
+
+
+def _excluded(found: Advice) -> Iterator[str]:
+    for one in found.exclusions:
+        yield f"  {one.clause:<12} {_why(one)}"
+
+
+def _why(one: Exclusion) -> str:
+    """Cite the cells that speak against what a clause keeps out."""
+    if not one.releases:
+        return "nothing beyond it is measured"
+    if one.cites:
+        cells: dict[str, list[str]] = {}
+        for row in one.cites:
+            fails = f"{row.cell.case} {row.cell.precision} {row.outcome} in"
+            cells.setdefault(fails, []).append(row.cell.environment)
+        seen = [f"{fails} {', '.join(releases)}" for fails, releases in cells.items()]
+        errors = dict.fromkeys(cut(headline(row), _WIDE) for row in one.cites)
+        return f"{'; '.join(seen)}: {' / '.join(errors)}"
+    silent = one.releases[0]
+    if silent.unknown:
+        return f"{silent.release}: not enough evidence, {listed(silent.unknown)}"
+    return f"{silent.release}: nothing that was asked applies there"
+
+
+def _evidence(found: Advice) -> Iterator[str]:
+    """Name the runs that could change the answer."""
+    if not found.undecided:
+        return
+    names = [one.release for one in found.undecided]
+    shown = ", ".join(names if len(names) <= _FEW else [names[0], "…", names[-1]])
+    yield f"Not enough evidence for {count(len(names), 'newer release')} ({shown}). Run:"
+    yield f"  {command(found.undecided)}"
+
+
+def command(undecided: Sequence[Standing]) -> str:
+    """Return the command that measures what is missing."""
+    spots = [spot for one in undecided for spot in one.unknown]
+    cases = ",".join(dict.fromkeys(spot.case for spot in spots))
+    precisions = ",".join(sorted({str(spot.precision) for spot in spots}))
+    releases = ",".join(one.release for one in undecided)
+    return (
+        f"nox -s matrix -- --case {cases} --release {releases}"
+        f" --precision {precisions} --workaround none"
+    )
+
+
+def _measured(found: Advice) -> str:
+    where = measured_on(found.question.device, found.torch, found.python)
+    return f"Measured on {where}."
+
+
+def markdown(found: Advice) -> str:
+    """Return the answer to paste."""
+    first, *rest = _answer(found)
+    lines = [f"**{escaped(first)}**", *map(_line, rest)]
+    excluded = [f"- `{one.clause}`: {escaped(_why(one))}" for one in found.exclusions]
+    evidence = [_line(line.strip()) for line in _evidence(found)]
+    blocks = ["\n".join(lines), "\n".join(excluded), "\n".join(evidence), _measured(found)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _line(text: str) -> str:
+    coded = text.startswith(("transformers", "nox -s "))
+    return f"`{text}`" if coded else escaped(text)
+
+
+def as_json(found: Advice) -> str:
+    """Return the answer for a program."""
+    return json.dumps(_object(found), indent=1, ensure_ascii=False) + "\n"
+
+
+def _object(found: Advice) -> dict[str, Any]:
+    return {
+        "cases": list(by_case(found.spots)),
+        "precisions": [str(one) for one in found.question.precisions],
+        "device": str(found.question.device),
+        "newest": found.newest.release if found.newest else None,
+        "specifier": f"transformers{found.specifier}" if found.newest else None,
+        "within": list(found.within),
+        "packages": dict(found.packages),
+        "exclusions": [_exclusion(one) for one in found.exclusions],
+        "not-enough-evidence": [one.release for one in found.undecided],
+        "run": command(found.undecided) if found.undecided else None,
+        "releases": [_standing(one) for one in found.standings],
+        "measured-on": {"torch": list(found.torch), "python": list(found.python)},
+        "exit": int(found.code),
+    }
+
+
+def _exclusion(one: Exclusion) -> dict[str, Any]:
+    return {
+        "clause": one.clause,
+        "releases": [standing.release for standing in one.releases],
+        "why": _why(one),
+        "cites": [
+            {
+                "case": seen.cell.case,
+                "environment": seen.cell.environment,
+                "precision": str(seen.cell.precision),
+                "outcome": str(seen.outcome),
+                "error": headline(seen),
+                "source": seen.source,
+            }
+            for seen in one.cites
+        ],
+    }
+
+
+def _standing(one: Standing) -> dict[str, Any]:
+    groups = ("passing", "failing", "not_applicable", "unknown")
+    spots = {
+        name.replace("_", "-"): [f"{spot.case}:{spot.precision}" for spot in getattr(one, name)]
+        for name in groups
+    }
+    return {"release": one.release, **spots}

@@ -1,0 +1,251 @@
+"""The answer of `audit`: a screen for a terminal, Markdown to paste."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.answering.levels import TORCH, TRANSFORMERS, Level
+from runner.answering.upgrading import Spot
+from runner.model.case import Kind
+from runner.model.outcomes import Verdict
+from runner.telling.markup import escaped, in_table
+from runner.telling.wording import by_case, count, cut, headline, listed, measured_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.answering.audit import Audit, Avoiding, Hit, Remedy
+    from runner.answering.levels import Stand
+    from runner.answering.upgrading import Upgrade
+
+_SCREEN = 6
+"""So many cases are told with their errors; of more there is a line each."""
+_WIDE = 96
+
+
+def text(found: Audit, *, verbose: bool = False) -> str:
+    """Return the answer for a terminal; with `verbose` also every unknown cell."""
+    full = verbose or len(found.hits) <= _SCREEN
+    blocks = [
+        [*audited(found), conclusion(found)],
+        *([_block(hit) for hit in found.hits] if full else [_lines(found.hits)]),
+        list(upgrades(found)),
+        [*_silence(found, verbose=verbose), *([] if full else [_MORE])],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+_MORE = "`--verbose` shows the errors and workarounds; `--model` and `--precision` ask less."
+
+
+def audited(found: Audit) -> Iterator[str]:
+    """Yield what was audited, and on what the evidence was measured."""
+    mine, question = found.installed, found.question
+    version = mine.version(TRANSFORMERS) or f"not pinned ({mine.loose.get(TRANSFORMERS, '')})"
+    yield f"{mine.what} ({mine.form}): transformers {version}, {_torch(found)}"
+    where = measured_on(question.device, found.torch, found.python)
+    yield f"Evidence: measured on {where}{''.join(f'; {one}' for one in _otherwise(found))}."
+
+
+def _otherwise(found: Audit) -> Iterator[str]:
+    """Yield what is another torch or Python than that of the evidence."""
+    mine = found.installed
+    if not found.torch:
+        return
+    if not mine.version(TORCH):
+        yield "which torch yours is, is not known"
+    elif mine.version(TORCH) not in found.torch:
+        yield f"yours is torch {mine.version(TORCH)}"
+    if mine.python and mine.python not in found.python:
+        yield f"yours is Python {mine.python}"
+
+
+def _torch(found: Audit) -> str:
+    mine = found.installed
+    if mine.version(TORCH):
+        return f"torch {mine.version(TORCH)}"
+    return f"torch not pinned ({mine.loose[TORCH]})" if TORCH in mine.loose else "torch not named"
+
+
+def conclusion(found: Audit) -> str:
+    """Return the whole answer in one sentence; what is unknown is counted in it."""
+    cleared = sum(one.level is Level.MEASURED for one in found.clear)
+    unknown = f"{count(len(found.unknown), 'cell')} unknown, which is no pass"
+    rest = [
+        *([unknown] if found.unknown else []),
+        f"{len(found.clear)} passing ({cleared} measured)",
+        f"{len(found.not_applicable)} not applicable",
+    ]
+    return f"{_verdict(found)}; {', '.join(rest)}."
+
+
+def _verdict(found: Audit) -> str:
+    cells = [one for hit in found.hits for one in hit.stands]
+    if not cells:
+        return "No known bug hits" if found.clear else "Nothing is known of these versions"
+    derived = sum(one.level is Level.DERIVED for one in cells)
+    verb = "hits" if len(found.hits) == 1 else "hit"
+    sure = f"{count(len(cells), 'cell')}: {len(cells) - derived} measured, {derived} derived"
+    return f"{count(len(found.hits), 'case')} {verb} ({sure})"
+
+
+def _lines(hits: Sequence[Hit]) -> list[str]:
+    """Return a line for each case: name, precisions, how sure, what avoids it."""
+    names = max(len(hit.case.name) for hit in hits)
+    return [
+        f"  {hit.case.name:<{names}}  {_precisions(hit.stands):<14}  {_levels(hit):<8}"
+        f"  {_brief(hit)}"
+        for hit in hits
+    ]
+
+
+def _brief(hit: Hit) -> str:
+    newer = [_versions(hit.newer)] if hit.newer else []
+    older = [f"{_versions(hit.older)} (older)"] if hit.older else []
+    works = [one.name for one in hit.remedies if not one.skips][:1]
+    return "; ".join([*(newer or older), *works]) or "nothing measured avoids it"
+
+
+def _block(hit: Hit) -> list[str]:
+    name = f"{hit.case.name}  {_precisions(hit.stands)}  {_levels(hit)}{_mark(hit)}"
+    lines = [hit.case.block.title, cut(headline(hit.seen), _WIDE), *_grounds(hit), *avoiding(hit)]
+    return [name, *(f"  {line}" for line in lines)]
+
+
+def _mark(hit: Hit) -> str:
+    kind = "" if hit.case.block.kind is Kind.BUG else f"  ({hit.case.block.kind}, intended)"
+    other = "" if hit.verdict is Verdict.AS_EXPECTED else "  (not as the case describes it)"
+    return kind + other
+
+
+def _precisions(stands: Sequence[Stand]) -> str:
+    return " ".join(one.precision for one in stands)
+
+
+def _levels(hit: Hit) -> str:
+    return "/".join(dict.fromkeys(str(one.level) for one in hit.stands))
+
+
+def _grounds(hit: Hit) -> Iterator[str]:
+    """Say where a derived answer comes from, and what else stands otherwise there."""
+    derived = [one for one in hit.stands if one.level is Level.DERIVED]
+    if derived:
+        low, high = (row.cell.environment for row in derived[0].rests_on)
+        yield f"derived: it fails on both sides, in {low} and in {high}"
+    others = [
+        f"{one.package} {one.ours or '(not named)'}, measured with {' and '.join(one.measured)}"
+        for one in hit.differences
+        if one.package not in {TORCH, TRANSFORMERS}
+    ]
+    if others:
+        yield f"differs: {'; '.join(others)}"
+
+
+def avoiding(hit: Hit) -> Iterator[str]:
+    """Yield what was measured to avoid a case: versions, then workarounds."""
+    sides = [("newer", hit.newer), ("older", hit.older)]
+    versions = [f"{side}: {_versions(one)}" for side, one in sides if one is not None]
+    yield f"avoided by {'; '.join(versions)}" if versions else "no measured version avoids it"
+    for remedy in hit.remedies:
+        yield f"works here: {_remedy(remedy, hit)}"
+    if hit.case.block.workarounds and not hit.remedies:
+        yield "none of its workarounds is known to work at these versions"
+
+
+def _versions(one: Avoiding) -> str:
+    return ", ".join(f"{name} {version}" for name, version in one.changes.items())
+
+
+def _remedy(remedy: Remedy, hit: Hit) -> str:
+    level = "/".join(dict.fromkeys(str(one.level) for one in remedy.stands))
+    only = (
+        f", in {_precisions(remedy.stands)} alone" if len(remedy.stands) < len(hit.stands) else ""
+    )
+    avoids = ", only by not doing the thing" if remedy.skips else ""
+    return f"{remedy.name} ({level}{only}{avoids}): {remedy.says}"
+
+
+def upgrades(found: Audit) -> Iterator[str]:
+    """Yield what moving to another release heals and breaks."""
+    if found.newest is None:
+        return
+    if found.nearest is not None:
+        yield from _upgrade("nearest newer release on which all of this passes", found.nearest)
+    else:
+        yield "No newer release is measured to pass all of this."
+        if found.fewest is not None and found.fewest != found.newest:
+            yield from _upgrade("nearest newer release with the fewest known bugs", found.fewest)
+    if found.newest != found.nearest:
+        yield from _upgrade("newest release", found.newest)
+
+
+def _upgrade(what: str, one: Upgrade) -> Iterator[str]:
+    packages = ", ".join(f"{name} {version}" for name, version in one.packages.items())
+    beside = f" (measured with {packages})" if packages else ""
+    yield f"To transformers {one.release}, the {what}{beside}:"
+    parts = {
+        "heals": one.heals,
+        "keeps": one.keeps,
+        "breaks": one.breaks,
+        "brings, with what only it has": one.brings,
+        "fails there, unknown here": one.doubts,
+        "cannot say whether it heals": one.loses,
+    }
+    for verb, spots in parts.items():
+        if spots:
+            yield f"  {verb} {len(by_case(spots))}: {listed(spots)}"
+    if not any(parts.values()):
+        yield "  heals nothing and breaks nothing that is known"
+    if one.unknown:
+        yield f"  unknown there: {count(len(one.unknown), 'cell')}"
+
+
+def _silence(found: Audit, *, verbose: bool) -> Iterator[str]:
+    """Yield what is unknown, by its reason."""
+    reasons: dict[str, list[Stand]] = {}
+    for one in found.unknown:
+        reasons.setdefault(one.why, []).append(one)
+    if not reasons:
+        return
+    yield f"Unknown, {count(len(found.unknown), 'cell')}:"
+    ordered = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    for why, stands in ordered if verbose else ordered[:3]:
+        cells = [Spot(one.case, one.precision) for one in stands]
+        yield f"  {why}: {listed(cells, len(cells) if verbose else 2)}"
+    if not verbose and len(ordered) > 3:  # noqa: PLR2004 - as many as are shown
+        yield f"  and {count(len(ordered) - 3, 'more reason')}; `--verbose` lists all"
+
+
+def markdown(found: Audit) -> str:
+    """Return the answer to paste."""
+    table = ["| case | precisions | level | error | avoided by | works here |", "| --- " * 6 + "|"]
+    blocks = [
+        "\n".join(
+            [f"**{escaped(conclusion(found))}**", "", "  \n".join(map(escaped, audited(found)))]
+        ),
+        *(["\n".join([*table, *map(_row, found.hits)])] if found.hits else []),
+        "\n".join(map(_item, upgrades(found))),
+        "\n".join(map(_item, _silence(found, verbose=False))),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _item(line: str) -> str:
+    """Return a line of a list, as deep as it stands in the text."""
+    said = line.lstrip()
+    return f"{line[: len(line) - len(said)]}- {escaped(said)}"
+
+
+def _row(hit: Hit) -> str:
+    error = f"`{in_table(cut(headline(hit.seen), _WIDE))}`"
+    versions = [_versions(one) for one in (hit.newer, hit.older) if one is not None]
+    works = [f"{one.name}{' (avoids the thing)' if one.skips else ''}" for one in hit.remedies]
+    cells = (
+        f"`{hit.case.name}`: {escaped(hit.case.block.title)}{_mark(hit)}",
+        _precisions(hit.stands),
+        _levels(hit),
+        error,
+        " or ".join(versions) or "nothing measured",
+        ", ".join(works) or "nothing known",
+    )
+    return f"| {' | '.join(cells)} |"
