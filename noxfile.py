@@ -69,6 +69,18 @@ def blame(session: nox.Session) -> None:
     _runner(session, "blame", *session.posargs)
 
 
+@nox.session(default=False)
+def audit(session: nox.Session) -> None:
+    """Say which known bugs a lock, a requirements file or an interpreter has."""
+    _runner(session, "audit", *session.posargs)
+
+
+@nox.session(default=False)
+def advise(session: nox.Session) -> None:
+    """Name the newest release on which all chosen cases pass, with a specifier."""
+    _runner(session, "advise", *session.posargs)
+
+
 @nox.session
 def check(session: nox.Session) -> None:
     """Check every case and every environment file, installing nothing."""

@@ -24,6 +24,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
+import answers  # noqa: E402
 import searches  # noqa: E402
 
 from runner import project  # noqa: E402
@@ -65,9 +66,10 @@ def main() -> None:
     arguments.add_argument("--release", default=",".join(SLICE), help="a comma list")
     arguments.add_argument("--no-plain", action="store_true", help="leave the slow plain loop out")
     arguments.add_argument("--searches", action="store_true", help="the searches alone")
+    arguments.add_argument("--answers", action="store_true", help="the answers alone")
     chosen = arguments.parse_args()
-    if chosen.searches:
-        searches.measure(_row)
+    if chosen.searches or chosen.answers:
+        (searches if chosen.searches else answers).measure(_row)
         return
     corpus = project.load(Places())
     loaded = dataclasses.replace(corpus, cases={name: corpus.cases[name] for name in CASES})
@@ -103,6 +105,7 @@ def main() -> None:
     _corpus(max(slice_), len(corpus.cases))
     _again()
     searches.measure(_row)
+    answers.measure(_row)
 
 
 def _corpus(release: str, cases: int) -> None:
