@@ -10,7 +10,7 @@ from factories import BREAKS, case, environments, failed, provenance, seen
 
 from runner import project
 from runner.bisecting.asking import Asking, bring_to_end
-from runner.bisecting.evidence import current
+from runner.bisecting.evidence import current, judged
 from runner.bisecting.finding import Finding, together
 from runner.bisecting.search import Search, Wanted, failing_precisions, searches
 from runner.errors import ExitCode, Interrupted
@@ -264,7 +264,7 @@ def test_what_the_machine_decided_is_asked_again() -> None:
     search, _ = history("nyyynn", of, on)
     row = seen(Outcome.OUT_OF_MEMORY, search.cell(0), ran=provenance(of, on["4.49.0"]))
 
-    assert current([row], {of.name: of}, on) == ({}, frozenset())
+    assert judged(current([row], {of.name: of}, on)[0]) == {}
 
 
 def test_stale_evidence_answers_nothing() -> None:

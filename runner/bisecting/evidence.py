@@ -24,7 +24,7 @@ def current(
 
     A cell is contested where one source saw it fail and another saw it pass, both on what the
     case and the environment are today. It counts as not known, so the search asks it again, until
-    the later source, this machine, has repeated it. What the machine decided is asked again, too.
+    the later source, this machine, has repeated it.
     """
     known: dict[Cell, Observation] = {}
     contested: set[Cell] = set()
@@ -32,11 +32,14 @@ def current(
         case, environment = cases.get(row.cell.case), environments.get(row.cell.environment)
         if case is None or environment is None or not is_current(row, case, environment):
             continue
-        if row.outcome.blames_machine:
-            continue
         before = known.get(row.cell)
         differ = before is not None and {fails(before), fails(row)} == {True, False}
         if differ and row.repeats == 1:
             contested.add(row.cell)
         known[row.cell] = row
     return {cell: row for cell, row in known.items() if cell not in contested}, frozenset(contested)
+
+
+def judged(known: Mapping[Cell, Observation]) -> dict[Cell, Observation]:
+    """Return what the code decided; what the machine did (memory ran out) is asked again."""
+    return {cell: row for cell, row in known.items() if not row.outcome.blames_machine}

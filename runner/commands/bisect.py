@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner import campaign, project
 from runner.bisecting.asking import Asking, bring_to_end
-from runner.bisecting.evidence import current
+from runner.bisecting.evidence import current, judged
 from runner.bisecting.finding import together
 from runner.bisecting.runs import Runs
 from runner.bisecting.search import Wanted, failing_precisions, searches
@@ -113,7 +113,7 @@ def _asking(
     known, contested = current(rows, loaded.cases, loaded.environments)
     if options.rerun:
         return Asking(searches=[one for one in asked if one.runs], known={})
-    return Asking(searches=list(asked), known=known, contested=contested)
+    return Asking(searches=list(asked), known=judged(known), contested=contested)
 
 
 def _told(page: Page, form: str) -> str:
