@@ -84,6 +84,41 @@ def test_a_revert_has_its_own_number() -> None:
     assert found.pull_request == 13
 
 
+def test_a_number_inside_of_a_subject_is_that_of_another() -> None:
+    found = Commit(sha="", date="", subject='Revert "Heal it (#12)"')
+
+    assert found.pull_request is None
+
+
+@pytest.mark.parametrize("subject", ["Revert it (#37044)", 'Revert "Heal it (#37044)"'])
+def test_a_revert_is_no_twin_of_what_it_takes_back(tmp_path: Path, subject: str) -> None:
+    history = History()
+    history.commit("a", sources("4.50.0", "works"))
+    history.commit("fix", {"fix": "1"}, message="Heal it (#37044)")
+    history.write(tmp_path / "first")
+    said = f"{subject}\n\nThis reverts commit {history.shas['fix']}."
+    history.commit("revert", {"fix": "0"}, branch="v4.51", on="fix", message=said)
+    repository = open_repository(history.write(tmp_path / "clone"))
+    fix = repository.commit(history.shas["fix"])
+
+    assert twin(repository, fix, history.shas["fix"], "v4.51", "the branch") is None
+
+
+def test_a_twin_is_found_from_a_folder_of_the_clone(tmp_path: Path) -> None:
+    history = History()
+    history.commit("a", sources("4.50.0", "works"))
+    history.commit("fix", {"src/fix[1].py": "1"})
+    history.commit("pick", {"src/fix[1].py": "1"}, branch="v4.51", on="a")
+    clone = history.write(tmp_path / "clone")
+    repository = open_repository(clone / "src")
+    fix = repository.commit(history.shas["fix"])
+
+    found = twin(repository, fix, history.shas["a"], "v4.51", "the branch")
+
+    assert found is not None
+    assert (history.name(found.commit.sha), found.by) == ("pick", "the same patch")
+
+
 def test_the_package_is_found_in_the_tree(tmp_path: Path) -> None:
     history = History()
     history.commit("a", {"accelerate/__init__.py": '__version__ = "1.3.0"\n'})

@@ -25,8 +25,12 @@ class Twin:
 
 
 def twin(repository: Repository, commit: Commit, since: str, until: str, line: str) -> Twin | None:
-    """Return the twin of a commit among those that one end has and another has not."""
-    others = [one for one in repository.commits(since, until) if one.sha != commit.sha]
+    """Return the twin of a commit among those that one end has and another has not.
+
+    What takes the commit back is its opposite, also where the subject ends with its number.
+    """
+    between = repository.commits(since, until)
+    others = [one for one in between if one.sha != commit.sha and not one.reverts(commit)]
     for by, found in (
         ("cherry picked from commit", _said(commit, others)),
         ("the same pull request", _numbered(commit, others)),
@@ -59,10 +63,15 @@ def _alike(repository: Repository, commit: Commit, since: str, until: str) -> Co
     if not (paths and own):
         return None
     history = ["log", "-p", "--format=commit %H", "--full-diff", "--no-merges", *_PICTURE]
-    theirs = _patches(repository, [*history, until, f"^{since}", "--", *paths])
+    theirs = _patches(repository, [*history, until, f"^{since}", "--", *map(_from_the_top, paths)])
     patch = next(iter(own))
     found = theirs.get(patch)
     return repository.commit(found) if found and found != commit.sha else None
+
+
+def _from_the_top(path: str) -> str:
+    """Return a path as git takes it in any folder of a clone, whatever signs it holds."""
+    return f":(top,literal){path}"
 
 
 def _patches(repository: Repository, command: list[str]) -> dict[str, str]:
