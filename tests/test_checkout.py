@@ -79,6 +79,21 @@ def test_an_edited_checkout_is_told_by_its_content(name: str, clone: Path) -> No
     assert edited.identity == f"{committed.commit[:12]}dirty{content(package)}"
 
 
+@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+def test_an_edit_that_git_was_told_to_pass_over_is_told_by_its_content(
+    flag: str, clone: Path
+) -> None:
+    committed = read_checkout(clone).standing
+    part = clone / "src" / "transformers" / "part.py"
+    git(clone, "update-index", flag, "src/transformers/part.py")
+    part.write_text("value = 2\n")
+
+    found = read_checkout(clone).standing
+
+    assert (committed.content, found.commit) == ("", committed.commit)
+    assert found.content == content(part.parent)
+
+
 def test_content_tells_where_a_file_lies(tmp_path: Path) -> None:
     seen = []
     for name in ("a.py", "b.py"):

@@ -46,7 +46,7 @@ def standing(folder: Path, sources: Path, *, ignored: bool) -> Standing:
     also = ("--ignored",) if ignored else ()
     asked = ("status", "--porcelain", "--untracked-files=all", *also, "--", ".")
     status = _ask(folder, *asked) if commit else None
-    clean = status is not None and not list(_edits(status))
+    clean = status is not None and not list(_edits(status)) and not _has_hidden(folder, sources)
     return Standing(
         commit=(commit or "").strip(),
         branch=(_ask(folder, "symbolic-ref", "--short", "--quiet", "HEAD") or "").strip(),
@@ -75,6 +75,14 @@ def _files(folder: Path) -> Iterator[str]:
         # What an installation leaves behind is no source either.
         folders[:] = [one for one in folders if one != "__pycache__" and not _is_about(one)]
         yield from (os.path.join(parent, one) for one in names if not one.endswith(".pyc"))  # noqa: PTH118
+
+
+def _has_hidden(folder: Path, sources: Path) -> bool:
+    """Say whether git was told not to look at a file: an edit of it shows in no status."""
+    listed = _ask(folder, "ls-files", "-v", "--", os.path.relpath(sources, folder))
+    return listed is None or any(
+        line[0].islower() or line[0] == "S" for line in listed.split("\n") if line
+    )
 
 
 def _is_about(name: str) -> bool:
