@@ -6,7 +6,7 @@ import pytest
 from histories import History, fingerprint, git, sources
 
 from runner.errors import RunnerError
-from runner.history import lines, tags, worktree
+from runner.history import lines, repository, tags, worktree
 from runner.history.commit import Commit
 from runner.history.repository import Repository, open_repository
 from runner.history.sources import Sources, claimed, find_sources, tip
@@ -151,6 +151,22 @@ def test_no_folder_and_no_repository_are_refused(tmp_path: Path) -> None:
         open_repository(tmp_path / "nothing")
     with pytest.raises(RunnerError, match="not a git repository"):
         open_repository(tmp_path)
+
+
+def test_a_clone_of_another_owner_is_refused_with_what_to_do(
+    written: tuple[History, Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = {**repository.surroundings(), "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+    monkeypatch.setattr(repository, "surroundings", lambda: another)
+    folder = written[1].folder
+
+    with pytest.raises(RunnerError) as caught:
+        open_repository(folder)
+    assert str(caught.value) == (
+        f"--repo {folder}: found detected dubious ownership in repository at '{folder}';"
+        " allowed: a clone of yours, or one that you trust."
+        f" `git config --global --add safe.directory {folder}`."
+    )
 
 
 def test_a_shallow_clone_is_refused_with_what_to_do(

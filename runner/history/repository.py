@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 OPTION = "--repo"
+_FATAL = "fatal: "
 # Nothing that a question may do on the side: refresh the index, start a daemon, sign, page, ask.
 _QUIET = ("core.fsmonitor=false", "log.showSignature=false", "i18n.logOutputEncoding=UTF-8")
 _ALONE = {
@@ -122,7 +124,12 @@ def _no_repository(folder: Path, done: processes.Finished) -> Exception:
     if done.code == 127:  # noqa: PLR2004 - as a shell says it, and as `finish` does
         fault = Fault(where="git", found=done.err, allowed="git 2.37 or newer")
         return refuse(fault, ExitCode.BAD_INPUT)
-    return refuse(_fault(folder, _last(done.err), "a git repository", "Name a clone."))
+    found = _last(done.err)
+    if "dubious ownership" in found:
+        allowed, owned = "a clone of yours, or one that you trust", folder.resolve()
+        remedy = f"`git config --global --add safe.directory {shlex.quote(str(owned))}`."
+        return refuse(_fault(folder, found, allowed, remedy))
+    return refuse(_fault(folder, found, "a git repository", "Name a clone."))
 
 
 def _refuse_partial(folder: Path) -> None:
@@ -153,5 +160,7 @@ def _fault(folder: Path, found: str, allowed: str, remedy: str = "") -> Fault:
 
 
 def _last(text: str) -> str:
+    """Return the line with which git gives up; advice may follow it."""
     lines = text.strip().splitlines()
-    return lines[-1].removeprefix("fatal: ") if lines else "no word of why"
+    fatal = [line for line in lines if line.startswith(_FATAL)]
+    return (fatal or lines or ["no word of why"])[-1].removeprefix(_FATAL)
