@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import TYPE_CHECKING
 
 import factories
 import pytest
@@ -17,6 +18,9 @@ from runner.history.twins import Twin
 from runner.searching.oracle import Answer
 from runner.searching.transitions import Edge
 from runner.telling import commits as telling
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def commit(letter: str, subject: str) -> Commit:
@@ -176,6 +180,15 @@ def test_a_command_to_paste_names_no_folder_of_this_machine() -> None:
     typed = ["toy", "--repo", "/home/me/transformers", "--repo=/home/me/peft/"]
 
     assert portable(typed) == ("toy", "--repo", "transformers", "--repo=peft")
+
+
+def test_a_clone_that_is_named_by_a_dot_is_named_after_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "transformers" / "src").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "transformers" / "src")
+
+    assert portable(["--repo", ".", "--repo=.."]) == ("--repo", "src", "--repo=transformers")
 
 
 @pytest.mark.parametrize(

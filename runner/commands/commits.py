@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import campaign, project
@@ -20,7 +20,6 @@ from runner.terminal.speaking import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rich.console import Console
 
@@ -130,7 +129,12 @@ def portable(command: Sequence[str]) -> tuple[str, ...]:
     words = list(command)
     for number, word in enumerate(words):
         if word.startswith("--repo="):
-            words[number] = f"--repo={PurePath(word).name}"
+            words[number] = f"--repo={_named(word.removeprefix('--repo='))}"
         elif number and words[number - 1] == "--repo":
-            words[number] = PurePath(word).name
+            words[number] = _named(word)
     return tuple(words)
+
+
+def _named(clone: str) -> str:
+    """Return what the folder of a clone is called, also where it was named by a dot."""
+    return Path(clone).expanduser().resolve().name
