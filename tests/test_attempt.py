@@ -107,6 +107,8 @@ DEEP = row(
         traceback='  File "transformers/models/x.py", line 3, in <module>\n',
     ),
 )
+CRASHED = row(Outcome.CRASHES, factories.failed("SIGSEGV", "died by SIGSEGV"), imports=False)
+HANGS = row(Outcome.TIMES_OUT, imports=False)
 
 
 def test_what_a_commit_does_is_told_with_what_was_imported(
@@ -145,7 +147,7 @@ def test_what_the_machine_decided_is_run_again(
     assert bench.runs == ["4.51.0", "4.51.0"]
 
 
-@pytest.mark.parametrize("first", [UNIMPORTABLE, LATE, DEEP])
+@pytest.mark.parametrize("first", [UNIMPORTABLE, LATE, DEEP, CRASHED, HANGS])
 def test_a_commit_that_cannot_be_imported_is_tried_in_the_other_environment(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, first: Observation
 ) -> None:
@@ -180,6 +182,35 @@ def test_a_commit_that_cannot_be_imported_anywhere_is_never_blamed(
     found = bench.attempt(bench.plan(any_failure=any_failure))
 
     assert (found.answer, found.environment, found.reason) == (Answer.UNKNOWN, "4.51.0", reason)
+
+
+@pytest.mark.parametrize("any_failure", [False, True])
+@pytest.mark.parametrize("outcome", [Outcome.CRASHES, Outcome.TIMES_OUT])
+def test_an_end_that_may_have_come_while_importing_is_never_blamed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, *, any_failure: bool
+) -> None:
+    ended = row(outcome, factories.failed("SIGSEGV", "died by SIGSEGV"), imports=False)
+    does(monkeypatch, bench, newer=ended, older=ended)
+    found = bench.attempt(bench.plan(any_failure=any_failure, case=ends_so(outcome)))
+
+    said = f"{outcome}, maybe while it imports transformers: SIGSEGV: died by SIGSEGV"
+    assert (found.answer, found.environment, found.reason) == (Answer.UNKNOWN, "4.51.0", said)
+    assert bench.runs == ["4.51.0", "4.50.3"]
+
+
+def test_an_end_of_a_package_that_said_it_was_imported_is_judged(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    does(monkeypatch, bench, newer=row(Outcome.CRASHES, factories.failed("SIGSEGV", "died")))
+    found = bench.attempt(bench.plan(case=ends_so(Outcome.CRASHES)))
+
+    assert (found.answer, bench.runs) == (Answer.YES, ["4.51.0"])
+
+
+def ends_so(outcome: Outcome) -> Case:
+    """Return a case that describes an end as its bug."""
+    told = f'[[tool.repromatrix.fails]]\nwhen = ["transformers>=4.50"]\noutcome = "{outcome}"\n'
+    return factories.case(told)
 
 
 def test_another_failure_is_unknown_unless_any_failure_is_bad(

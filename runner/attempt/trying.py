@@ -123,10 +123,11 @@ def _is_known(row: Observation, case: Case, environment: Environment) -> bool:
 def _said(asked: Asked, seen: Observation, package: str) -> Answer:
     """Say what a commit answers; one that cannot be imported is never blamed.
 
-    A pass of a case that never imported the package says nothing about it.
+    A pass of a case that never imported the package says nothing about it, nor does an end that
+    may have come before it did.
     """
     passed_by = seen.outcome is Outcome.PASSES and package not in seen.provenance.imported
-    if not seen.outcome.was_run or passed_by:
+    if not seen.outcome.was_run or passed_by or _ended_before_import(seen, package):
         return Answer.UNKNOWN
     described = answer(asked.case, seen, signature=asked.signature)
     if described is not Answer.UNKNOWN or _is_unimportable(seen, package):
@@ -134,8 +135,16 @@ def _said(asked: Asked, seen: Observation, package: str) -> Answer:
     return answer(asked.case, seen, any_failure=asked.any_failure, signature=asked.signature)
 
 
+def _ended_before_import(seen: Observation, package: str) -> bool:
+    """Say whether a cell was ended, and did not say before that it had imported the package."""
+    ended = seen.outcome in {Outcome.CRASHES, Outcome.TIMES_OUT}
+    return ended and package not in seen.provenance.imported
+
+
 def _is_unimportable(seen: Observation, package: str) -> bool:
     """Say whether a failure happened while the package, or a part of it, was being imported."""
+    if _ended_before_import(seen, package):
+        return True
     failed = seen.failed
     if seen.outcome is not Outcome.FAILS or failed is None:
         return False
@@ -149,6 +158,9 @@ def _is_unimportable(seen: Observation, package: str) -> bool:
 
 
 def _reason(seen: Observation, package: str, said: Answer) -> str:
+    if _ended_before_import(seen, package):
+        how = seen.failed.headline if seen.failed else seen.reason or "without a word"
+        return f"{seen.outcome}, maybe while it imports {package}: {how}"
     if seen.failed is not None:
         if said is Answer.UNKNOWN and _is_unimportable(seen, package):
             # The first line of what a late import raises does not say why.
