@@ -358,7 +358,7 @@ def test_what_is_pasted_says_the_same_and_its_cells_hold_hostile_text() -> None:
     pasted = markdown(report(search(ENDS, asked)))
 
     assert pasted.startswith("**transformers alone: 4.50.3 with transformers 4.51.0 and nothing")
-    assert "| 4.50.3 | bad | fails: ValueError: a \\| b &lt;img> 'c' (run now) |\n" in pasted
+    assert "| 4.50.3 | bad | fails: ValueError: a \\| b &lt;img> \\`c\\` (run now) |\n" in pasted
 
 
 def test_programs_read_what_was_found_as_json() -> None:

@@ -12,7 +12,8 @@ from factories import BREAKS, case, cell, environment, failed, provenance, seen
 from runner.judging.difference import Side, compare, key_of
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 from runner.telling.difference import Answer, happened, text
-from runner.telling.pasted import as_json, code, markdown
+from runner.telling.escaping import code
+from runner.telling.pasted import as_json, markdown
 
 if TYPE_CHECKING:
     from runner.model.observation import Observation

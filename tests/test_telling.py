@@ -223,7 +223,7 @@ def test_markup_in_a_message_stays_text() -> None:
     said = markdown(page(dataclasses.replace(found, search=of, known=hostile)))
 
     assert "ValueError: a\\|b \\`c\\` &lt;script>\\*x\\*." in said
-    assert "| 4.50.0 | fails | `ValueError: a\\|b 'c' <script>*x*` | this machine |" in said
+    assert "| 4.50.0 | fails | ``ValueError: a\\|b `c` <script>*x*`` | this machine |" in said
 
 
 def test_programs_read_every_point_that_was_asked() -> None:

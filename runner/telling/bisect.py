@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runner.model.observation import LOCAL
 from runner.searching.oracle import Answer
 from runner.searching.transitions import Edge, Question
-from runner.telling.markup import in_table, with_command
+from runner.telling.escaping import code, plain, sentence
 from runner.telling.sentences import first_line, further, label, short
 from runner.telling.wording import headline
 
@@ -157,17 +157,18 @@ def _measured(page: Page) -> str:
 def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
     finding = group[0]
     search = finding.search
+    about = f"{title(group).partition(', ')[2]}: {plain(search.case.block.title)}"
     lines = [
-        f"**`{search.case.name}`**, {title(group).partition(', ')[2]}: {search.case.block.title}",
+        f"**`{search.case.name}`**, {about}",
         "",
-        with_command(first_line(finding)),
-        *map(with_command, further(finding)),
+        sentence(first_line(finding)),
+        *map(sentence, further(finding)),
         "",
         f"| {'release' if search.runs else 'version'} | outcome | error | known from |",
         "| --- | --- | --- | --- |",
         *(_row(finding, place) for place in _telling(finding)),
         "",
-        *map(with_command, _next_steps(page, finding)),
+        *map(sentence, _next_steps(page, finding)),
         cost(finding),
     ]
     return "\n".join(lines)
@@ -175,7 +176,7 @@ def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
 
 def _row(finding: Finding, place: int) -> str:
     seen = finding.at(place)
-    error = f"`{in_table(headline(seen))}`" if seen.failed else ""
+    error = code(headline(seen)) if seen.failed else ""
     source = "this machine" if seen.source == LOCAL else seen.source
     return f"| {label(finding, place)} | {seen.outcome} | {error} | {source} |"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.model.observation import LOCAL
 from runner.searching.oracle import Answer
+from runner.telling import escaping
 from runner.telling.culprits import said, sentence, swept
 
 if TYPE_CHECKING:
@@ -61,20 +62,17 @@ def text(report: Report) -> str:
 def markdown(report: Report) -> str:
     """Return text to paste into an issue."""
     blame = report.blame
-    lines = [f"**{sentence(blame)}**", "", _about(report), _differing(blame), ""]
+    first, *rest = map(escaping.sentence, (sentence(blame), _about(report), _differing(blame)))
+    lines = [f"**{first}**", "", *rest, ""]
     lines += ["| environment | changed | outcome |", "| --- | --- | --- |"]
     for trial in (one for one in blame.trials if one.environment):
         changed = "; ".join(filter(None, (_what(blame, trial), _beside(blame, trial))))
         cells = (trial.name, _end(blame, trial) or changed, _outcome(trial))
-        lines.append(f"| {' | '.join(map(_inline, cells))} |")
-    lines += ["", *map(_inline, _impossible(blame)), *_swept(report), *_closing(report)]
+        lines.append(f"| {' | '.join(map(escaping.plain, cells))} |")
+    further = (*_impossible(blame), *_swept(report), *_closing(report))
+    lines += ["", *map(escaping.sentence, further)]
     lines += ["", "```sh", report.command, "```"]
     return "\n".join(lines) + "\n"
-
-
-def _inline(cell: str) -> str:
-    """Keep what was found from being read as Markdown."""
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
 
 def structured(report: Report) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from runner.telling.difference import HEADINGS, grouped, headline
+from runner.telling.escaping import code, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from runner.model.observation import Observation
     from runner.telling.difference import Answer
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|@~])")
-
 
 def markdown(answer: Answer) -> str:
     """Return the page as Markdown."""
-    first, *rest = map(_plain, headline(answer))
+    first, *rest = map(plain, headline(answer))
     lines = [f"**{first}**", "", *(f"{line}  " for line in rest)]
     for change in HEADINGS:
         lines.extend(_section(answer, change))
@@ -35,7 +33,7 @@ def _section(answer: Answer, change: Change) -> Iterator[str]:
     yield from ("", f"### {HEADINGS[change]}", "")
     yield from ("| case | cells | before | after |", "| --- | --- | --- | --- |")
     for name, found in groups.items():
-        title = f"{code(name)}: {_plain(answer.cases[name].block.title)}"
+        title = f"{code(name)}: {plain(answer.cases[name].block.title)}"
         for group in found:
             said = map(code, (group.cells, group.before, group.after))
             yield f"| {' | '.join([title, *said])} |"
@@ -55,18 +53,6 @@ def _moved(answer: Answer) -> Iterator[str]:
         for one in pair.moved:
             said = (pair.key.case, variant, one.name, f"{one.before:.3g}", f"{one.after:.3g}")
             yield f"| {' | '.join(map(code, said))} |"
-
-
-def code(text: str) -> str:
-    """Return a text as a code span of one line: whatever a message says, it stays text."""
-    line = " ".join(text.split()).replace("|", "\\|")
-    fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
-    room = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{fence}{room}{line}{room}{fence}"
-
-
-def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text)
 
 
 def as_json(answer: Answer) -> str:
