@@ -44,7 +44,7 @@ def measure(ready: Ready, cases: Mapping[str, Case], terms: Terms) -> tuple[Obse
     seen = Observation(
         cell=cell,
         outcome=outcome,
-        provenance=dataclasses.replace(ran, imported={tree.package: file}),
+        provenance=dataclasses.replace(ran, imported={tree.package: file}, run=terms.run),
         source=LOCAL,
         failed=how,
     )

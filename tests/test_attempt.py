@@ -147,6 +147,33 @@ def test_what_the_machine_decided_is_run_again(
     assert bench.runs == ["4.51.0", "4.51.0"]
 
 
+@pytest.mark.parametrize(
+    ("second", "said", "later"),
+    [
+        (BREAKS, Answer.YES, Answer.YES),
+        (WORKS, Answer.NO, Answer.UNKNOWN),
+        (OTHER, Answer.UNKNOWN, Answer.YES),
+    ],
+)
+def test_what_answers_otherwise_when_it_is_run_once_more_answers_nothing_later(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    second: Observation,
+    said: Answer,
+    later: Answer,
+) -> None:
+    again = dataclasses.replace(bench.plan(), again=True)
+    does(monkeypatch, bench, newer=BREAKS)
+    bench.attempt()
+    does(monkeypatch, bench, newer=second)
+    confirmed = bench.attempt(again)
+    kept = [bench.attempt(), bench.attempt(again)]
+
+    assert (confirmed.answer, confirmed.known) == (said, False)
+    assert [(one.answer, one.known) for one in kept] == [(later, True)] * 2
+    assert bench.runs == ["4.51.0", "4.51.0"]
+
+
 @pytest.mark.parametrize("first", [UNIMPORTABLE, LATE, DEEP, CRASHED, HANGS])
 def test_a_commit_that_cannot_be_imported_is_tried_in_the_other_environment(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, first: Observation

@@ -14,7 +14,7 @@ import pytest
 from histories import History, fingerprint, sources
 
 from runner.attempt.plan import Asked, Plan, Side, Trial, read, read_trials, trial_line, written
-from runner.commits.answers import CommitAnswer, Ending
+from runner.commits.answers import CommitAnswer, Doubt, Ending
 from runner.commits.searching import Inquiry, search
 from runner.environments.building import Built
 from runner.errors import ExitCode, RunnerError
@@ -196,7 +196,34 @@ def test_a_commit_that_only_the_older_environment_can_import_is_tried_there(
         ("4.51.0", "yes"),
         ("4.51.0", "yes"),
         ("4.50.3", "no"),
+        ("4.50.3", "yes"),
     ]
+    assert answer.apart
+
+
+def test_a_commit_is_not_blamed_for_what_the_environment_of_its_side_does(tmp_path: Path) -> None:
+    states = ["imported only in the older"] * 4 + ["works only in the older"] * 5
+    lab = straight(tmp_path, states)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.candidates) == (Ending.ENVIRONMENT, ())
+    assert answer.last_old
+    assert answer.first_new
+    assert [lab.history.name(one.sha) for one in (answer.last_old, answer.first_new)] == ["3", "4"]
+    assert answer.environments(answer.first_new) == ("4.51.0", "4.50.3")
+
+
+def test_a_commit_that_the_environment_of_the_other_side_cannot_judge_is_a_candidate(
+    tmp_path: Path,
+) -> None:
+    states = ["imported only in the older"] * 2 + ["imported only in the newer"] * 2
+    lab = straight(tmp_path, states)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (Ending.CANDIDATES, Doubt.ENVIRONMENTS)
+    assert (lab.named(answer), answer.code) == (["2"], ExitCode.UNDECIDED)
 
 
 def test_where_the_environment_decides_no_commit_is_blamed(tmp_path: Path) -> None:
@@ -236,6 +263,138 @@ def test_an_end_that_cannot_be_judged_is_replaced_by_its_neighbour(tmp_path: Pat
 
     assert lab.named(answer) == ["3"]
     assert [lab.history.name(one.commit) for one in answer.unjudged] == ["0", "5", "new release"]
+
+
+def test_a_newer_end_that_cannot_be_judged_is_not_said_to_be_bad(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works"] * 8 + ["other"])
+
+    answer = lab.search(lab.inquiry(good="main~8", bad="main"))
+
+    assert (answer.ending, answer.doubt) == (Ending.CANDIDATES, Doubt.NEWER_END)
+    assert answer.last_old
+    assert (lab.history.name(answer.last_old.sha), answer.first_new) == ("7", None)
+    assert (lab.named(answer), answer.not_asked) == (["8"], ())
+
+
+def test_an_older_end_that_cannot_be_judged_leaves_what_follows_it(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["other"] * 3 + ["breaks"] * 6)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (Ending.CANDIDATES, Doubt.OLDER_END)
+    assert answer.first_new
+    assert (answer.last_old, lab.history.name(answer.first_new.sha)) == (None, "3")
+    assert lab.named(answer) == ["1", "2", "3"]
+    assert [lab.history.name(one.sha) for one in answer.not_asked] == ["2"]
+
+
+def test_both_sides_are_run_once_more_and_counted_apart(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "breaks", "breaks"])
+
+    answer, later = lab.search(command=FAKE), lab.search(command=FAKE)
+
+    again = [(lab.history.name(one.commit), one.answer, one.known) for one in answer.confirmations]
+    assert again == [("1", "no", False), ("2", "yes", False)]
+    assert all(one.again for one in answer.confirmations)
+    assert [one.known for one in later.confirmations] == [True, True]
+    assert len(answer.trials) == len(later.trials) == 4
+
+
+def test_with_rerun_nothing_of_another_run_is_known(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "breaks", "breaks"])
+    lab.search(command=FAKE)
+
+    answer = lab.search(lab.inquiry(rerun=True, run="another"), command=FAKE)
+
+    assert (answer.ran, answer.known, lab.named(answer)) == (4, 0, ["2"])
+    assert [one.known for one in answer.confirmations] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("states", "left", "sides"),
+    [
+        (["works", "works", "works", "breaks once", "breaks", "breaks"], ["3", "4"], "24"),
+        (["works", "works", "works once", "breaks", "breaks", "breaks"], ["1", "2", "3"], "03"),
+    ],
+)
+def test_a_side_that_contradicts_itself_decides_nothing(
+    tmp_path: Path, states: list[str], left: list[str], sides: str
+) -> None:
+    lab = straight(tmp_path, states)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (Ending.CANDIDATES, Doubt.CONTRADICTION)
+    assert answer.last_old
+    assert answer.first_new
+    ends = [lab.history.name(one.sha) for one in (answer.last_old, answer.first_new)]
+    assert (lab.named(answer), "".join(ends)) == (left, sides)
+    ((before, after),) = answer.contradictions
+    assert {before.answer, after.answer} == {Answer.YES, Answer.NO}
+
+
+def test_an_end_that_contradicts_itself_leaves_the_search_undecided(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works once", "breaks"])
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (Ending.MUTE, Doubt.CONTRADICTION)
+    assert answer.candidates == ()
+
+
+def feature(merged: str) -> History:
+    """Write a line that breaks and is healed, and a branch of before the heal that merges it."""
+    history = History()
+    history.commit("G", sources("4.51.0.dev0", "works"))
+    history.commit("F", {"src/transformers/state.txt": "breaks"})
+    history.commit("H", {"src/transformers/state.txt": "works"})
+    history.commit("f1", {"f": "1"}, branch="feature", on="F")
+    for number in range(2, 7):
+        history.commit(f"f{number}", {"f": str(number)}, branch="feature")
+    files = {"src/transformers/state.txt": merged}
+    history.commit("merge", files, branch="feature", merges="H")
+    return history
+
+
+def test_a_branch_into_which_main_was_merged_gets_no_innocent_commit_blamed(
+    tmp_path: Path,
+) -> None:
+    history = feature("works")
+    history.commit("f7", {"src/transformers/state.txt": "breaks"}, branch="feature")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good="main", bad="feature"))
+
+    assert (answer.ending, lab.named(answer)) == (Ending.FOUND, ["f7"])
+    assert answer.last_old
+    assert history.name(answer.last_old.sha) == "merge"
+
+
+def test_a_merge_that_is_as_bad_as_its_own_parent_is_not_blamed(tmp_path: Path) -> None:
+    history = feature("breaks")
+    history.commit("f7", {"f": "7"}, branch="feature")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good="main", bad="feature"))
+
+    assert (answer.ending, answer.doubt) == (Ending.CANDIDATES, Doubt.PARENT)
+    assert lab.named(answer) == ["merge"]
+
+
+def test_the_first_commit_of_a_branch_is_found_before_main_was_merged(tmp_path: Path) -> None:
+    history = History()
+    history.commit("G", sources("4.51.0.dev0", "works"))
+    history.commit("f1", {"src/transformers/state.txt": "breaks"}, branch="feature", on="G")
+    history.commit("H", {"h": "h"})
+    history.commit("merge", {}, branch="feature", merges="H")
+    history.commit("f2", {"f": "2"}, branch="feature")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good="main", bad="feature"))
+
+    assert (answer.ending, lab.named(answer)) == (Ending.FOUND, ["f1"])
+    assert answer.last_old
+    assert history.name(answer.last_old.sha) == "G"
 
 
 def branches() -> History:

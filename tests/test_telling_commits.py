@@ -9,7 +9,7 @@ import pytest
 
 from runner.attempt.plan import Trial
 from runner.commands.commits import chosen, portable
-from runner.commits.answers import CommitAnswer, End, Ending, Searched
+from runner.commits.answers import CommitAnswer, Doubt, End, Ending, Searched
 from runner.errors import RunnerError
 from runner.history.commit import Commit
 from runner.history.lines import Line
@@ -18,6 +18,7 @@ from runner.history.twins import Twin
 from runner.searching.oracle import Answer
 from runner.searching.transitions import Edge
 from runner.telling import commits as telling
+from runner.telling.endings import sentence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,8 +144,98 @@ def test_json_has_everything_and_nothing_that_json_lacks() -> None:
 def test_every_ending_has_its_sentence(ending: Ending, said: str) -> None:
     candidates = (commit("b", "B"), HEAL)
 
-    assert (
-        telling.sentence(dataclasses.replace(FOUND, ending=ending, candidates=candidates)) == said
+    assert sentence(dataclasses.replace(FOUND, ending=ending, candidates=candidates)) == said
+
+
+@pytest.mark.parametrize(
+    ("doubt", "more", "said"),
+    [
+        (
+            Doubt.NEWER_END,
+            {"first_new": None},
+            (
+                "is undecided: the newer end could not be judged: if it is good, it is healed by"
+                " one of 2 commits: asked bbbbbbbbbbbb; not asked cccccccccccc"
+            ),
+        ),
+        (
+            Doubt.OLDER_END,
+            {"last_old": None},
+            (
+                "is undecided: the older end could not be judged: if it is bad, it is healed by"
+                " one of 2 commits: asked bbbbbbbbbbbb; not asked cccccccccccc"
+            ),
+        ),
+        (
+            Doubt.ENVIRONMENTS,
+            {"candidates": (HEAL,)},
+            (
+                "is healed by cccccccccccc or by the environment: what is bad was judged with the"
+                " packages of 4.51.0, with which cccccccccccc could not be judged"
+            ),
+        ),
+        (
+            Doubt.CONTRADICTION,
+            {"confirmations": (dataclasses.replace(TRIALS[0], answer=Answer.NO, again=True),)},
+            (
+                "is undecided: aaaaaaaaaaaa is bad and, run once more, good; it is healed by one of"
+                " 2 commits: asked bbbbbbbbbbbb; not asked cccccccccccc"
+            ),
+        ),
+        (
+            Doubt.PARENT,
+            {"candidates": (HEAL,)},
+            (
+                "is undecided: cccccccccccc follows what is bad by a merge alone, and its own"
+                " parent is not bad"
+            ),
+        ),
+    ],
+)
+def test_every_doubt_has_its_sentence(doubt: Doubt, more: dict[str, object], said: str) -> None:
+    answer = dataclasses.replace(
+        FOUND, ending=Ending.CANDIDATES, doubt=doubt, candidates=(commit("b", "B"), HEAL)
+    )
+    told = dataclasses.replace(answer, **more)  # type: ignore[arg-type]
+
+    assert sentence(told) == f"toy_breaks in bf16 {said}"
+
+
+def test_a_side_that_was_not_judged_is_not_called_the_first_bad() -> None:
+    half = dataclasses.replace(
+        FOUND, ending=Ending.CANDIDATES, doubt=Doubt.NEWER_END, first_new=None
+    )
+
+    assert "first good" not in telling.text(half, "x")
+    assert json.loads(json.dumps(telling.as_json(half)))["first_new"] is None
+
+
+def test_where_two_environments_judged_it_is_said() -> None:
+    newer = dataclasses.replace(TRIALS[1], commit="c" * 40)
+    told = dataclasses.replace(
+        FOUND,
+        trials=(*TRIALS[:2], dataclasses.replace(TRIALS[2], environment="4.50.3"), newer),
+        confirmations=(dataclasses.replace(newer, again=True),),
+    )
+    page = telling.text(told, "x")
+
+    judged = (
+        "  judged in     bbbbbbbbbbbb with the packages of 4.50.3, cccccccccccc with the packages"
+        " of 4.51.0\n"
+    )
+    assert judged in page
+    assert "  trials        4, 2 of them known already, and both sides once more before\n" in page
+    by_environment = dataclasses.replace(
+        told,
+        ending=Ending.ENVIRONMENT,
+        trials=(
+            *told.trials,
+            dataclasses.replace(TRIALS[2], commit="c" * 40, environment="4.50.3"),
+        ),
+    )
+    assert sentence(by_environment).endswith(
+        " cccccccccccc is good with the packages of 4.51.0 and bad with those of 4.50.3. Which"
+        " package it is: `nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3`"
     )
 
 

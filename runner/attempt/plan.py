@@ -48,7 +48,11 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """Everything that trying a commit needs; `sides` are tried in their order."""
+    """Everything that trying a commit needs; `sides` are tried in their order.
+
+    With `rerun` only what this very run measured is known. With `again` a commit that was measured
+    once is run once more, in a fresh process, to confirm what it answered.
+    """
 
     places: Places
     asked: Asked
@@ -56,6 +60,8 @@ class Plan:
     sources: Sources
     limits: Limits
     run: str
+    rerun: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +78,8 @@ class Trial:
     file: str = ""
     known: bool = False
     """Whether it had been run before."""
+    again: bool = False
+    """Whether it was asked once more, to confirm what it had answered."""
 
 
 def written(plan: Plan) -> str:
@@ -95,6 +103,8 @@ def written(plan: Plan) -> str:
             "sources": asdict(plan.sources),
             "limits": plan.limits.model_dump(),
             "run": plan.run,
+            "rerun": plan.rerun,
+            "again": plan.again,
         },
         indent=1,
     )
@@ -137,6 +147,8 @@ def read(text: str) -> Plan:
         sources=Sources(**told["sources"]),
         limits=Limits.model_validate(told["limits"]),
         run=told["run"],
+        rerun=told["rerun"],
+        again=told["again"],
     )
 
 

@@ -17,7 +17,7 @@ from runner.judging.answers import answer
 from runner.judging.currency import is_current
 from runner.model.cell import Cell, Environment, Source, obstacles
 from runner.model.outcomes import Outcome
-from runner.searching.oracle import Answer
+from runner.searching.oracle import Answer, agreed
 from runner.trials import measure
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from runner.attempt.plan import Asked, Plan, Side
     from runner.history.sources import Sources
-    from runner.model.case import Case
     from runner.model.observation import Observation
 
 _NOT_IMPORTED = {"ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError"}
@@ -97,9 +96,9 @@ def _seen(plan: Plan, side: Side, environment: Environment, tree: Path) -> tuple
     asked = plan.asked
     cell = Cell(asked.case.name, asked.workaround, environment.name, asked.precision, asked.device)
     with contextlib.closing(Store(plan.places.trials, lambda _: None)) as store:
-        for row in store.rows():
-            if row.cell == cell and _is_known(row, asked.case, environment):
-                return row, True
+        known = next((row for row in store.rows() if _is_known(row, cell, plan, environment)), None)
+        if known is not None and (known.repeats > 1 or not plan.again):
+            return known, True
         ready = Ready(
             environment=environment,
             built=side.built,
@@ -110,14 +109,32 @@ def _seen(plan: Plan, side: Side, environment: Environment, tree: Path) -> tuple
                 kept=plan.places.kept,
             ),
         )
-        terms = Terms(run=plan.run, limits=plan.limits, device=asked.device, jobs=1)
+        fork = not plan.again  # confirmed in a fresh process
+        terms = Terms(run=plan.run, limits=plan.limits, device=asked.device, jobs=1, fork=fork)
         seen = measure(ready, {asked.case.name: asked.case}, terms)[0]
-        store.put(seen)
+        store.put(seen if known is None else _confirmed(plan, known, seen))
     return seen, False
 
 
-def _is_known(row: Observation, case: Case, environment: Environment) -> bool:
-    return is_current(row, case, environment) and not row.outcome.blames_machine
+def _is_known(row: Observation, cell: Cell, plan: Plan, environment: Environment) -> bool:
+    """Say whether a stored row answers: of this cell, as it is now, and of this run if it must."""
+    return (
+        row.cell == cell
+        and is_current(row, plan.asked.case, environment)
+        and not row.outcome.blames_machine
+        and (not plan.rerun or row.provenance.run == plan.run)
+    )
+
+
+def _confirmed(plan: Plan, known: Observation, seen: Observation) -> Observation:
+    """Return what is kept of a row and its repeat: unstable where the two contradict."""
+    if seen.outcome.blames_machine:
+        return known
+    first, second = (_said(plan.asked, row, plan.sources.package) for row in (known, seen))
+    if first is Answer.UNKNOWN:
+        return dataclasses.replace(seen, repeats=2)
+    unstable = agreed({known.cell: first}, known.cell, second)
+    return dataclasses.replace(known, repeats=2, unstable=unstable is Answer.UNKNOWN)
 
 
 def _said(asked: Asked, seen: Observation, package: str) -> Answer:
@@ -161,6 +178,8 @@ def _reason(seen: Observation, package: str, said: Answer) -> str:
     if _ended_before_import(seen, package):
         how = seen.failed.headline if seen.failed else seen.reason or "without a word"
         return f"{seen.outcome}, maybe while it imports {package}: {how}"
+    if seen.unstable:
+        return f"contradicts itself: {seen.failed.headline if seen.failed else seen.outcome}"
     if seen.failed is not None:
         if said is Answer.UNKNOWN and _is_unimportable(seen, package):
             # The first line of what a late import raises does not say why.

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from runner.errors import ExitCode
-from runner.searching.oracle import Answer
+from runner.searching.oracle import Answer, agreed
 
 if TYPE_CHECKING:
     from runner.attempt.plan import Trial
@@ -49,6 +49,23 @@ class Ending(StrEnum):
                 return ExitCode.UNDECIDED
 
 
+class Doubt(StrEnum):
+    """Why a commit is not named although the search came to an end, or to one end of it."""
+
+    NONE = ""
+    OLDER_END = "older-end"
+    """The older end could not be judged: all that was asked behind it is of the newer kind."""
+    NEWER_END = "newer-end"
+    """The newer end could not be judged: all that was asked before it is of the older kind."""
+    ENVIRONMENTS = "environments"
+    """The two sides were judged in two environments, and the newer cannot be in the older's."""
+    CONTRADICTION = "contradiction"
+    """A side answered otherwise when it was run once more."""
+    PARENT = "parent"
+    """The commit and the last of the older kind are not parent and child, and its own parent is
+    not of the older kind."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class End:
     """One end as it was asked for: its commit, and the environment that belongs to it."""
@@ -88,7 +105,10 @@ class CommitAnswer:
     candidates: tuple[Commit, ...] = ()
     """Oldest first; one where the commit was found."""
     twin: Twin | None = None
+    doubt: Doubt = Doubt.NONE
     trials: tuple[Trial, ...] = ()
+    confirmations: tuple[Trial, ...] = ()
+    """Both sides of what was found, run once more."""
     is_dirty: bool = False
     """Whether the repository holds changes that are not committed: they were not looked at."""
 
@@ -111,6 +131,35 @@ class CommitAnswer:
     def ran(self) -> int:
         """How many trials were run for this answer."""
         return len(self.trials) - self.known
+
+    def environments(self, commit: Commit) -> tuple[str, ...]:
+        """Return in whose environments a commit was tried, in their order."""
+        return tuple(one.environment for one in self.trials if one.commit == commit.sha)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two sides answered in two environments."""
+        if self.last_old is None or self.first_new is None:
+            return False
+        old, new = self.environments(self.last_old)[:1], self.environments(self.first_new)[:1]
+        return bool(old and new) and old != new
+
+    @property
+    def not_asked(self) -> tuple[Commit, ...]:
+        """The candidates that were not asked."""
+        asked = {one.commit for one in self.trials}
+        return tuple(one for one in self.candidates if one.sha not in asked)
+
+    @property
+    def contradictions(self) -> tuple[tuple[Trial, Trial], ...]:
+        """What a commit answered, and the opposite that it answered when it was run once more."""
+        first = {one.commit: one for one in reversed(self.trials)}
+        pairs = tuple((first[one.commit], one) for one in self.confirmations)
+        return tuple(
+            (before, after)
+            for before, after in pairs
+            if agreed({before.commit: before.answer}, after.commit, after.answer) is Answer.UNKNOWN
+        )
 
     @property
     def unjudged(self) -> tuple[Trial, ...]:

@@ -35,7 +35,10 @@ Heard = Trial | Line
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """What is left of a line: the commits after the last of the older kind, up to the newer."""
+    """What is left of a line: the commits after the last of the older kind, up to the newer.
+
+    A side that was not judged is empty.
+    """
 
     last_old: str
     first_new: str
@@ -51,16 +54,24 @@ class Bisector:
     hear: Callable[[Heard], None]
     command: Sequence[str] = TRIAL
     trials: list[Trial] = field(default_factory=list)
+    confirmations: list[Trial] = field(default_factory=list)
 
-    def ask(self, commit: str, *, sides: slice = slice(None)) -> Trial:
-        """Try one commit, in all environments or in some; raises RunnerError and Interrupted."""
-        plan = self._write(sides)
+    def ask(self, commit: str, *, within: str = "") -> Trial:
+        """Try one commit, in all environments or in one; raises RunnerError and Interrupted."""
+        return self._asked(commit, self._write(within), self.trials)
+
+    def confirm(self, commit: str) -> Trial:
+        """Try a commit once more where it answered; raises RunnerError and Interrupted."""
+        plan = self._write(self.environment(commit), again=True)
+        return self._asked(commit, plan, self.confirmations)
+
+    def _asked(self, commit: str, plan: str, kept: list[Trial]) -> Trial:
         self.worktree.check_out(commit)
-        before = len(self.trials)
-        done = self._watched([*self.command, plan, Answer.YES])
-        if len(self.trials) == before:
+        before = len(kept)
+        done = self._watched([*self.command, plan, Answer.YES], kept)
+        if len(kept) == before:
             raise _lost(done)
-        return self.trials[-1]
+        return kept[-1]
 
     def bisect(self, line: Line, older: Answer) -> Span:
         """Search a line whose ends were asked; raises RunnerError and Interrupted."""
@@ -70,9 +81,12 @@ class Bisector:
         self.hear(line)
         old, new = ("working", "broken") if newer is Answer.YES else ("broken", "healed")
         terms = (f"--term-old={old}", f"--term-new={new}")
-        self.worktree.must("bisect", "start", "--first-parent", *terms, line.last, line.first)
-        run = ["bisect", "run", *self.command, self._write(slice(None)), newer]
-        done = self._watched(["git", "-C", str(self.worktree.tree), *run])
+        # A line may join its first commit by a merge; what lies behind is of no interest.
+        behind = self.parent(line.commits[1]) or line.first
+        ends = (line.last, line.first, behind)
+        self.worktree.must("bisect", "start", "--first-parent", *terms, *ends)
+        run = ["bisect", "run", *self.command, self._write(), newer]
+        done = self._watched(["git", "-C", str(self.worktree.tree), *run], self.trials)
         if done.code not in {_FOUND, _ONLY_SKIPPED}:
             raise _lost(done)
         span = self._span(line, old, new)
@@ -87,8 +101,19 @@ class Bisector:
         """
         return next((one.answer for one in self.trials if one.commit == commit), None)
 
-    def _write(self, sides: slice) -> str:
-        plan = dataclasses.replace(self.plan, sides=self.plan.sides[sides])
+    def environment(self, commit: str) -> str:
+        """Return in whose environment a commit answered that was asked."""
+        return next(one.environment for one in self.trials if one.commit == commit)
+
+    def parent(self, commit: str) -> str:
+        """Return the first parent of a commit; empty where it has none."""
+        done = self.worktree.git("rev-parse", "--verify", "--quiet", f"{commit}^1")
+        return done.out.strip() if done.code == 0 else ""
+
+    def _write(self, within: str = "", *, again: bool = False) -> str:
+        every = self.plan.sides
+        sides = tuple(one for one in every if not within or one.environment.name == within)
+        plan = dataclasses.replace(self.plan, sides=sides, again=again)
         path = self.worktree.folder / "plan.json"
         path.write_text(written(plan))
         return str(path)
@@ -100,7 +125,8 @@ class Bisector:
         )
         marks = [one.split(" refs/bisect/", 1) for one in refs.splitlines()]
         first = min(line.place(commit) for commit, name in marks if name == new)
-        lasts = [line.place(commit) for commit, name in marks if name.startswith(f"{old}-")]
+        olds = [commit for commit, name in marks if name.startswith(f"{old}-")]
+        lasts = [line.place(commit) for commit in olds if commit in line.commits]
         last = max(place for place in lasts if place < first)
         return Span(
             last_old=line.commits[last],
@@ -117,21 +143,21 @@ class Bisector:
             and all(self.answer(commit) is Answer.UNKNOWN for commit in passed_over)
         )
 
-    def _watched(self, command: Sequence[str]) -> processes.Finished:
+    def _watched(self, command: Sequence[str], kept: list[Trial]) -> processes.Finished:
         """Run a command, hearing its trials as they come; interrupted, it is ended gently."""
         ran: list[processes.Finished] = []
         over = threading.Event()  # a thread that is being joined forgets that it runs, interrupted
         threading.Thread(target=self._run, args=(command, ran, over)).start()
         try:
             while not over.wait(_LOOK):
-                self._hear()
+                self._hear(kept)
         except Interrupted:
             self.worktree.let_go()
             if not over.wait(_PATIENCE):
                 processes.end_all()
                 over.wait()
             raise
-        self._hear()
+        self._hear(kept)
         return ran[0]
 
     def _run(
@@ -144,11 +170,13 @@ class Bisector:
         finally:
             over.set()
 
-    def _hear(self) -> None:
+    def _hear(self, kept: list[Trial]) -> None:
         journal = self.worktree.folder / "journal"
         if journal.exists():
-            for trial in read_trials(journal.read_text())[len(self.trials) :]:
-                self.trials.append(trial)
+            heard = len(self.trials) + len(self.confirmations)
+            for told in read_trials(journal.read_text())[heard:]:
+                trial = dataclasses.replace(told, again=kept is self.confirmations)
+                kept.append(trial)
                 self.hear(trial)
 
 

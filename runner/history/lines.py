@@ -115,6 +115,16 @@ def _branch(repository: Repository, end: Mark, base: str) -> Line | None:
     return Line(name=f"the branch of {end.revision}", commits=(base, *reversed(there)))
 
 
+def holding(repository: Repository, line: Line) -> Line:
+    """Return the part of a line that has its first commit in its past.
+
+    A line may join its first commit by a merge only; what stands before that merge lacks it.
+    """
+    asked = ("rev-list", "--ancestry-path", line.last, f"^{line.first}")
+    there = {line.first, *repository.read(*asked).split()}
+    return Line(name=line.name, commits=tuple(one for one in line.commits if one in there))
+
+
 def short(ref: str) -> str:
     """Return a ref as people write it."""
     return ref.removeprefix("refs/").removeprefix("heads/").removeprefix("remotes/")

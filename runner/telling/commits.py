@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runner.attempt.plan import Trial
-from runner.commits.answers import Ending
 from runner.history.lines import Line
-from runner.searching.oracle import Answer
-from runner.searching.transitions import Edge, halvings
+from runner.searching.transitions import halvings
+from runner.telling import escaping
+from runner.telling.endings import ANSWERS, named, sentence, sides, sought
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _REPOSITORY = "https://github.com/huggingface"
 _TOLD = 160
+_ONCE_MORE = ", run once more"
 
 
 def text(answer: CommitAnswer, command: str) -> str:
@@ -40,12 +41,12 @@ def text(answer: CommitAnswer, command: str) -> str:
 
 def markdown(answer: CommitAnswer, command: str) -> str:
     """Return the same to be pasted into an issue, with every trial."""
-    facts = [f"- {name}: {_escaped(fact)}" for name, fact in _facts(answer)]
+    facts = [f"- {name}: {escaping.plain(fact)}" for name, fact in _facts(answer)]
     head = ["| commit | answer | environment | claims | what it did |", "| --- " * 5 + "|"]
-    rows = [_row(answer, trial) for trial in answer.trials]
+    rows = [_row(answer, trial) for trial in (*answer.trials, *answer.confirmations)]
     summary = f"{len(rows)} trials, each with the commit's own sources in front of an environment"
     details = [f"<details><summary>{summary}</summary>", "", *head, *rows, "", "</details>"]
-    first = f"**{_escaped(sentence(answer))}**"
+    first = f"**{escaping.sentence(sentence(answer))}**"
     return "\n".join([first, "", *facts, "", *details, "", f"Repeat it: `{command}`", ""])
 
 
@@ -58,13 +59,15 @@ def as_json(answer: CommitAnswer) -> dict[str, Any]:
         "workaround": answer.cell.workaround,
         "precision": answer.cell.precision,
         "device": answer.cell.device,
-        "searched_for": _sought(answer.edge),
+        "searched_for": sought(answer.edge),
         "package": answer.package,
         "older": _end(answer.older),
         "newer": _end(answer.newer),
         "line": _searched(answer.searched),
         "commit": _commit(answer.culprit),
         "candidates": [_commit(one) for one in answer.candidates],
+        "not_asked": [one.sha for one in answer.not_asked],
+        "doubt": answer.doubt,
         "last_old": _commit(answer.last_old),
         "first_new": _commit(answer.first_new),
         "twin": answer.twin
@@ -72,6 +75,7 @@ def as_json(answer: CommitAnswer) -> dict[str, Any]:
         "runs": answer.ran,
         "known": answer.known,
         "trials": [_trial(one) for one in answer.trials],
+        "confirmations": [_trial(one) for one in answer.confirmations],
         "uncommitted_changes": answer.is_dirty,
     }
 
@@ -84,89 +88,8 @@ def heard(event: Heard) -> str:
             return f"{event.name}: {width} commits, at most {halvings(width)} more trials"
         case Trial():
             known = ", known" if event.known else ""
-            said = _ANSWERS[event.answer]
+            said = f"{ANSWERS[event.answer]}{_ONCE_MORE if event.again else ''}"
             return f"{event.commit[:12]} {said}{known}: {_short(event.reason)}"
-
-
-_ANSWERS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}
-
-
-def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per ending
-    """Return the answer in one sentence."""
-    what, older, newer = _what(answer), answer.older, answer.newer
-    match answer.ending:
-        case Ending.FOUND:
-            return f"{what} {_verb(answer)} {_named(answer.candidates[0])}"
-        case Ending.CANDIDATES:
-            count = len(answer.candidates)
-            return (
-                f"{what} {_verb(answer)} one of {count} commits; the others could not be judged:"
-                f" {', '.join(one.short for one in answer.candidates)}"
-            )
-        case Ending.ENVIRONMENT:
-            return _by_environment(answer)
-        case Ending.NEVER:
-            return f"{what} does not fail at {older.mark.revision}, nor at {newer.mark.revision}."
-        case Ending.ALWAYS:
-            return f"{what} fails at {older.mark.revision} and at {newer.mark.revision}."
-        case Ending.CONTRARY:
-            return _contrary(answer)
-        case Ending.MUTE:
-            return f"{what} is undecided: an end and its neighbours could not be judged."
-
-
-def _by_environment(answer: CommitAnswer) -> str:
-    before, after = (_ANSWERS[one] for one in answer.edge.sides)
-    return (
-        f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
-        f" Sources of {answer.older.mark.revision}'s side are {after} with the packages of"
-        f" {answer.newer.environment} and {before} with those of {answer.older.environment}."
-        f" Which package it is: `{_blame(answer)}`"
-    )
-
-
-def _blame(answer: CommitAnswer) -> str:
-    cell, ends = answer.cell, (answer.older.environment, answer.newer.environment)
-    good, bad = ends if answer.edge is Edge.RISE else ends[::-1]
-    variant = f" --workaround {cell.workaround}" if cell.workaround else ""
-    what = f"{cell.case} --precision {cell.precision}{variant}"
-    return f"nox -s blame -- {what} --good {good} --bad {bad}"
-
-
-def _contrary(answer: CommitAnswer) -> str:
-    before, after = (_ANSWERS[one] for one in answer.edge.sides)
-    other = "without --fix" if answer.edge is Edge.FALL else "with --fix"
-    return (
-        f"{_what(answer)} is {after} at {answer.older.mark.revision} and {before} at"
-        f" {answer.newer.mark.revision}: search {other}."
-    )
-
-
-def _what(answer: CommitAnswer) -> str:
-    cell = answer.cell
-    variant = f" with {cell.workaround}" if cell.workaround else ""
-    return f"{cell.case}{variant} in {cell.precision}"
-
-
-def _verb(answer: CommitAnswer) -> str:
-    edge = answer.searched.edge if answer.searched else answer.edge
-    match edge:
-        case Edge.RISE:
-            return "is broken by"
-        case Edge.FALL:
-            return "is healed by"
-
-
-def _sought(edge: Edge) -> str:
-    match edge:
-        case Edge.RISE:
-            return "break"
-        case Edge.FALL:
-            return "fix"
-
-
-def _named(commit: Commit) -> str:
-    return f"{commit.short} of {commit.date[:10]}: {commit.subject}"
 
 
 def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
@@ -177,19 +100,38 @@ def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
     if answer.twin is not None:
         yield (
             "same change",
-            f"{_named(answer.twin.commit)} ({answer.twin.line}, {answer.twin.by})",
+            f"{named(answer.twin.commit)} ({answer.twin.line}, {answer.twin.by})",
         )
-    if answer.last_old is not None and answer.first_new is not None:
-        before, after = (answer.searched.edge if answer.searched else answer.edge).sides
-        yield f"last {_ANSWERS[before]}", _named(answer.last_old)
-        if culprit is None:
-            yield f"first {_ANSWERS[after]}", _named(answer.first_new)
+    yield from _sides(answer)
     yield from _where(answer)
     yield "older end", _release(answer.older, answer.package)
     yield "newer end", _release(answer.newer, answer.package)
-    yield "trials", f"{len(answer.trials)}, {answer.known} of them known already"
+    yield "trials", _trials(answer)
     if answer.is_dirty:
         yield "not looked at", "changes in the clone that are not committed"
+
+
+def _sides(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
+    """Yield what was judged to be of the older kind last and of the newer first, and where."""
+    before, after = sides(answer)
+    if answer.last_old is not None:
+        yield f"last {before}", named(answer.last_old)
+    if answer.first_new is not None and answer.culprit is None:
+        yield f"first {after}", named(answer.first_new)
+    if answer.apart and answer.last_old and answer.first_new:
+        told = (
+            f"{one.short} with the packages of {' and of '.join(answer.environments(one))}"
+            for one in (answer.last_old, answer.first_new)
+        )
+        yield "judged in", ", ".join(told)
+
+
+def _trials(answer: CommitAnswer) -> str:
+    told = f"{len(answer.trials)}, {answer.known} of them known already"
+    if not answer.confirmations:
+        return told
+    known = " before" if all(one.known for one in answer.confirmations) else ""
+    return f"{told}, and both sides once more{known}"
 
 
 def _where(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
@@ -215,21 +157,14 @@ def _release(end: End, package: str) -> str:
 
 def _row(answer: CommitAnswer, trial: Trial) -> str:
     address = f"{_REPOSITORY}/{answer.package}/commit/{trial.commit}"
-    told = _escaped(_short(trial.reason))
-    said = _ANSWERS[trial.answer]
+    told = escaping.plain(_short(trial.reason))
+    said = f"{ANSWERS[trial.answer]}{_ONCE_MORE if trial.again else ''}"
     name = f"[`{trial.commit[:12]}`]({address})"
-    return f"| {name} | {said} | {trial.environment} | {_escaped(trial.version)} | {told} |"
+    return f"| {name} | {said} | {trial.environment} | {escaping.plain(trial.version)} | {told} |"
 
 
 def _short(reason: str) -> str:
     return reason if len(reason) <= _TOLD else f"{reason[:_TOLD]}…"
-
-
-def _escaped(told: str) -> str:
-    """Return a text that Markdown shows as it is: a subject or a message may hold anything."""
-    for sign in "\\`*_[]|":
-        told = told.replace(sign, f"\\{sign}")
-    return told.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
 
 
 def _end(end: End) -> dict[str, Any]:
@@ -250,7 +185,7 @@ def _searched(searched: Searched | None) -> dict[str, Any] | None:
         "first": searched.first.sha,
         "last": searched.last.sha,
         "commits": searched.count,
-        "found": _sought(searched.edge),
+        "found": sought(searched.edge),
     }
 
 
