@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from histories import History, sources
 
 from runner.engine.hardware import has_cuda
 from runner.model.script import parse_script
@@ -172,6 +173,44 @@ def test_a_device_that_is_not_there_is_refused(environ: dict[str, str]) -> None:
         2,
         ("--device: found cuda, and no NVIDIA driver is loaded; allowed: cpu on this machine.\n"),
     )
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    history = History()
+    history.commit("a", sources("4.50.0", "works"))
+    return history.write(tmp_path_factory.mktemp("history") / "transformers")
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        (["--repo", "nowhere"], "nowhere: found no such folder"),
+        (["--repo", "{clone}", "--good", "gone"], "--good: found 'gone'; allowed: a commit"),
+        (["--repo", "{clone}", "--bad", "gone"], "--bad: found 'gone'; allowed: a commit"),
+    ],
+)
+def test_a_clone_that_does_not_serve_is_refused_before_anything_is_run(
+    environ: dict[str, str], clone: Path, more: list[str], fault: str
+) -> None:
+    named = [word.format(clone=clone) for word in more]
+    done = call(environ, "blip2_load_half", "--precision", "bf16", "--commits", *named)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert fault in done.stderr
+    assert "runs needed" not in done.stderr
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_without_a_boundary_there_are_no_commits_to_search(
+    environ: dict[str, str], clone: Path, form: str
+) -> None:
+    asked = ["t5_keep_fp32_bf16", "--precision", "fp32", "--format", form]
+    done = call(environ, *asked, "--commits", "--repo", str(clone))
+
+    assert done.returncode == 7
+    assert "Did not reproduce" in done.stdout
+    assert "--commits: found no boundary of two releases, hence no commits" in done.stderr
 
 
 def test_a_script_that_names_no_precision_has_to_be_given_one(

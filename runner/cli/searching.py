@@ -73,7 +73,7 @@ def bisect(  # noqa: PLR0913, PLR0917
         rerun=rerun,
         plan=plan,
         ahead=ahead,
-        clone=chosen(repo, good, bad, commits=commits),
+        clone=chosen(repo, good, bad, commits=commits, rerun=rerun),
     )
     raise typer.Exit(search(Places(), options, told()))
 

@@ -13,7 +13,7 @@ from runner.bisecting.evidence import current, judged
 from runner.bisecting.finding import together
 from runner.bisecting.runs import Runs
 from runner.bisecting.search import Wanted, failing_precisions, searches
-from runner.commands.commits import portable, search_commits
+from runner.commands.commits import looked_at, portable, search_commits
 from runner.commands.own import own_files
 from runner.corpus import load_script
 from runner.engine.events import Terms
@@ -71,6 +71,7 @@ def search(places: Places, options: Options, console: Console) -> ExitCode:
         raise refuse(Fault(where="--format", found=options.format, allowed=", ".join(FORMATS)))
     if not options.plan:
         demand(options.device)
+    looked_at(options.clone)
     places, loaded = _load(places, options)
     every = tuple(_searches(loaded, options))
     asked = tuple(one for one in every if one.axis)

@@ -14,6 +14,9 @@ from runner.commits.searching import Inquiry, search
 from runner.environments import building
 from runner.environments.building import UnbuildableError
 from runner.errors import ExitCode, Fault, refuse
+from runner.history import tags
+from runner.history.repository import open_repository
+from runner.history.sources import find_sources, tip
 from runner.telling import commits as telling
 from runner.telling.bisect import as_json
 from runner.terminal.speaking import say
@@ -39,9 +42,13 @@ class Clone:
     repo: Path
     good: str = ""
     bad: str = ""
+    rerun: bool = False
+    """Whether commits that were tried before are tried again."""
 
 
-def chosen(repo: Path | None, good: str, bad: str, *, commits: bool) -> Clone | None:
+def chosen(
+    repo: Path | None, good: str, bad: str, *, commits: bool, rerun: bool = False
+) -> Clone | None:
     """Return what was asked of commits, or None where nothing was; raises RunnerError."""
     if commits and repo is None:
         remedy = "Say `--repo PATH`, a clone of transformers, accelerate or peft."
@@ -51,18 +58,34 @@ def chosen(repo: Path | None, good: str, bad: str, *, commits: bool) -> Clone | 
         stray = [name for name, value in named.items() if value]
         if stray:
             raise refuse(Fault(where=stray[0], found="no --commits", allowed="both, or neither"))
-    return Clone(repo=repo.expanduser(), good=good, bad=bad) if repo else None
+    if repo is None:
+        return None
+    return Clone(repo=repo.expanduser().resolve(), good=good, bad=bad, rerun=rerun)
+
+
+def looked_at(clone: Clone | None) -> None:
+    """Look at a clone before anything is run; raises RunnerError where it does not serve."""
+    if clone is None:
+        return
+    repository = open_repository(clone.repo)
+    sources = find_sources(repository, tip(repository))
+    for option, revision in (("--good", clone.good), ("--bad", clone.bad)):
+        if revision:
+            tags.named(repository, sources, revision, option)
 
 
 def search_commits(
     loaded: Project, page: Page, clone: Clone, form: str, console: Console
 ) -> ExitCode:
-    """Search the commits of the one boundary that was found, print it; return its exit code."""
+    """Search the commits of the one boundary that was found, print it; return its exit code.
+
+    Raises RunnerError where there is no boundary.
+    """
     finding = _one(page.findings)
     if finding.found is None:
         if form == "json":
             say(as_json(page))
-        return finding.code
+        raise _refuse_without_boundary()
     inquiry = _inquiry(loaded, finding, clone)
 
     def hear(event: Heard) -> None:
@@ -71,6 +94,20 @@ def search_commits(
     answer = search(loaded.places, inquiry, clone.repo, hear)
     say(_told(answer, form, f"nox -s bisect -- {shlex.join(page.command)}"))
     return answer.code
+
+
+def _refuse_without_boundary() -> Exception:
+    remedy = (
+        "--release names other releases, --all asks every one of them, and --any-failure takes any"
+        " failure for bad."
+    )
+    fault = Fault(
+        where=OPTION,
+        found="no boundary of two releases, hence no commits to search",
+        allowed="a case that one release passes and another fails",
+        remedy=remedy,
+    )
+    return refuse(fault, ExitCode.UNDECIDED)
 
 
 def _one(findings: Sequence[Finding]) -> Finding:
@@ -102,6 +139,7 @@ def _inquiry(loaded: Project, finding: Finding, clone: Clone) -> Inquiry:
         run=campaign.run_name(),
         good=clone.good,
         bad=clone.bad,
+        rerun=clone.rerun,
     )
 
 
