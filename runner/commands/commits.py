@@ -85,7 +85,7 @@ def search_commits(
     if finding.found is None:
         if form == "json":
             say(as_json(page))
-        raise _refuse_without_boundary()
+        raise _without_boundary()
     inquiry = _inquiry(loaded, finding, clone)
 
     def hear(event: Heard) -> None:
@@ -96,7 +96,7 @@ def search_commits(
     return answer.code
 
 
-def _refuse_without_boundary() -> Exception:
+def _without_boundary() -> Exception:
     remedy = (
         "--release names other releases, --all asks every one of them, and --any-failure takes any"
         " failure for bad."
