@@ -167,6 +167,14 @@ def test_every_ending_has_its_sentence(ending: Ending, said: str) -> None:
             ),
         ),
         (
+            Doubt.NEWER_END,
+            {"first_new": None, "candidates": (HEAL,)},
+            (
+                "is undecided: the newer end could not be judged: if it is good, it is healed by"
+                " cccccccccccc"
+            ),
+        ),
+        (
             Doubt.ENVIRONMENTS,
             {"candidates": (HEAL,)},
             (

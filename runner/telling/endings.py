@@ -72,11 +72,11 @@ def _left(answer: CommitAnswer) -> str:
     """Name the candidates, what was asked and what was not apart."""
     silent = set(answer.not_asked)
     asked = [one for one in answer.candidates if one not in silent]
-    count = len(answer.candidates)
-    one_of = f"one of {count} commits" if count > 1 else "1 commit"
+    if len(answer.candidates) == 1:
+        return f"it {_verb(answer)} {_listed(answer.candidates)}"
     told = [f"asked {_listed(asked)}"] if asked else []
     told += [f"not asked {_listed(answer.not_asked)}"] if silent else []
-    return f"it {_verb(answer)} {one_of}: {'; '.join(told)}"
+    return f"it {_verb(answer)} one of {len(answer.candidates)} commits: {'; '.join(told)}"
 
 
 def _listed(commits: Iterable[Commit]) -> str:
