@@ -99,9 +99,10 @@ def test_a_revert_is_no_twin_of_what_it_takes_back(tmp_path: Path, subject: str)
     said = f"{subject}\n\nThis reverts commit {history.shas['fix']}."
     history.commit("revert", {"fix": "0"}, branch="v4.51", on="fix", message=said)
     repository = open_repository(history.write(tmp_path / "clone"))
-    fix = repository.commit(history.shas["fix"])
+    fix, revert = (repository.commit(history.shas[name]) for name in ("fix", "revert"))
 
     assert twin(repository, fix, history.shas["fix"], "v4.51", "the branch") is None
+    assert twin(repository, revert, history.shas["a"], "main", "main") is None
 
 
 def test_a_twin_is_found_from_a_folder_of_the_clone(tmp_path: Path) -> None:

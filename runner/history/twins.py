@@ -27,10 +27,11 @@ class Twin:
 def twin(repository: Repository, commit: Commit, since: str, until: str, line: str) -> Twin | None:
     """Return the twin of a commit among those that one end has and another has not.
 
-    What takes the commit back is its opposite, also where the subject ends with its number.
+    What takes the commit back, or is taken back by it, is its opposite, also where both subjects
+    end with one number.
     """
     between = repository.commits(since, until)
-    others = [one for one in between if one.sha != commit.sha and not one.reverts(commit)]
+    others = [one for one in between if one.sha != commit.sha and not _opposite(one, commit)]
     for by, found in (
         ("cherry picked from commit", _said(commit, others)),
         ("the same pull request", _numbered(commit, others)),
@@ -39,6 +40,10 @@ def twin(repository: Repository, commit: Commit, since: str, until: str, line: s
         if found is not None:
             return Twin(commit=found, line=line, by=by)
     return None
+
+
+def _opposite(one: Commit, other: Commit) -> bool:
+    return one.reverts(other) or other.reverts(one)
 
 
 def _said(commit: Commit, others: Iterable[Commit]) -> Commit | None:
