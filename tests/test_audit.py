@@ -231,7 +231,7 @@ def test_an_error_is_shown_and_obeyed_by_nobody() -> None:
     found = audit(installed("4.50.0"), known({toy.name: toy}, {"4.50.0": environment}, rows), BF16)
 
     assert "  ValueError: �[2J<script>`|`\n" in text(found)
-    assert "| `ValueError: �[2J<script>'\\|'` |" in markdown(found)
+    assert "| `` ValueError: �[2J<script>`\\|` `` |" in markdown(found)
 
 
 def test_json_holds_every_cell_with_its_level() -> None:

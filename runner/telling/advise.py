@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from runner.telling.markup import escaped
+from runner.telling.escaping import plain
 from runner.telling.wording import by_case, count, cut, headline, listed, measured_on
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def _measured(found: Advice) -> str:
 def markdown(found: Advice) -> str:
     """Return the answer to paste."""
     first, *rest = _answer(found)
-    lines = [f"**{escaped(first)}**", *map(_line, rest)]
-    excluded = [f"- `{one.clause}`: {escaped(_why(one))}" for one in found.exclusions]
+    lines = [f"**{plain(first)}**", *map(_line, rest)]
+    excluded = [f"- `{one.clause}`: {plain(_why(one))}" for one in found.exclusions]
     evidence = [_line(line.strip()) for line in _evidence(found)]
     blocks = ["\n".join(lines), "\n".join(excluded), "\n".join(evidence), _measured(found)]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -115,7 +115,7 @@ def markdown(found: Advice) -> str:
 
 def _line(text: str) -> str:
     coded = text.startswith(("transformers", "nox -s "))
-    return f"`{text}`" if coded else escaped(text)
+    return f"`{text}`" if coded else plain(text)
 
 
 def as_json(found: Advice) -> str:

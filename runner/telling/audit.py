@@ -8,7 +8,7 @@ from runner.answering.levels import TORCH, TRANSFORMERS, Level
 from runner.answering.upgrading import Spot
 from runner.model.case import Kind
 from runner.model.outcomes import Verdict
-from runner.telling.markup import escaped, in_table
+from runner.telling.escaping import code, plain
 from runner.telling.wording import by_case, count, cut, headline, listed, measured_on
 
 if TYPE_CHECKING:
@@ -220,9 +220,7 @@ def markdown(found: Audit) -> str:
     """Return the answer to paste."""
     table = ["| case | precisions | level | error | avoided by | works here |", "| --- " * 6 + "|"]
     blocks = [
-        "\n".join(
-            [f"**{escaped(conclusion(found))}**", "", "  \n".join(map(escaped, audited(found)))]
-        ),
+        "\n".join([f"**{plain(conclusion(found))}**", "", "  \n".join(map(plain, audited(found)))]),
         *(["\n".join([*table, *map(_row, found.hits)])] if found.hits else []),
         "\n".join(map(_item, upgrades(found))),
         "\n".join(map(_item, _silence(found, verbose=False))),
@@ -233,15 +231,15 @@ def markdown(found: Audit) -> str:
 def _item(line: str) -> str:
     """Return a line of a list, as deep as it stands in the text."""
     said = line.lstrip()
-    return f"{line[: len(line) - len(said)]}- {escaped(said)}"
+    return f"{line[: len(line) - len(said)]}- {plain(said)}"
 
 
 def _row(hit: Hit) -> str:
-    error = f"`{in_table(cut(headline(hit.seen), _WIDE))}`"
+    error = code(cut(headline(hit.seen), _WIDE))
     versions = [_versions(one) for one in (hit.newer, hit.older) if one is not None]
     works = [f"{one.name}{' (avoids the thing)' if one.skips else ''}" for one in hit.remedies]
     cells = (
-        f"`{hit.case.name}`: {escaped(hit.case.block.title)}{_mark(hit)}",
+        f"`{hit.case.name}`: {plain(hit.case.block.title)}{_mark(hit)}",
         _precisions(hit.stands),
         _levels(hit),
         error,
