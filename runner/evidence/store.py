@@ -142,7 +142,7 @@ def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
 
 
 def _set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:
-    why = _unusable(path)
+    why = why_unusable(path)
     if not why:
         return
     number = 1
@@ -155,7 +155,8 @@ def _set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:
     say(f"{path.name} {why}; it is kept as {aside.name} and a new store is begun.")
 
 
-def _unusable(path: Path) -> str:
+def why_unusable(path: Path) -> str:
+    """Say why a file cannot be used as a store; nothing where it can, or is not there."""
     if not path.exists():
         return ""
     try:

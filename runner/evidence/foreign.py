@@ -1,0 +1,153 @@
+"""Evidence of somebody else, a store or a published set: read, and never changed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.errors import Fault, RunnerError, refuse
+from runner.evidence import published
+from runner.evidence.store import Store, why_unusable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from runner.model.observation import Observation
+
+STORE = "an SQLite store of ours"
+SET = "a folder with publications.toml"
+_HEAD = b"SQLite format 3\0"
+_BESIDE = ("", "-wal", "-journal")
+"""A store, and what SQLite has to read with it."""
+_TRIES = 3
+_TABLES = {"cells", "provenances"}
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, sqlite3.Error)
+"""What comes of a file in which something else stands than we write."""
+
+
+def read_store(path: Path) -> list[Observation]:
+    """Return what a store holds, oldest first, each row naming the file as its source.
+
+    Raises RunnerError where it cannot be read, is no store, of a newer format, or damaged.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            copy = _copied(path.resolve(), Path(scratch))
+        except OSError as error:
+            raise _refused(path, f"unreadable: {error.strerror}", STORE) from error
+        _refuse_unless_ours(path, copy)
+        try:
+            rows = list(_rows(copy))
+            _check(rows)
+        except _UNREADABLE as error:
+            raise _refused(path, f"damaged: {_said(error)}", STORE) from error
+    return [dataclasses.replace(row, source=path.name) for row in rows]
+
+
+def _copied(path: Path, scratch: Path) -> Path:
+    """Copy a store with what its writer has not yet put into it.
+
+    To open it where it lies would leave files beside it, or miss its last rows.
+    """
+    copy = scratch / "evidence.sqlite"
+    for _ in range(_TRIES):
+        before = _marks(path)
+        for suffix in _BESIDE:
+            _copy(path.with_name(path.name + suffix), copy.with_name(copy.name + suffix))
+        if _marks(path) == before:
+            return copy
+    raise _refused(path, "a store that is being written", "one that stands still", "Try again.")
+
+
+def _marks(path: Path) -> list[tuple[int, int] | None]:
+    return [_mark(path.with_name(path.name + suffix)) for suffix in _BESIDE]
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _copy(path: Path, copy: Path) -> None:
+    copy.unlink(missing_ok=True)
+    if path.exists():
+        shutil.copyfile(path, copy)
+
+
+def _refuse_unless_ours(path: Path, copy: Path) -> None:
+    with copy.open("rb") as file:
+        if file.read(len(_HEAD)) != _HEAD:
+            raise _refused(path, "a file that is no SQLite database", STORE)
+    why = why_unusable(copy)
+    if why:
+        raise _refused(path, f"a store that {why}", STORE)
+    with contextlib.closing(sqlite3.connect(copy)) as database:
+        asked = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        tables = {name for (name,) in database.execute(asked)}
+    if not tables >= _TABLES:
+        named = ", ".join(sorted(map(str, tables))) or "none"
+        raise _refused(path, f"an SQLite database with other tables ({named})", STORE)
+
+
+def _rows(copy: Path) -> Iterator[Observation]:
+    store = Store(copy, lambda _: None)
+    try:
+        yield from store.rows()
+    finally:
+        store.close()
+
+
+def read_set(folder: Path) -> list[Observation]:
+    """Return what a folder of published evidence holds; raises RunnerError."""
+    if not (folder / "publications.toml").is_file():
+        inside = folder / "reports" / "published"
+        remedy = f"Name {inside}." if (inside / "publications.toml").is_file() else ""
+        raise _refused(folder, "a folder without publications.toml", SET, remedy)
+    try:
+        rows = list(published.read(folder))
+        _check(rows)
+    except RunnerError as error:
+        faults = [dataclasses.replace(one, where=str(folder / one.where)) for one in error.faults]
+        raise RunnerError(faults, error.code) from error
+    except OSError as error:
+        name = Path(error.filename).name if error.filename else "a file"
+        raise _refused(folder, f"unreadable: {name}: {error.strerror}", SET) from error
+    except _UNREADABLE as error:
+        raise _refused(folder, f"damaged: {_said(error)}", SET) from error
+    return rows
+
+
+def _check(rows: list[Observation]) -> None:
+    """Raise TypeError where a row holds what no row of ours does: SQLite keeps any type."""
+    for row in rows:
+        ran, failed = row.provenance, row.failed
+        texts = [row.cell.case, row.cell.workaround, row.cell.environment, row.reason]
+        texts += [ran.case_digest, ran.environment_digest, ran.python, ran.torch_build]
+        texts += [ran.hardware, ran.run]
+        texts += [failed.error_class, failed.message, failed.signature] if failed else []
+        if not all(isinstance(text, str) for text in texts):
+            message = "something that is no text where a text belongs"
+            raise TypeError(message)
+        _check_numbers(row.measured)
+
+
+def _check_numbers(found: Mapping[str, float]) -> None:
+    if not all(isinstance(number, int | float) for number in found.values()):
+        message = "something that is no number where a number belongs"
+        raise TypeError(message)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _refused(path: Path, found: str, allowed: str, remedy: str = "") -> RunnerError:
+    return refuse(Fault(where=str(path), found=found, allowed=allowed, remedy=remedy))
