@@ -119,15 +119,15 @@ def word(  # noqa: PLR0911 - a table: one return per kind of outcome
             return Word.ABSENT
 
 
-def is_described(case: Case, seen: Observation) -> bool:
+def is_described(case: Case | None, seen: Observation) -> bool:
     """Say whether a failure is one that the case describes, wherever it expects it."""
-    return any(described(entry, seen) for entry in case.block.fails)
+    return case is not None and any(described(entry, seen) for entry in case.block.fails)
 
 
 def change(  # noqa: PLR0911 - a table too
-    case: Case, before: Observation | None, after: Observation | None
+    case: Case | None, before: Observation | None, after: Observation | None
 ) -> Change:
-    """Say what became of a cell."""
+    """Say what became of a cell; of a case that nobody here has, only signatures are known."""
     words = (word(before), word(after))
     if Word.UNKNOWN in words:
         return Change.UNKNOWN
@@ -148,7 +148,7 @@ def change(  # noqa: PLR0911 - a table too
             return _alike(case, before, after)
 
 
-def _alike(case: Case, before: Observation, after: Observation) -> Change:
+def _alike(case: Case | None, before: Observation, after: Observation) -> Change:
     same = before.kind == after.kind and is_described(case, before) == is_described(case, after)
     return Change.SAME if same and word(before) is word(after) else Change.CHANGED
 
@@ -169,8 +169,13 @@ def _pair(key: Key, case: Case, before: Observation | None, after: Observation |
         change=change(case, before, after),
         before=before,
         after=after,
-        moved=tuple(_moved(before, after)),
+        moved=moved(before, after),
     )
+
+
+def moved(before: Observation | None, after: Observation | None) -> tuple[Moved, ...]:
+    """Return the measured numbers that moved though both sides pass."""
+    return tuple(_moved(before, after))
 
 
 def _moved(before: Observation | None, after: Observation | None) -> Iterator[Moved]:

@@ -115,7 +115,7 @@ def grouped(answer: Answer, change: Change) -> dict[str, tuple[Group, ...]]:
     }
 
 
-def happened(case: Case, seen: Observation | None) -> str:
+def happened(case: Case | None, seen: Observation | None) -> str:
     """Return what a side says of a cell, with its error, and whether it is the case's bug."""
     if seen is None:
         return "not asked"
@@ -125,7 +125,7 @@ def happened(case: Case, seen: Observation | None) -> str:
         return f"unstable: {text}"
     if seen.exercised is Exercised.NO:
         return f"{text} (never computed in its precision)"
-    if word(seen) is Word.BAD and case.block.fails:
+    if word(seen) is Word.BAD and case is not None and case.block.fails:
         return f"{text} ({'as' if is_described(case, seen) else 'not as'} the case describes)"
     return text
 

@@ -74,18 +74,19 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "precision": str(pair.key.precision),
         "device": str(pair.key.device),
         "change": str(pair.change),
-        "before": _side(pair.before),
-        "after": _side(pair.after),
-        "moved": {one.name: [_number(one.before), _number(one.after)] for one in pair.moved},
+        "before": side(pair.before),
+        "after": side(pair.after),
+        "moved": {one.name: [number(one.before), number(one.after)] for one in pair.moved},
     }
 
 
-def _number(value: float) -> float | str:
+def number(value: float) -> float | str:
     """Return a number as JSON has it; it has neither infinity nor what is no number."""
     return value if abs(value) < float("inf") else str(value)
 
 
-def _side(seen: Observation | None) -> dict[str, Any] | None:
+def side(seen: Observation | None) -> dict[str, Any] | None:
+    """Return what a side says of a cell, for programs."""
     if seen is None:
         return None
     return {

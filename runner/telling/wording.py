@@ -51,5 +51,10 @@ def listed(spots: Sequence[Spot], few: int = 3) -> str:
 
 def cut(text: str, width: int) -> str:
     """Return a text in one line, cut where it is long, with nothing that a terminal obeys."""
-    line = "".join(sign if sign.isprintable() else "�" for sign in " ".join(text.split()))
+    line = printable(" ".join(text.split()))
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def printable(text: str) -> str:
+    """Return a text in which nothing ends a line and nothing is obeyed by a terminal."""
+    return "".join(sign if sign.isprintable() else "�" for sign in text)
