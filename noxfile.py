@@ -59,7 +59,7 @@ def bisect(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def diff(session: nox.Session) -> None:
-    """Print what differs between two releases, or a release and a checkout: my pull request."""
+    """Print what differs: two releases, a release and a checkout, or two sets of evidence."""
     _runner(session, "diff", *session.posargs)
 
 

@@ -104,7 +104,7 @@ def test_a_pair_is_asked_about_its_own_cases_alone(capsys: pytest.CaptureFixture
 # Bad input --------------------------------------------------------------------------------------
 
 
-RELEASE = "a release from {first} to {newest}, main, or a pair"
+RELEASE = "a release from {first} to {newest}, main, a pair, or evidence on both sides"
 CHECKOUT = (
     "a checkout of one of transformers, accelerate, peft: src/NAME/__init__.py or NAME/__init__.py"
 )

@@ -26,15 +26,28 @@ Format = Annotated[str, typer.Option("--format", help="text, markdown (to paste)
 
 @app.command()
 def diff(  # noqa: PLR0913, PLR0917
-    before: Annotated[str, typer.Argument(help="An environment: 5.23.0.")],
+    before: Annotated[
+        str,
+        typer.Argument(
+            help="An environment: 5.23.0. Or evidence: a store, a folder of published evidence,"
+            " or a publication by its name."
+        ),
+    ],
     after: Annotated[
-        str, typer.Argument(help="An environment, or the path of a checkout: ./transformers.")
+        str,
+        typer.Argument(
+            help="An environment, or the path of a checkout: ./transformers. Beside evidence,"
+            " evidence."
+        ),
     ],
     case: Cases = [],  # noqa: B006
     area: Areas = [],  # noqa: B006
     precision: Precisions = [],  # noqa: B006
     workaround: Workarounds = [],  # noqa: B006
-    device: OnDevice = Device.CPU,
+    device: Annotated[
+        Device | None,
+        typer.Option("--device", help="Where the cells compute; cpu, of evidence every one."),
+    ] = None,
     format: Format = "text",  # noqa: A002
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Cells at once; 0 is all cores.")
@@ -42,12 +55,19 @@ def diff(  # noqa: PLR0913, PLR0917
     *,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
 ) -> None:
-    """Print what differs between two environments, or a release and a checkout."""
+    """Print what differs: two environments, a release and a checkout, or two sets of evidence."""
     from runner.commands.diff import Comparing, compare_sides  # noqa: PLC0415
 
-    wish = Wish(case=case, area=area, precision=precision, workaround=workaround, device=device)
+    where = device or Device.CPU
+    wish = Wish(case=case, area=area, precision=precision, workaround=workaround, device=where)
     options = Comparing(
-        before=before, after=after, wish=wish, format=format, jobs=jobs, rerun=rerun
+        before=before,
+        after=after,
+        wish=wish,
+        format=format,
+        jobs=jobs,
+        rerun=rerun,
+        every_device=device is None,
     )
     raise typer.Exit(compare_sides(Places(), options, told()))
 

@@ -1,4 +1,7 @@
-"""`diff`: two environments, or a release and a checkout: broke, fixed, changed, new, gone."""
+"""`diff`: two environments, a release and a checkout, or two sets of evidence.
+
+What broke, is fixed, changed, is new, is gone: cell by cell.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import campaign, project
+from runner.commands.diff_sets import compare_evidence
 from runner.commands.own import own_files
 from runner.comparing import both
 from runner.comparing.asked import Asked, of_pairs
 from runner.comparing.checkout import Bench
+from runner.comparing.evidence import is_evidence
 from runner.engine.events import Terms
 from runner.engine.hardware import cores, demand
 from runner.environments.checkout import read_checkout
@@ -51,6 +56,8 @@ class Comparing:
     format: str
     jobs: int
     rerun: bool
+    every_device: bool = False
+    """Whether no device was named: two sets of evidence are compared on all that they hold."""
 
 
 def compare_sides(places: Places, options: Comparing, console: Console) -> ExitCode:
@@ -58,9 +65,11 @@ def compare_sides(places: Places, options: Comparing, console: Console) -> ExitC
     if options.format not in _FORMATS:
         found = repr(options.format)
         raise refuse(Fault(where="--format", found=found, allowed=", ".join(_FORMATS)))
-    demand(options.wish.device)
     places, files = own_files(places, options.wish.case, "--case")
     loaded = project.load(places, files, _derived(options))
+    if any(is_evidence(text, loaded) for text in (options.before, options.after)):
+        return compare_evidence(loaded, options)
+    demand(options.wish.device)
     wish = (
         options.wish
         if files is None
@@ -90,7 +99,7 @@ def _is_derived(text: str) -> bool:
 
 
 def _is_path(text: str) -> bool:
-    return "/" in text or text.startswith((".", "~")) or Path(text).is_dir()
+    return "/" in text or text.startswith((".", "~")) or Path(text).exists()
 
 
 def _environment(text: str, loaded: Project, where: str) -> str:
@@ -101,7 +110,7 @@ def _environment(text: str, loaded: Project, where: str) -> str:
     if _is_path(text):
         remedy = "Name the release first, then the checkout: `nox -s diff -- RELEASE PATH`."
     first, newest = loaded.matrix.releases[0].name, loaded.matrix.releases[-1].name
-    allowed = f"a release from {first} to {newest}, main, or a pair"
+    allowed = f"a release from {first} to {newest}, main, a pair, or evidence on both sides"
     raise refuse(Fault(where=where, found=repr(text), allowed=allowed, remedy=remedy))
 
 
