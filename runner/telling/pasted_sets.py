@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from runner.judging.difference import Change
 from runner.telling import sets
-from runner.telling.pasted import code, number, plain, side
+from runner.telling.escaping import code, plain
+from runner.telling.pasted import number, side
 from runner.telling.wording import printable
 
 if TYPE_CHECKING:
