@@ -14,7 +14,8 @@ from reports.casepage import Derived, Expectation, Fact, Fails, Stated, case_pag
 from reports.cells import Block, Built, Entry, Repeat, Variant
 from reports.context import Count, Setup, Surprise, Unmeasured, index
 from reports.failures import Place, Signed
-from reports.grid import Column, Grid, Line, Row, Shown, Stack, Words, grid, lines
+from reports.grid import Grid, Row, Shown, Stack, Words, grid
+from reports.lines import Column, Line, lines
 from reports.marks import Mark
 from reports.messages import Message, Sighting
 from reports.numbers import Computed, Dtypes, Measured, Run
