@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports import tables
+from reports.caselist import Item, case_list
+from reports.contradictions import Contradiction, contradictions
 from reports.failures import Place, places
-from reports.grid import Grid, grid
 from reports.marks import Mark, explanation, mark_of
 from reports.messages import Message, messages
 from reports.phrases import counted, listed, page_of, shortened, spans, visible
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from runner.judging.verdicts import Judged
     from runner.model.cell import Cell
     from runner.model.observation import Observation
+
+SCRIPTS = (
+    *("data/matrix.js", "data/known.js"),
+    *("element.js", "query.js", "book.js", "address.js"),
+    *("detail.js", "table.js", "filters.js", "paste.js", "index.js"),
+)
+"""What the first page runs, in this order: data, then what others are made of."""
 
 _REASON = 200
 
@@ -104,9 +112,11 @@ class Index:
     """The first page."""
 
     headline: Headline
-    grids: tuple[Grid, ...]
+    scripts: tuple[str, ...]
+    cases: tuple[Item, ...]
     surprises: tuple[Surprise, ...]
     unmeasured: tuple[Unmeasured, ...]
+    contradictions: tuple[Contradiction, ...]
     messages: tuple[Message, ...]
 
 
@@ -120,9 +130,11 @@ def index(survey: Survey, note: str = "") -> Index:
     """Return the context of the first page."""
     return Index(
         headline=_headline(survey, note),
-        grids=tuple(grid(survey, device, list(survey.cases)) for device in survey.devices),
+        scripts=SCRIPTS,
+        cases=case_list(survey),
         surprises=_surprises(survey),
         unmeasured=_unmeasured(survey),
+        contradictions=contradictions(survey),
         messages=messages(survey),
     )
 

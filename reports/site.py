@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from reports.casepage import case_page
-from reports.context import index
+from reports.context import SCRIPTS, index
+from reports.data import data
 from reports.markup import cells, said
+from reports.script import assignment
+from reports.signatures import signatures
 from reports.survey import survey
+from reports.tables import as_json, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from runner.model.cell import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_ASSETS = ("style.css", "grid.js")
+_ASSETS = ("style.css", "index.css", "grid.js", *(name for name in SCRIPTS if "/" not in name))
 
 
 def render(  # noqa: PLR0913 - what is drawn, and where to
@@ -40,7 +44,8 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     of the page. `note` is one sentence for the headline. Pages of cases that are gone are removed.
     """
     pages = dict(draw(survey(cases, environments, judged, areas), note))
-    (folder / "case").mkdir(parents=True, exist_ok=True)
+    for below in ("case", "data"):
+        (folder / below).mkdir(parents=True, exist_ok=True)
     for name, content in pages.items():
         _write(folder / name, content)
     for left in (folder / "case").glob("*.html"):
@@ -57,8 +62,18 @@ def draw(found: Survey, note: str = "") -> Iterator[tuple[str, bytes]]:
     for case in found.cases.values():
         content = page.render(page=case_page(found, case), root="../")
         yield f"case/{case.name}.html", _encoded(content)
+    yield "data/matrix.js", assignment("matrix", data(found))
+    yield "data/known.js", assignment("known", signatures(found))
+    yield from _tables(found)
     first = templates.get_template("index.html.jinja")
     yield "index.html", _encoded(first.render(page=index(found, note), root=""))
+
+
+def _tables(found: Survey) -> Iterator[tuple[str, bytes]]:
+    """Yield every observed cell as `results` prints it, for programs and spreadsheets."""
+    frame = tabulate(found.rows.values(), found.order)
+    yield "cells.csv", _encoded(frame.to_csv(index=False, lineterminator="\n"))
+    yield "cells.json", _encoded(as_json(frame))
 
 
 def _templates() -> jinja2.Environment:

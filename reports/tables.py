@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -56,6 +57,14 @@ def tabulate(
     records = [_record(row, simulated) for row in in_order(judged, order)]
     frame = pd.DataFrame.from_records(records, columns=[*COLUMNS, *WIDE])
     return frame.astype({"seconds": "float64"})[columns]
+
+
+def as_json(frame: pd.DataFrame) -> str:
+    """Return a frame as its columns and its rows, each name written once; unknown is null."""
+    known = frame.astype(object).where(frame.notna(), None)
+    content = {"columns": [*known.columns], "rows": known.to_numpy().tolist()}
+    # Not by pandas, which refuses the halves of characters that a case may print.
+    return json.dumps(content, separators=(",", ":"))
 
 
 def in_order(judged: Iterable[Judged], order: Sequence[str]) -> list[Judged]:

@@ -12,7 +12,7 @@ import pytest
 
 from reports.casepage import Derived, Expectation, Fact, Fails, Stated, case_page
 from reports.cells import Block, Built, Entry, Repeat, Variant
-from reports.context import Count, Setup, Surprise, Unmeasured, index
+from reports.context import SCRIPTS, Count, Setup, Surprise, Unmeasured, index
 from reports.failures import Place, Signed
 from reports.grid import Grid, Row, Shown, Stack, Words, grid
 from reports.lines import Column, Line, lines
@@ -171,11 +171,16 @@ PLAIN_BF16 = PLAIN_FP32._replace(precision=Precision.BF16)
 
 def glyphs(found: Survey) -> dict[str, list[str]]:
     """Return the first grid as pictures: fp32, bf16 and fp16 of every release."""
-    rows = [row for area in index(found).grids[0].areas for row in area.rows]
+    rows = [row for area in the_grid(found).areas for row in area.rows]
     return {
         row.label: ["".join(mark.glyph for mark in drawn(stack)) for stack in row.stacks]
         for row in rows
     }
+
+
+def the_grid(found: Survey) -> Grid:
+    """Return the grid of all cases on the first device."""
+    return grid(found, found.devices[0], list(found.cases))
 
 
 def drawn(stack: Stack) -> tuple[Shown, ...]:
@@ -239,14 +244,14 @@ def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
         texts=(),
         device="",
     )
-    grid = index(small).grids[0]
+    grid = the_grid(small)
 
     assert expected == grid.areas[0].rows[0]
     assert words == grid.words
 
 
 def test_marks_that_agree_are_one_and_what_is_unusual_is_a_number() -> None:
-    grid = index(surveyed(changed(PLAIN_FP32, in_another_way))).grids[0]
+    grid = the_grid(surveyed(changed(PLAIN_FP32, in_another_way)))
     same, other = Shown(style="passes", glyph="✓"), Shown(style="regressed", glyph="R")
     alike, differing = grid.areas[0].rows[1].stacks[1], grid.areas[0].rows[0].stacks[2]
 
@@ -265,7 +270,7 @@ def in_another_way(seen: Observation) -> Observation:
 
 
 def test_a_mark_that_says_something_rarer_than_its_class_has_the_number_of_its_text() -> None:
-    grid = index(surveyed(changed(PLAIN_BF16, also_as_described))).grids[0]
+    grid = the_grid(surveyed(changed(PLAIN_BF16, also_as_described)))
 
     assert grid.areas[0].rows[0].stacks[2].says == ",0,"
     assert said(grid, 0, 2)[1] == f"fails as expected: {HEADLINE} here"
@@ -295,7 +300,7 @@ def test_a_pair_or_a_stack_has_its_name_in_pieces(
 def test_a_case_with_extras_stands_in_the_column_of_the_release_and_says_so() -> None:
     case = replace(CASE, extras=("timm",))
     environments = [an_environment("4.50.0"), an_environment("4.50.0+timm")]
-    grid = index(survey({case.name: case}, environments, ())).grids[0]
+    grid = the_grid(survey({case.name: case}, environments, ()))
 
     assert [column.name for line in grid.lines for column in line.columns] == ["4.50.0"]
     assert grid.areas[0].rows[0].extras == "+timm"
@@ -313,14 +318,14 @@ def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
         Line(label="main", columns=(Column(name="main", label=""),)),
     )
 
-    assert expected == index(surveyed()).grids[0].lines
+    assert expected == the_grid(surveyed()).lines
 
 
 def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
     found = surveyed()
     in_the_grid = Counter(
         mark.style
-        for area in index(found).grids[0].areas
+        for area in the_grid(found).areas
         for row in area.rows
         for stack in row.stacks
         for mark in drawn(stack)
@@ -389,7 +394,7 @@ def test_each_outcome_of_a_cell_that_should_pass_has_its_mark(
     change: dict[str, object], mark: Mark, text: str
 ) -> None:
     run = changed(PLAIN_FP32, lambda seen: replace(seen, **change))  # type: ignore[arg-type]
-    grid = index(surveyed(run)).grids[0]
+    grid = the_grid(surveyed(run))
 
     assert Shown(style=mark.value, glyph=mark.glyph) == grid.areas[0].rows[0].stacks[2].marks[0]
     assert text == said(grid, 0, 2)[0]
@@ -444,11 +449,11 @@ def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
         PLAIN_FP32,
         lambda seen: replace(seen, provenance=replace(seen.provenance, case_digest="old")),
     )
-    page = index(surveyed(old))
-    stack = page.grids[0].areas[0].rows[0].stacks[2]
+    page, grid = index(surveyed(old)), the_grid(surveyed(old))
+    stack = grid.areas[0].rows[0].stacks[2]
 
     assert Shown(style="passes stale", glyph="✓") == stack.marks[0]
-    assert said(page.grids[0], 0, 2)[0] == "passes as expected; stale"
+    assert said(grid, 0, 2)[0] == "passes as expected; stale"
     assert [(flag.style, flag.numbers) for flag in page.headline.flags] == [
         ("stale", (1,)),
         ("simulated", (0,)),
@@ -522,20 +527,22 @@ def test_without_cases_there_is_nothing_to_count() -> None:
     page = index(survey({}, (), ()))
 
     assert page.headline.cells == (0,)
-    assert (page.grids[0].areas, page.messages) == ((), ())
+    assert (page.cases, page.contradictions, page.messages) == ((), (), ())
 
 
 def test_two_devices_have_a_grid_and_a_count_each_and_are_named() -> None:
     found = surveyed(devices=(Device.CPU, Device.CUDA))
     page = index(found)
 
-    assert [grid.device for grid in page.grids] == [Device.CPU, Device.CUDA]
+    grids = case_page(found, CASE).grids
+
+    assert [grid.device for grid in grids] == [Device.CPU, Device.CUDA]
     assert page.headline.cells == (45, 45)
-    assert [grid.words.device for grid in page.grids] == [", cpu", ", cuda"]
+    assert [grid.words.device for grid in grids] == [", cpu", ", cuda"]
 
 
 def test_evidence_from_a_gpu_alone_shows_no_grid_of_a_cpu() -> None:
-    page = index(surveyed(devices=(Device.CUDA,)))
+    page = case_page(surveyed(devices=(Device.CUDA,)), CASE)
 
     assert [grid.device for grid in page.grids] == [Device.CUDA]
 
@@ -566,7 +573,7 @@ def test_areas_have_titles_and_stand_in_the_order_given() -> None:
     cases = {name: a_case(BLOCK.replace("kv-cache", area), name) for name, area in AREAS.items()}
     found = survey(cases, ENVIRONMENTS, (), {"rotary": "Rotary embedding", "alpha": "Alpha"})
 
-    assert [area.title for area in index(found).grids[0].areas] == [
+    assert [area.title for area in the_grid(found).areas] == [
         "Rotary embedding",
         "Alpha",
         "beta",
@@ -907,6 +914,10 @@ class Markup(HTMLParser):
             self.data.append(data)
 
 
+EVERY_SITE = {
+    *("index.html", "cells.csv", "cells.json"),
+    *("style.css", "index.css", "grid.js", *SCRIPTS),
+}
 HOSTILE = "'\"><img src=x onerror=alert(1)></pre><!--<script>alert(1)</script>{{ 7*7 }}&amp;\udcff"
 
 
@@ -981,7 +992,8 @@ def test_hostile_text_stays_text_in_every_field(tmp_path: Path) -> None:
     addresses = {attributes["href"] for tag, attributes in found if tag == "a"}
 
     assert not tags & {"img", "iframe", "style", "form", "object"}
-    assert {("src", "grid.js"), ("src", "../grid.js"), ("type", "application/json")} == {
+    own = {("src", name) for name in (*SCRIPTS, "../grid.js")}
+    assert own | {("type", "application/json")} == {
         next(iter(attributes.items())) for tag, attributes in found if tag == "script"
     }
     assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
@@ -992,7 +1004,8 @@ def test_hostile_text_stays_text_in_every_field(tmp_path: Path) -> None:
 def test_what_marks_say_is_data_and_hostile_text_stays_in_it(tmp_path: Path) -> None:
     case = hostile_case()
     render({case.name: case}, ENVIRONMENTS, judged(hostile_run, case), tmp_path)
-    written = Markup((tmp_path / "index.html").read_text()).data
+    page = next((tmp_path / "case").glob("*.html"))
+    written = Markup(page.read_text()).data
     read = json.loads(written[0])
 
     assert [text for text in read["usual"].values() if "<!--<script>alert(1)</script>" in text]
@@ -1011,7 +1024,14 @@ def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:
         if tag == "a" and attributes["href"].startswith(("case/", "#"))
     }
 
-    assert set() == wanted - anchors - {"", "behind", "surprises", "unmeasured", "messages"}
+    assert set() == wanted - anchors - {
+        "",
+        "error",
+        "surprises",
+        "unmeasured",
+        "contradictions",
+        "messages",
+    }
 
 
 def test_the_same_evidence_gives_the_same_bytes_in_any_order(tmp_path: Path) -> None:
@@ -1022,18 +1042,18 @@ def test_the_same_evidence_gives_the_same_bytes_in_any_order(tmp_path: Path) -> 
     assert pages(tmp_path / "one") == pages(tmp_path / "two")
 
 
-def test_a_site_is_four_kinds_of_files_and_pages_of_lost_cases_go(tmp_path: Path) -> None:
+def test_a_site_is_known_files_and_pages_of_lost_cases_go(tmp_path: Path) -> None:
     (tmp_path / "case").mkdir()
     (tmp_path / "case" / "lost.html").write_text("old")
     render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
 
-    assert list(pages(tmp_path)) == ["case/cache_float.html", "grid.js", "index.html", "style.css"]
+    assert set(pages(tmp_path)) == {"case/cache_float.html", *EVERY_SITE}
 
 
 def test_an_empty_site_is_drawn(tmp_path: Path) -> None:
     render({}, (), (), tmp_path)
 
-    assert list(pages(tmp_path)) == ["grid.js", "index.html", "style.css"]
+    assert set(pages(tmp_path)) == EVERY_SITE
 
 
 def test_the_page_lets_nothing_in_but_its_own_files(tmp_path: Path) -> None:

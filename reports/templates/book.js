@@ -1,0 +1,122 @@
+"use strict";
+// The data as the page uses it: rows written out, and what is known of a cell under its names.
+const Book = (() => {
+  const unfolded = (folded, length) => {
+    const row = new Array(length).fill(-1);
+    let at = 0;
+    for (let i = 0; i < folded.length; i += 2) {
+      row.fill(folded[i + 1], at, at + folded[i]);
+      at += folded[i];
+    }
+    return row;
+  };
+  const unique = (names) => [...new Set(names)];
+
+  const open = (data) => {
+    const told = data.told.map(([mark, outcome, exercised, stale, repeats, text]) => ({
+      mark, outcome, exercised, stale: Boolean(stale), repeats, text, verdict: data.marks[mark].verdict,
+      style: stale ? `${mark} stale` : mark,
+    }));
+    const book = { ...data, told };
+    book.cases = data.cases.map((entry) => ({
+      ...entry,
+      tracks: entry.tracks.map((track) => ({ ...track, cells: unfolded(track.stacks, data.columns.length) })),
+    }));
+    for (const entry of book.cases) describe(entry, book);
+    book.lines = linesOf(data.columns);
+    book.words = wordsOf(book);
+    return book;
+  };
+
+  const describe = (entry, book) => {
+    let found = null;
+    Object.defineProperty(entry, "haystack", { get: () => (found ??= haystack(entry, book)) });
+  };
+  const haystack = (entry, book) => {
+    const stacks = new Set(entry.tracks.flatMap((track) => track.stacks.filter((_, i) => i % 2)));
+    const texts = new Set([...stacks].flatMap((stack) => (book.stacks[stack] ?? []).map((told) => book.told[told].text)));
+    const ways = Object.entries(entry.ways).flatMap(([name, way]) => [name, way.says]);
+    return [entry.name, entry.title, book.areas[entry.area], ...entry.models, ...entry.packages, ...entry.badges, ...ways, ...texts].join("\n").toLowerCase();
+  };
+
+  const linesOf = (columns) => {
+    const lines = [];
+    columns.forEach((column, place) => {
+      const last = lines[lines.length - 1];
+      if (last?.label === column.line) last.columns.push(place);
+      else lines.push({ label: column.line, columns: [place] });
+    });
+    return lines;
+  };
+
+  const wordsOf = (book) => {
+    const dated = book.columns.map((column) => column.name);
+    const sorted = (pick) => unique(book.cases.flatMap(pick)).sort();
+    return {
+      fails: [...book.precisions, "any"],
+      passes: [...book.precisions, "any"],
+      precision: book.precisions,
+      device: book.devices,
+      verdict: book.verdicts,
+      outcome: book.outcomes,
+      is: Query.FLAGS,
+      area: Object.keys(book.areas),
+      model: sorted((entry) => entry.models),
+      package: sorted((entry) => entry.packages),
+      case: sorted((entry) => [entry.name]),
+      workaround: ["none", "any", ...sorted((entry) => Object.keys(entry.ways))],
+      release: unique([...dated, ...book.lines.map((line) => line.label)]),
+      since: unique(book.lines.map((line) => line.label)).filter((name) => Query.version(name)),
+      until: unique(book.lines.map((line) => line.label)).filter((name) => Query.version(name)),
+    };
+  };
+
+  // How many cells show what, in the rows of some cases and the columns of a scope.
+  const count = (book, entries, scope) => {
+    const marks = Object.fromEntries(Object.keys(book.marks).map((mark) => [mark, 0]));
+    const found = { cells: 0, stale: 0, simulated: 0, marks };
+    const stacks = new Int32Array(book.stacks.length);
+    for (const entry of entries) {
+      const before = found.cells;
+      for (const track of entry.tracks) {
+        if (!scope.devices.has(track.device)) continue;
+        track.cells.forEach((stack, column) => {
+          if (stack < 0 || !scope.columns[column]) return;
+          stacks[stack] += 1;
+          found.cells += 1;
+        });
+      }
+      if (entry.simulated) found.simulated += found.cells - before;
+    }
+    const width = scope.precisions.filter(Boolean).length;
+    found.cells *= width;
+    found.simulated *= width;
+    stacks.forEach((number, stack) => book.stacks[stack].forEach((told, i) => {
+      if (!number || !scope.precisions[i]) return;
+      found.marks[book.told[told].mark] += number;
+      if (book.told[told].stale) found.stale += number;
+    }));
+    return found;
+  };
+
+  // A row's numbers, written out when somebody asks.
+  const numbers = (book, track, precision, column) => {
+    const folded = track.numbers[precision];
+    const number = folded ? unfolded(folded, book.columns.length)[column] : -1;
+    return number < 0 ? "" : book.numbers[number];
+  };
+
+  const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
+  const standing = (book, entry, column) => {
+    const head = book.columns[column];
+    return head.source === "release" || head.source === "main" ? head.name + entry.extras : head.name;
+  };
+  const command = (book, entry, track, column, precision) => {
+    const words = ["--case", entry.name, "--release", standing(book, entry, column), "--precision", precision];
+    if (track.workaround) words.push("--workaround", track.workaround);
+    if (track.device === "cuda") words.push("--device", "cuda");
+    return `nox -s matrix -- ${words.map(quoted).join(" ")} --rerun`;
+  };
+
+  return { open, count, numbers, command, standing };
+})();

@@ -1,0 +1,85 @@
+"use strict";
+// What a cell says when it is opened: every release in it, every precision, and how to repeat it.
+const Detail = (() => {
+  const toldAt = (book, track, column, precision) => book.told[book.stacks[track.cells[column]][precision]];
+  const flags = (told) => [
+    told.exercised === "no" ? "not exercised" : "",
+    told.stale ? "stale" : "",
+    told.repeats ? `unstable in ${told.repeats} runs` : "",
+  ].filter(Boolean);
+
+  const having = ({ track, place }) => place.columns.filter((column) => track.cells[column] >= 0);
+
+  const sentence = (book, asked) => {
+    const lines = asked.precisions.map((precision) => {
+      const runs = new Map();
+      for (const column of having(asked)) {
+        const told = toldAt(book, asked.track, column, precision);
+        const text = [told.outcome.replaceAll("-", " "), ...flags(told)].join(", ") + (told.text ? `: ${told.text}` : "");
+        const said = `${text} (${told.verdict.replaceAll("-", " ")})`;
+        runs.set(said, [...(runs.get(said) ?? []), book.columns[column].name]);
+      }
+      const parts = [...runs].map(([text, names]) => (runs.size > 1 ? `${names.join(", ")} ${text}` : text));
+      return `${book.precisions[precision]} on ${asked.place.label}: ${parts.join("; ")}`;
+    });
+    return lines.join("\n");
+  };
+
+  // Neighbours of which every precision says and measured the same stand together.
+  const runs = (book, asked) => {
+    const found = [];
+    for (const column of having(asked)) {
+      const numbers = asked.precisions.map((precision) => Book.numbers(book, asked.track, book.precisions[precision], column));
+      const key = [asked.track.cells[column], ...numbers].join("\n");
+      const last = found[found.length - 1];
+      if (last?.key === key) last.columns.push(column);
+      else found.push({ key, numbers, columns: [column] });
+    }
+    return found;
+  };
+
+  const mark = (book, told) => element("i", { class: `mark ${told.style}`, "aria-hidden": "true" }, book.marks[told.mark].glyph);
+  const line = (book, asked, run, precision, place) => {
+    const { entry, track } = asked;
+    const newest = run.columns[run.columns.length - 1];
+    const told = toldAt(book, track, newest, precision);
+    const outcome = element("td", {}, mark(book, told), ` ${told.outcome.replaceAll("-", " ")}`, ...flags(told).map((flag) => element("span", { class: "badge" }, flag)));
+    const exercised = told.exercised === "" ? "not asked" : told.exercised;
+    return element("tr", {},
+      element("th", { scope: "row" }, book.precisions[precision]),
+      outcome,
+      element("td", {}, element("span", { class: `v-${told.verdict}` }, told.verdict.replaceAll("-", " "))),
+      element("td", {}, told.text ? element("code", {}, told.text) : ""),
+      element("td", {}, exercised),
+      element("td", {}, run.numbers[place]),
+      element("td", {}, element("code", { class: "repeat" }, Book.command(book, entry, track, newest, book.precisions[precision]))),
+    );
+  };
+
+  const HEADS = ["precision", "outcome", "verdict", "error or reason", "exercised", "measured", "repeat it"];
+  const block = (book, asked, run) => {
+    const names = run.columns.map((column) => book.columns[column].name);
+    const newest = run.columns[run.columns.length - 1];
+    const link = element("a", { href: `${asked.entry.href}#${encodeURIComponent(Book.standing(book, asked.entry, newest))}` }, names.length > 1 ? `${names[0]} to ${names[names.length - 1]}` : names[0]);
+    const packages = element("small", {}, ` ${book.columns[newest].packages}`);
+    const body = asked.precisions.map((precision, place) => line(book, asked, run, precision, place));
+    return element("div", { class: "wide" }, element("h4", {}, link, packages),
+      element("table", { class: "data" },
+        element("thead", {}, element("tr", {}, ...HEADS.map((text) => element("th", { scope: "col" }, text)))),
+        element("tbody", {}, ...body)));
+  };
+
+  const draw = (book, asked, close) => {
+    const { entry, track, place } = asked;
+    const button = element("button", { type: "button", class: "close", title: "Close (Esc)" }, "Close");
+    button.addEventListener("click", close);
+    const title = element("h3", {}, element("a", { href: entry.href }, entry.name), track.workaround ? ` with ${track.workaround}` : "", ` on ${place.label}`, book.devices.length > 1 ? `, ${track.device}` : "");
+    const says = track.workaround ? entry.ways[track.workaround].says : entry.title;
+    const blocks = runs(book, asked).map((run) => block(book, asked, run));
+    const links = element("p", { class: "quiet" }, element("a", { href: `${entry.href}#workarounds` }, "What to do"), " · ", element("a", { href: `${entry.href}#ranges` }, "where it fails"), " · ", element("a", { href: `${entry.href}#failures` }, "messages and tracebacks"));
+    const inside = element("div", { role: "gridcell" }, element("div", { class: "inside" }, button, title, element("p", {}, says), ...blocks.reverse(), links));
+    return element("div", { role: "row", class: "detail" }, inside);
+  };
+
+  return { draw, sentence };
+})();

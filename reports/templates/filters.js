@@ -1,0 +1,136 @@
+"use strict";
+// The line of filters: the query is the one truth, and what is chosen beside it is written into it.
+const Filters = (() => {
+  const CHOICES = [
+    ["area", "area"], ["model", "model"], ["package", "package"], ["precision", "precision"],
+    ["outcome", "outcome"], ["verdict", "verdict"], ["since", "since"], ["until", "until"],
+  ];
+  const quoted = (value) => (/[\s(),"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
+
+  // The terms of a key that stand on the top of a query; others are somebody's own words.
+  const termsOf = (tree, key) => {
+    if (tree.type === "and") return tree.parts.flatMap((part) => (part.type === "and" && part.parts.length === 1 ? termsOf(part, key) : part.type === "atom" && part.key === key ? [part] : []));
+    return [];
+  };
+
+  const create = (form, book, on) => {
+    const box = form.querySelector("#query");
+    const list = form.querySelector("#completions");
+    const fault = form.querySelector("#fault");
+    const ways = form.querySelector("#ways");
+    const selects = new Map();
+    let tree = { type: "and", parts: [] };
+    let options = [];
+    let chosen = -1;
+    let waiting = 0;
+
+    for (const [key, label] of CHOICES) {
+      const titles = key === "area" ? book.areas : {};
+      const names = ["", ...book.words[key]];
+      const select = element("select", { "data-key": key }, ...names.map((name) => element("option", { value: name }, name ? titles[name] ?? name : "any")));
+      select.addEventListener("change", () => { put(key, select.value); });
+      selects.set(key, select);
+      form.querySelector(".choices").append(element("label", {}, element("span", {}, label), select));
+    }
+
+    const put = (key, value) => {
+      const [old, ...more] = termsOf(tree, key);
+      const text = box.value;
+      const term = value ? `${key}:${quoted(value)}` : "";
+      let next = text;
+      for (const one of [...more].reverse()) next = next.slice(0, one.start) + next.slice(one.end);
+      if (old) next = next.slice(0, old.start) + term + next.slice(old.end);
+      else if (term) next = tree.type === "or" ? `(${text}) ${term}` : `${text} ${term}`;
+      set(next.replace(/\s+/g, " ").trim());
+      on.change(box.value, true);
+    };
+    const set = (text) => { box.value = text; };
+
+    // Completion ----------------------------------------------------------------------------
+    const close = () => {
+      options = [];
+      chosen = -1;
+      list.hidden = true;
+      list.replaceChildren();
+      box.setAttribute("aria-expanded", "false");
+      box.removeAttribute("aria-activedescendant");
+    };
+    const offer = (asked) => {
+      const found = Query.complete(box.value, box.selectionStart ?? box.value.length, book);
+      const empty = found.start === found.end && !box.value.slice(0, found.start).endsWith(":");
+      const only = found.options.length === 1 && box.value.slice(found.start, found.end) === found.options[0].text;
+      if (!found.options.length || (empty && !asked) || only) { close(); return; }
+      options = found.options.map((option) => ({ ...option, start: found.start, end: found.end }));
+      chosen = -1;
+      list.replaceChildren(...options.map((option, at) => {
+        const made = element("li", { role: "option", id: `completion-${at}`, "aria-selected": "false" }, element("b", {}, option.text), " ", element("small", {}, option.says));
+        made.addEventListener("mousedown", (event) => { event.preventDefault(); take(at); });
+        return made;
+      }));
+      list.hidden = false;
+      box.setAttribute("aria-expanded", "true");
+      box.removeAttribute("aria-activedescendant");
+    };
+    const choose = (at) => {
+      list.children[chosen]?.setAttribute("aria-selected", "false");
+      chosen = (at + options.length) % options.length;
+      list.children[chosen].setAttribute("aria-selected", "true");
+      list.children[chosen].scrollIntoView({ block: "nearest" });
+      box.setAttribute("aria-activedescendant", `completion-${chosen}`);
+    };
+    const take = (at) => {
+      const { start, end, text } = options[at];
+      const ended = text.endsWith(":") ? text : `${text} `;
+      const next = box.value.slice(0, start) + ended + box.value.slice(end).trimStart();
+      set(next);
+      box.setSelectionRange(start + ended.length, start + ended.length);
+      close();
+      if (text.endsWith(":")) offer(true);
+      on.change(box.value, false);
+    };
+
+    box.addEventListener("input", () => {
+      offer(false);
+      clearTimeout(waiting);
+      waiting = setTimeout(() => on.change(box.value, false), 80);
+    });
+    box.addEventListener("blur", () => { close(); });
+    box.addEventListener("change", () => on.change(box.value, true));
+    box.addEventListener("keydown", (event) => {
+      const open = options.length > 0;
+      if (event.key === "ArrowDown") { event.preventDefault(); if (open) choose(chosen + 1); else offer(true); }
+      else if (event.key === "ArrowUp" && open) { event.preventDefault(); choose(chosen < 0 ? options.length - 1 : chosen - 1); }
+      else if ((event.key === "Enter" || event.key === "Tab") && open && chosen >= 0) { event.preventDefault(); take(chosen); }
+      else if (event.key === "Enter") { event.preventDefault(); close(); on.change(box.value, true); }
+      else if (event.key === "Escape" && open) { event.preventDefault(); event.stopPropagation(); close(); }
+    });
+    form.querySelector("#clear").addEventListener("click", () => { set(""); on.change("", true); box.focus(); });
+    ways.addEventListener("change", () => on.ways(ways.checked));
+
+    // What was understood ---------------------------------------------------------------------
+    const show = (state, compiled) => {
+      if (box.value !== state.q && document.activeElement !== box) set(state.q);
+      ways.checked = state.ways;
+      box.removeAttribute("aria-invalid");
+      fault.replaceChildren();
+      tree = compiled.tree;
+      for (const [key, select] of selects) {
+        const terms = termsOf(tree, key);
+        const value = terms.length === 1 && terms[0].values.length === 1 ? terms[0].values[0] : "";
+        const known = [...select.options].find((option) => option.value.toLowerCase() === value);
+        select.value = known ? known.value : "";
+      }
+    };
+    const refuse = (text, error) => {
+      if (document.activeElement !== box) set(text);
+      box.setAttribute("aria-invalid", "true");
+      const wrong = element("mark", {}, text.slice(error.start, error.end) || " ");
+      fault.replaceChildren(
+        element("pre", {}, text.slice(0, error.start), wrong, text.slice(error.end)),
+        element("p", {}, `At character ${error.start + 1}: ${error.message}`),
+      );
+    };
+    return { show, refuse, focus: () => { box.focus(); box.select(); } };
+  };
+  return { create };
+})();

@@ -1,0 +1,82 @@
+"use strict";
+// The first page: the address says what is looked at, everything else follows from it.
+(() => {
+  const book = Book.open(matrix);
+  const at = (id) => document.getElementById(id);
+  const help = at("help");
+  let state = Address.read();
+  let drawn = null;
+
+  const go = (change, step = true) => {
+    state = { ...state, ...change };
+    Address.write(state, step);
+    apply();
+  };
+  const table = Table.create(at("matrix"), book, {
+    fold: (line) => {
+      const open = new Set(state.open);
+      if (!open.delete(line)) open.add(line);
+      go({ open, at: null });
+    },
+    open: (where) => go({ at: where }),
+  });
+  const filters = Filters.create(at("filters"), book, {
+    change: (q, step) => go({ q: q.trim(), at: q.trim() === state.q ? state.at : null }, step),
+    ways: (ways) => go({ ways }),
+  });
+
+  const number = (value) => value.toLocaleString("en");
+  const summary = (cases, scope) => {
+    const found = Book.count(book, cases, scope);
+    const counts = Object.entries(found.marks).filter(([, count]) => count).map(([mark, count]) =>
+      element("li", { "data-mark": mark }, element("i", { class: `mark ${mark}`, "aria-hidden": "true" }, book.marks[mark].glyph), ` ${book.marks[mark].words} `, element("b", {}, number(count))));
+    const flags = ["stale", "simulated"].filter((flag) => found[flag]).map((flag) => element("li", { "data-mark": flag }, element("span", { class: "badge" }, flag), " ", element("b", {}, number(found[flag]))));
+    at("found").textContent = `${number(cases.length)} of ${number(book.cases.length)} cases, ${number(found.cells)} cells with their workarounds`;
+    at("counts").replaceChildren(...counts, ...flags);
+    at("none").hidden = cases.length > 0;
+  };
+
+  const apply = () => {
+    let compiled;
+    try {
+      compiled = Query.compile(state.q, book);
+      filters.show(state, compiled);
+    } catch (error) {
+      if (!(error instanceof Query.Fault)) throw error;
+      filters.refuse(state.q, error);
+      if (drawn) return;
+      compiled = Query.compile("", book); // the table is there although the address is wrong
+    }
+    const key = JSON.stringify([state.q, [...state.open], state.ways]);
+    if (drawn !== key) {
+      const cases = book.cases.filter(compiled.holds);
+      summary(cases, compiled.scope);
+      table.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, at: state.at });
+      drawn = key;
+    } else {
+      table.openAt(state.at);
+    }
+  };
+
+  addEventListener("hashchange", () => {
+    if (Address.isAnchor()) return;
+    state = Address.read();
+    apply();
+  });
+  addEventListener("keydown", (event) => {
+    const typing = event.target.matches("input, textarea, select");
+    if (typing || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key === "/") { event.preventDefault(); filters.focus(); }
+    if (event.key === "?") { event.preventDefault(); help.showModal(); }
+    if (event.key === "Escape" && state.at) go({ at: null });
+  });
+  at("ask").addEventListener("click", () => help.showModal());
+  at("shut").addEventListener("click", () => help.close());
+  at("fold").addEventListener("click", () => go({ open: state.open.size ? new Set() : new Set(book.lines.map((line) => line.label)), at: null }));
+  at("keys").append(...Object.entries(Query.KEYS).map(([key, one]) => element("div", {}, element("dt", {}, element("code", {}, `${key}:`)), element("dd", {}, one.says))));
+
+  Paste.attach(at("pasted"), at("answer"), known);
+  apply();
+  const wanted = state.at && document.querySelector(".cell.opened");
+  if (wanted) wanted.scrollIntoView({ block: "center", inline: "center" });
+})();

@@ -1,0 +1,123 @@
+"use strict";
+// From a pasted message or traceback to the cases that fail so. Nothing of it leaves the page.
+const Paste = (() => {
+  const LIMIT = 300;
+  const DEEPEST = 4;
+  const NEAR = 30; // below this a case is only of the same kind
+  const SHOWN = 8;
+  const HUGE = 200000; // the end of a log is where the error stands
+
+  const create = (known) => {
+    const noise = known.noise.map(([pattern, put]) => [new RegExp(pattern, "gu"), put]);
+    const clean = (message) => {
+      let text = message.split(/\s+/).filter(Boolean).join(" ");
+      for (let before = null; before !== text;) {
+        before = text;
+        for (const [pattern, put] of noise) text = text.replace(pattern, () => put);
+      }
+      return text;
+    };
+    const signature = (name, message) => `${name}: ${clean(message)}`.slice(0, LIMIT).trimEnd();
+
+    const wordsOf = (text) => new Set(text.toLowerCase().match(/[\p{L}_][\p{L}\p{N}_.]+/gu) ?? []);
+    const traces = known.cases.flatMap((one) => one.traces.map((trace) => ({ one, trace, words: wordsOf(trace.signature) })));
+    const seenIn = new Map();
+    for (const { words } of traces) for (const word of words) seenIn.set(word, (seenIn.get(word) ?? 0) + 1);
+    const weight = (word) => Math.log(1 + traces.length / (1 + (seenIn.get(word) ?? 0)));
+    const weightOf = (words) => [...words].reduce((sum, word) => sum + weight(word), 0);
+    const likeness = (a, b) => {
+      const common = weightOf(new Set([...a].filter((word) => b.has(word))));
+      const all = weightOf(new Set([...a, ...b]));
+      return all ? common / all : 0;
+    };
+
+    // The last line that names a class ends a traceback; without one everything is message.
+    const CLASS = /^(?:[\p{L}\p{N}_]+\.)*([\p{Lu}_][\p{L}\p{N}_]*)(?::\s?(.*))?$/u;
+    const read = (pasted) => {
+      const lines = pasted.slice(-HUGE).replace(/\x1b\[[0-9;]*m/g, "").split("\n").map((line) => line.replace(/^[│|]\s?/, "").trimEnd());
+      const frames = lines.map((line) => /File "([^"]*)", line \d+, in ([\p{L}\p{N}_<>]+)/u.exec(line)).filter(Boolean).map((found) => `${inside(found[1])}:${found[2]}`);
+      for (let at = lines.length - 1; at >= 0; at -= 1) {
+        const found = CLASS.exec(lines[at].trim());
+        if (found && /(Error|Exception|Warning|Interrupt|Exit|Invalid|Failure|Unavailable)/.test(found[1])) {
+          return { name: found[1], message: [found[2] ?? "", ...lines.slice(at + 1)].join("\n").trim(), frames };
+        }
+      }
+      const rest = lines.filter((line) => !/^\s*(File "|Traceback)/.test(line));
+      return { name: "", message: rest.join("\n").trim(), frames };
+    };
+    const inside = (path) => {
+      const plain = path.replaceAll("\\", "/");
+      const at = Math.max(plain.lastIndexOf("site-packages/"), plain.lastIndexOf("dist-packages/"));
+      return at >= 0 ? plain.slice(at + "site-packages/".length) : plain.split("/").slice(-2).join("/");
+    };
+
+    const judge = ({ one, trace, words }, error) => {
+      const why = [];
+      let score = 0;
+      const name = trace.signature.split(":")[0];
+      const wanted = error.name ? trace.signature : trace.signature.slice(name.length + 2);
+      const same = error.message && (error.name ? error.signature : error.clean.slice(0, wanted.length || 1)) === wanted;
+      const text = one.matches.find((match) => match && error.message.includes(match));
+      if (same) { score += 100; why.push("the same message"); }
+      if (text) { score += 45; why.push(`the case expects “${text}”`); }
+      if (error.name && error.name === name) { score += 10; why.push(`the same class, ${name}`); }
+      if (!same) {
+        const like = likeness(error.words, words);
+        score += 45 * like;
+        if (like > 0.3) why.push(`${Math.round(100 * like)} % of the words`);
+      }
+      const deepest = error.frames.slice(-DEEPEST);
+      const common = trace.frames.filter((frame) => deepest.includes(frame));
+      if (common.length) {
+        score += 8 * common.length + (common.includes(deepest[deepest.length - 1]) ? 12 : 0);
+        why.push(`${common.length === 1 ? "a frame" : `${common.length} frames`} of the traceback: ${common[common.length - 1]}`);
+      }
+      return { one, trace, score, why };
+    };
+    // What a file expects can be met although no run has failed so yet.
+    const unseen = (one) => ({ one, words: new Set(), trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing" } });
+    const every = [...traces, ...known.cases.filter((one) => !one.traces.length).map(unseen)];
+
+    const rank = (pasted) => {
+      const found = read(pasted);
+      if (!found.message && !found.name && !found.frames.length) return [];
+      const error = { ...found, signature: signature(found.name, found.message), clean: clean(found.message), words: wordsOf(`${found.name}: ${clean(found.message)}`) };
+      const best = new Map();
+      for (const one of every) {
+        const judged = judge(one, error);
+        const name = judged.one.case;
+        if (judged.score >= NEAR && judged.score > (best.get(name)?.score ?? 0)) best.set(name, judged);
+      }
+      return [...best.values()].sort((a, b) => b.score - a.score || (a.one.case < b.one.case ? -1 : 1)).slice(0, SHOWN);
+    };
+    return { rank, read, signature };
+  };
+
+  const item = (found) => {
+    const { one, trace, why } = found;
+    const heals = one.heals.length ? ` (${one.heals.join(", ")} ${one.heals.length > 1 ? "were" : "was"} measured to heal it)` : "";
+    return element("li", {},
+      element("a", { href: `${one.href}#${trace.anchor}` }, one.case), ` ${one.title}`,
+      trace.headline ? element("div", {}, element("code", {}, trace.headline)) : "",
+      element("div", { class: "quiet" }, trace.where),
+      element("div", { class: "quiet" }, `Why: ${why.join("; ")}.`),
+      element("div", {}, element("a", { href: `${one.href}#workarounds` }, "What to do"), heals, " · ", element("a", { href: `${one.href}#ranges` }, "which releases")));
+  };
+  const attach = (box, answer, known) => {
+    const engine = create(known);
+    let waiting = 0;
+    const look = () => {
+      const pasted = box.value.trim();
+      const found = pasted ? engine.rank(pasted) : [];
+      const nothing = "Nothing near: no case here was seen to fail like this. It may be new, or no dtype bug; a case that shows it is welcome.";
+      const says = pasted ? (found.length ? `${found.length} ${found.length === 1 ? "case fails" : "cases fail"} like this, the nearest first.` : nothing) : "";
+      answer.replaceChildren(element("p", { role: "status" }, says), element("ol", {}, ...found.map(item)));
+    };
+    box.addEventListener("input", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(look, 120);
+    });
+    if (box.value) look(); // a browser that came back keeps what was typed
+  };
+  return { create, attach };
+})();

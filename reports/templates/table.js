@@ -1,0 +1,254 @@
+"use strict";
+// The grid: rows are drawn when they come into view, marks are copied from the few that there are.
+// It is one stop of the Tab key, and the arrows move inside it.
+const Table = (() => {
+  const AHEAD = "600px";
+
+  const create = (root, book, on) => {
+    let view = null;
+    let places = []; // what stands in each column: the columns that it folds, and its head
+    let stop = null;
+    let shownAt = null;
+    const cached = new Map();
+    const trackOf = new WeakMap();
+    const observer = new IntersectionObserver((entries) => {
+      for (const entry of entries) if (entry.isIntersecting) fill(entry.target);
+    }, { root, rootMargin: AHEAD });
+
+    // Marks ---------------------------------------------------------------------------------
+    const signOf = (tolds) => {
+      const styles = new Set(tolds.map((told) => told.style));
+      if (styles.size === 1) return { style: tolds[0].style, glyph: book.marks[tolds[0].mark].glyph };
+      const bad = tolds.some((told) => ["fails", "regressed", "changed"].includes(told.mark));
+      return { style: bad ? "mixed bad" : "mixed", glyph: "±" };
+    };
+    const drawn = (stacks) => {
+      const key = stacks.join();
+      let cell = cached.get(key);
+      if (!cell) {
+        cell = element("div", { role: "gridcell", class: "cell" });
+        if (stacks.length) {
+          const signs = view.precisions.map((precision) => signOf(stacks.map((stack) => book.told[book.stacks[stack][precision]])));
+          const alike = signs.every((sign) => sign.style === signs[0].style);
+          for (const sign of alike ? signs.slice(0, 1) : signs) cell.append(element("i", { class: sign.style }, sign.glyph));
+          cell.tabIndex = -1;
+        }
+        cached.set(key, cell);
+      }
+      return cell.cloneNode(true);
+    };
+    const stacksAt = (track, place) => [...new Set(place.columns.map((column) => track.cells[column]).filter((stack) => stack >= 0))].sort((a, b) => a - b);
+
+    const fill = (row) => {
+      if (row.filled) return;
+      row.filled = true;
+      const { track } = trackOf.get(row);
+      row.append(...places.map((place) => {
+        const cell = drawn(stacksAt(track, place));
+        if (place.first) cell.classList.add("first");
+        return cell;
+      }));
+    };
+
+    // Heads and rows ------------------------------------------------------------------------
+    const placesOf = () => book.lines.flatMap((line) => {
+      const columns = line.columns.filter((column) => view.scope.columns[column]);
+      const folds = columns.length > 1;
+      if (folds && !view.open.has(line.label)) return [{ columns, line: line.label, label: line.label, folded: true, first: true }];
+      return columns.map((column, i) => ({ columns: [column], line: line.label, label: book.columns[column].name, open: folds, first: i === 0 }));
+    });
+    const headOf = (place) => {
+      const kind = place.folded ? "line" : place.open ? "release" : "alone";
+      const label = element("span", {}, place.label);
+      const head = element("div", { role: "columnheader", class: `head ${kind}${place.first ? " first" : ""}` });
+      if (!place.folded && !place.open) head.append(label);
+      else {
+        const does = place.folded ? `${place.label}: ${place.columns.length} releases, unfold` : `${place.label}: fold ${place.line}`;
+        const button = element("button", { type: "button", tabindex: "-1", "aria-expanded": String(!place.folded), "aria-label": does, title: does }, label);
+        button.addEventListener("click", () => on.fold(place.line));
+        head.append(button);
+      }
+      return head;
+    };
+    const rowOf = (entry, track) => {
+      const way = track.workaround ? entry.ways[track.workaround] : null;
+      const kind = way ? "workaround" : "case";
+      const device = book.devices.length > 1 ? ` on ${track.device}` : "";
+      const link = element("a", { href: way ? `${entry.href}#${way.anchor}` : entry.href, tabindex: "-1", title: way ? way.says : entry.title }, (way ? track.workaround : entry.name) + device);
+      const badges = way ? (way.skips ? ["skips"] : []) : [...entry.badges, ...(entry.simulated ? ["simulated"] : [])];
+      const small = element("small", {}, ...badges.flatMap((badge) => [element("span", { class: "badge" }, badge), " "]), way ? way.says : entry.title);
+      const precisions = element("div", { class: "precisions", "aria-hidden": "true" }, ...view.precisions.map((at) => element("i", {}, book.precisions[at])));
+      const head = element("div", { role: "rowheader", class: "name" }, element("div", { class: "label" }, link, small), precisions);
+      const row = element("div", { role: "row", class: `row ${kind}` }, head);
+      trackOf.set(row, { entry, track });
+      return row;
+    };
+    const rowsOf = (entry) => {
+      const tracks = entry.tracks.filter((track) => view.scope.devices.has(track.device));
+      return tracks.filter((track) => !track.workaround || view.ways || hit(track)).map((track) => rowOf(entry, track));
+    };
+    // A workaround's row stands there unasked where it is what the query found.
+    const hit = (track) => view.asked.some((one) => !one.plain && track.cells.some((stack, column) => stack >= 0 && view.scope.columns[column] && one.hits[stack]));
+
+    const show = (next) => {
+      const kept = view && stop && root.contains(stop) ? whereIs(stop) : null;
+      view = { ...next, precisions: book.precisions.map((_, i) => i).filter((i) => next.scope.precisions[i]) };
+      places = placesOf();
+      cached.clear();
+      observer.disconnect();
+      root.style.setProperty("--precisions", String(view.precisions.length || 1));
+      const corner = element("div", { role: "columnheader", class: "corner" }, "case", element("small", {}, "transformers"));
+      const heads = element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf));
+      const body = document.createDocumentFragment();
+      const areas = Map.groupBy ? Map.groupBy(view.cases, (entry) => entry.area) : grouped(view.cases);
+      for (const [area, entries] of areas) {
+        const title = element("div", { role: "rowheader" }, element("span", {}, `${book.areas[area]} (${entries.length})`));
+        body.append(element("div", { role: "rowgroup" }, element("div", { role: "row", class: "area" }, title), ...entries.flatMap(rowsOf)));
+      }
+      root.replaceChildren(element("div", { role: "rowgroup", class: "top" }, heads), body);
+      root.setAttribute("aria-rowcount", String(root.querySelectorAll("[role=row]").length));
+      root.setAttribute("aria-colcount", String(places.length + 1));
+      for (const row of root.querySelectorAll(".row")) observer.observe(row);
+      const first = root.querySelector(".row a");
+      stop = (kept && find(kept)) || first;
+      if (stop) stop.tabIndex = 0;
+      shownAt = null;
+      openAt(view.at);
+    };
+    const grouped = (entries) => {
+      const found = new Map();
+      for (const entry of entries) found.set(entry.area, [...(found.get(entry.area) ?? []), entry]);
+      return found;
+    };
+
+    // Cells and their addresses ---------------------------------------------------------------
+    const whereIs = (inside) => {
+      const row = inside.closest(".row");
+      const known = row && trackOf.get(row);
+      if (!known) return null;
+      const place = [...row.children].indexOf(inside.closest("[role]")) - 1;
+      return { case: known.entry.name, workaround: known.track.workaround, device: known.track.device, column: places[place]?.label ?? "" };
+    };
+    const find = (where) => {
+      const row = [...root.querySelectorAll(".row")].find((one) => {
+        const { entry, track } = trackOf.get(one);
+        return entry.name === where.case && track.workaround === where.workaround && track.device === where.device;
+      });
+      if (!row) return null;
+      const place = places.findIndex((one) => one.label === where.column);
+      if (place < 0) return row.querySelector("a");
+      fill(row);
+      return row.children[place + 1];
+    };
+    const close = () => {
+      const open = root.querySelector(".detail");
+      if (!open) return;
+      root.querySelector(".cell.opened")?.classList.remove("opened");
+      open.remove();
+      shownAt = null;
+    };
+    const openAt = (where) => {
+      close();
+      const cell = where && find(where);
+      if (!cell || !cell.matches(".cell") || !cell.firstChild) return;
+      const row = cell.parentElement;
+      const { entry, track } = trackOf.get(row);
+      const place = places[[...row.children].indexOf(cell) - 1];
+      cell.classList.add("opened");
+      row.after(Detail.draw(book, { entry, track, place, precisions: view.precisions }, () => on.open(null)));
+      shownAt = where;
+      stopAt(cell);
+    };
+    const describe = (cell) => {
+      if (cell.title || !cell.firstChild) return;
+      const row = cell.parentElement;
+      const { track, entry } = trackOf.get(row);
+      const place = places[[...row.children].indexOf(cell) - 1];
+      const text = Detail.sentence(book, { entry, track, place, precisions: view.precisions });
+      cell.title = text;
+      cell.setAttribute("aria-label", text.replaceAll("\n", "; "));
+    };
+
+    // Keyboard and pointer --------------------------------------------------------------------
+    const stopOf = (cell) => (cell?.matches(".name") ? cell.querySelector("a") : cell?.matches(".cell") && cell.firstChild ? cell : null);
+    const stopAt = (next) => {
+      if (stop) stop.tabIndex = -1;
+      stop = next;
+      stop.tabIndex = 0;
+    };
+    const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -Infinity], End: [0, Infinity] };
+    const move = (cell, [down, right]) => {
+      const rows = [...root.querySelectorAll(".row")];
+      const at = rows.indexOf(cell.parentElement);
+      const column = [...cell.parentElement.children].indexOf(cell);
+      if (Number.isFinite(right)) {
+        const clamped = Math.abs(down) > 1 ? Math.min(rows.length - 1, Math.max(0, at + down)) : at + down;
+        return walk(rows, clamped, column + right, Math.sign(down), right);
+      }
+      return right < 0 ? walk(rows, at, 0, 0, 1) : walk(rows, at, places.length, 0, -1);
+    };
+    // Over what is empty: a release that a case has no cells in.
+    const walk = (rows, row, column, down, right) => {
+      for (let y = row, x = column; rows[y] && x >= 0 && x <= places.length; y += down, x += right) {
+        fill(rows[y]);
+        const found = stopOf(rows[y].children[x]);
+        if (found) return found;
+        if (!down && !right) return null;
+      }
+      return null;
+    };
+    root.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && shownAt) {
+        event.preventDefault();
+        event.stopPropagation();
+        const back = find(shownAt);
+        on.open(null);
+        back?.focus();
+        return;
+      }
+      const cell = event.target.closest(".name, .cell");
+      if (!cell || event.ctrlKey || event.altKey || event.metaKey) return;
+      if ((event.key === "Enter" || event.key === " ") && cell.matches(".cell")) {
+        event.preventDefault();
+        toggle(cell);
+        return;
+      }
+      const step = STEPS[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const next = move(cell, step);
+      if (!next) return;
+      stopAt(next);
+      next.focus({ preventScroll: true });
+      next.closest("[role]").scrollIntoView({ block: "nearest", inline: "nearest" });
+    });
+    const toggle = (cell) => on.open(cell.classList.contains("opened") ? null : whereIs(cell));
+    const cellOf = (event) => {
+      const cell = event.target.closest(".cell");
+      return cell?.firstChild ? cell : null;
+    };
+    const light = (event) => {
+      const cell = cellOf(event);
+      root.querySelector(".head.on")?.classList.remove("on");
+      if (!cell) return;
+      describe(cell);
+      const place = [...cell.parentElement.children].indexOf(cell);
+      root.querySelector(".heads").children[place]?.classList.add("on");
+    };
+    root.addEventListener("mouseover", light);
+    root.addEventListener("mouseleave", light);
+    root.addEventListener("focusin", (event) => {
+      light(event);
+      const next = stopOf(event.target.closest(".name, .cell"));
+      if (next) stopAt(next);
+    });
+    root.addEventListener("click", (event) => {
+      const cell = cellOf(event);
+      if (cell) toggle(cell);
+    });
+    addEventListener("beforeprint", () => root.querySelectorAll(".row").forEach(fill));
+
+    return { show, openAt, shown: () => shownAt, focus: () => stop?.focus() };
+  };
+  return { create };
+})();
