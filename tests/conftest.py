@@ -6,6 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+import small_site
+from chromium import missing, opened
 from hypothesis import settings
 
 from runner import project
@@ -13,6 +15,11 @@ from runner.environments import shelf
 from runner.places import Places
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
     from runner.model.matrix import Matrix
     from runner.project import Project
 
@@ -45,3 +52,50 @@ def matrix(places: Places) -> Matrix:
 def checkout(places: Places) -> Project:
     """Return the environments of this checkout, without its cases."""
     return project.load(places, [])
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a small site with known facts."""
+    folder = tmp_path_factory.mktemp("a site") / "with space"
+    small_site.draw(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if missing():
+        pytest.skip(missing())
+    with opened() as one:
+        yield one
+
+
+@pytest.fixture
+def show(browser: Browser, site: Path) -> Iterator[Callable[..., Page]]:
+    """Open a page of the site from disk; nothing may be complained of or asked from elsewhere."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_page(address: str = "index.html", **kinds: object) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}} | kinds)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console",
+            lambda one: complaints.append(one.text) if one.type in {"error", "warning"} else None,
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda one: (
+                None if one.url.startswith((site.as_uri(), "data:")) else complaints.append(one.url)
+            ),
+        )
+        name, hash_, rest = address.partition("#")
+        page.goto((site / name).as_uri() + hash_ + rest)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []

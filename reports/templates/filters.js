@@ -51,6 +51,7 @@ const Filters = (() => {
       options = [];
       chosen = -1;
       list.hidden = true;
+      fault.hidden = false;
       list.replaceChildren();
       box.setAttribute("aria-expanded", "false");
       box.removeAttribute("aria-activedescendant");
@@ -68,6 +69,8 @@ const Filters = (() => {
         return made;
       }));
       list.hidden = false;
+      list.style.left = `${box.offsetLeft}px`;
+      fault.hidden = true; // what is still being typed is not wrong yet
       box.setAttribute("aria-expanded", "true");
       box.removeAttribute("aria-activedescendant");
     };

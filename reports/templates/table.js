@@ -3,12 +3,16 @@
 // It is one stop of the Tab key, and the arrows move inside it.
 const Table = (() => {
   const AHEAD = "600px";
+  const NARROW = 17; // pixels that a mark needs
+  const WIDE = 44;
 
   const create = (root, book, on) => {
     let view = null;
     let places = []; // what stands in each column: the columns that it folds, and its head
     let stop = null;
     let shownAt = null;
+    let drawnAs = { precisions: "", places: "" };
+    let groups = []; // an area with its rows, made once; what is not asked for is hidden
     const cached = new Map();
     const trackOf = new WeakMap();
     const observer = new IntersectionObserver((entries) => {
@@ -40,10 +44,10 @@ const Table = (() => {
     const stacksAt = (track, place) => [...new Set(place.columns.map((column) => track.cells[column]).filter((stack) => stack >= 0))].sort((a, b) => a - b);
 
     const fill = (row) => {
-      if (row.filled) return;
-      row.filled = true;
+      if (row.filled === places) return;
+      row.filled = places;
       const { track } = trackOf.get(row);
-      row.append(...places.map((place) => {
+      row.replaceChildren(row.firstChild, ...places.map((place) => {
         const cell = drawn(stacksAt(track, place));
         if (place.first) cell.classList.add("first");
         return cell;
@@ -83,42 +87,72 @@ const Table = (() => {
       trackOf.set(row, { entry, track });
       return row;
     };
-    const rowsOf = (entry) => {
-      const tracks = entry.tracks.filter((track) => view.scope.devices.has(track.device));
-      return tracks.filter((track) => !track.workaround || view.ways || hit(track)).map((track) => rowOf(entry, track));
-    };
     // A workaround's row stands there unasked where it is what the query found.
     const hit = (track) => view.asked.some((one) => !one.plain && track.cells.some((stack, column) => stack >= 0 && view.scope.columns[column] && one.hits[stack]));
 
-    const show = (next) => {
-      const kept = view && stop && root.contains(stop) ? whereIs(stop) : null;
-      view = { ...next, precisions: book.precisions.map((_, i) => i).filter((i) => next.scope.precisions[i]) };
-      places = placesOf();
-      cached.clear();
-      observer.disconnect();
-      root.style.setProperty("--precisions", String(view.precisions.length || 1));
-      const corner = element("div", { role: "columnheader", class: "corner" }, "case", element("small", {}, "transformers"));
-      const heads = element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf));
-      const body = document.createDocumentFragment();
-      const areas = Map.groupBy ? Map.groupBy(view.cases, (entry) => entry.area) : grouped(view.cases);
-      for (const [area, entries] of areas) {
-        const title = element("div", { role: "rowheader" }, element("span", {}, `${book.areas[area]} (${entries.length})`));
-        body.append(element("div", { role: "rowgroup" }, element("div", { role: "row", class: "area" }, title), ...entries.flatMap(rowsOf)));
-      }
-      root.replaceChildren(element("div", { role: "rowgroup", class: "top" }, heads), body);
-      root.setAttribute("aria-rowcount", String(root.querySelectorAll("[role=row]").length));
-      root.setAttribute("aria-colcount", String(places.length + 1));
-      for (const row of root.querySelectorAll(".row")) observer.observe(row);
-      const first = root.querySelector(".row a");
-      stop = (kept && find(kept)) || first;
-      if (stop) stop.tabIndex = 0;
-      shownAt = null;
-      openAt(view.at);
+    const build = () => {
+      const areas = new Map();
+      for (const entry of book.cases) areas.set(entry.area, [...(areas.get(entry.area) ?? []), entry]);
+      groups = [...areas].map(([area, entries]) => {
+        const title = element("span");
+        const rows = entries.flatMap((entry) => entry.tracks.map((track) => rowOf(entry, track)));
+        const group = element("div", { role: "rowgroup" }, element("div", { role: "row", class: "area" }, element("div", { role: "rowheader" }, title)), ...rows);
+        return { area, title, rows, group };
+      });
+      root.replaceChildren(element("div", { role: "rowgroup", class: "top" }), ...groups.map((one) => one.group));
     };
-    const grouped = (entries) => {
-      const found = new Map();
-      for (const entry of entries) found.set(entry.area, [...(found.get(entry.area) ?? []), entry]);
-      return found;
+    const isShown = (cases, { entry, track }) => cases.has(entry) && view.scope.devices.has(track.device) && (!track.workaround || view.ways || hit(track));
+    const choose = () => {
+      const cases = new Set(view.cases);
+      let shown = 0;
+      for (const { area, title, rows, group } of groups) {
+        const found = new Set();
+        for (const row of rows) {
+          const known = trackOf.get(row);
+          const on = isShown(cases, known);
+          if (row.hidden === on) row.hidden = !on;
+          if (on) { found.add(known.entry); shown += 1; }
+        }
+        group.hidden = !found.size;
+        title.textContent = `${book.areas[area]} (${found.size})`;
+      }
+      root.setAttribute("aria-rowcount", String(shown + 1));
+    };
+    const rowsShown = () => groups.filter((one) => !one.group.hidden).flatMap((one) => one.rows.filter((row) => !row.hidden));
+
+    // As wide as there is room for; what is opened in the table is as wide as what is seen of it.
+    const fit = () => {
+      const head = root.querySelector(".corner")?.offsetWidth ?? 0;
+      const room = root.parentElement.clientWidth - head - 24;
+      root.style.setProperty("--fit", `${Math.max(NARROW, Math.min(WIDE, Math.floor(room / (places.length || 1))))}px`);
+      root.style.setProperty("--sight", `${Math.min(root.clientWidth, root.parentElement.clientWidth) || 300}px`);
+    };
+    addEventListener("resize", fit);
+
+    const show = (next) => {
+      const kept = stop && root.contains(stop) ? whereIs(stop) : null;
+      close();
+      view = { ...next, precisions: book.precisions.map((_, i) => i).filter((i) => next.scope.precisions[i]) };
+      const now = { precisions: view.precisions.join(), places: JSON.stringify([view.scope.columns, [...view.open]]) };
+      if (now.precisions !== drawnAs.precisions || !groups.length) build();
+      if (now.precisions !== drawnAs.precisions || now.places !== drawnAs.places) {
+        places = placesOf();
+        cached.clear();
+        const corner = element("div", { role: "columnheader", class: "corner" }, "case", element("small", {}, "transformers"));
+        root.firstChild.replaceChildren(element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf)));
+        root.style.setProperty("--precisions", String(view.precisions.length || 1));
+        root.style.setProperty("--columns", String(places.length));
+        root.setAttribute("aria-colcount", String(places.length + 1));
+        fit();
+        observer.disconnect();
+        for (const { rows } of groups) for (const row of rows) observer.observe(row);
+      }
+      drawnAs = now;
+      choose();
+      if (stop) stop.tabIndex = -1;
+      stop = (kept && find(kept)) || rowsShown()[0]?.querySelector("a") || null;
+      if (stop) stop.tabIndex = 0;
+      openAt(view.at);
     };
 
     // Cells and their addresses ---------------------------------------------------------------
@@ -130,7 +164,7 @@ const Table = (() => {
       return { case: known.entry.name, workaround: known.track.workaround, device: known.track.device, column: places[place]?.label ?? "" };
     };
     const find = (where) => {
-      const row = [...root.querySelectorAll(".row")].find((one) => {
+      const row = rowsShown().find((one) => {
         const { entry, track } = trackOf.get(one);
         return entry.name === where.case && track.workaround === where.workaround && track.device === where.device;
       });
@@ -178,7 +212,7 @@ const Table = (() => {
     };
     const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -Infinity], End: [0, Infinity] };
     const move = (cell, [down, right]) => {
-      const rows = [...root.querySelectorAll(".row")];
+      const rows = rowsShown();
       const at = rows.indexOf(cell.parentElement);
       const column = [...cell.parentElement.children].indexOf(cell);
       if (Number.isFinite(right)) {
@@ -246,7 +280,7 @@ const Table = (() => {
       const cell = cellOf(event);
       if (cell) toggle(cell);
     });
-    addEventListener("beforeprint", () => root.querySelectorAll(".row").forEach(fill));
+    addEventListener("beforeprint", () => rowsShown().forEach(fill));
 
     return { show, openAt, shown: () => shownAt, focus: () => stop?.focus() };
   };

@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import answers  # noqa: E402
 import searches  # noqa: E402
+import synthetic  # noqa: E402
 
 from runner import project  # noqa: E402
 from runner.engine.events import Terms  # noqa: E402
@@ -67,9 +68,12 @@ def main() -> None:
     arguments.add_argument("--no-plain", action="store_true", help="leave the slow plain loop out")
     arguments.add_argument("--searches", action="store_true", help="the searches alone")
     arguments.add_argument("--answers", action="store_true", help="the answers alone")
+    arguments.add_argument("--site", action="store_true", help="the site alone")
     chosen = arguments.parse_args()
-    if chosen.searches or chosen.answers:
-        (searches if chosen.searches else answers).measure(_row)
+    alone = {searches: chosen.searches, answers: chosen.answers, synthetic: chosen.site}
+    for part in (part for part, wanted in alone.items() if wanted):
+        part.measure(_row)
+    if any(alone.values()):
         return
     corpus = project.load(Places())
     loaded = dataclasses.replace(corpus, cases={name: corpus.cases[name] for name in CASES})

@@ -1,0 +1,43 @@
+"""The system's Chromium, driven by Playwright, which brings no browser of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+# As root, as in most containers, Chromium does not start with its own sandbox.
+ARGUMENTS = ("--disable-gpu", *(("--no-sandbox",) if os.geteuid() == 0 else ()))
+
+
+def executable() -> str:
+    """Return the path of a Chromium, or nothing."""
+    return next((path for name in NAMES if (path := shutil.which(name))), "")
+
+
+def missing() -> str:
+    """Return what a browser test lacks here, or nothing."""
+    if importlib.util.find_spec("playwright") is None:
+        return "no Playwright (pip install --group tests)"
+    return "" if executable() else f"no Chromium ({', '.join(NAMES)}) on the path"
+
+
+@contextmanager
+def opened() -> Iterator[Browser]:
+    """Start Chromium without a window; it ends with the block."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - not everybody has it
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable(), args=[*ARGUMENTS])
+        try:
+            yield browser
+        finally:
+            browser.close()
