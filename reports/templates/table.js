@@ -2,15 +2,17 @@
 // The grid: rows are drawn when they come into view, marks are copied from the few that there are.
 // It is one stop of the Tab key, and the arrows move inside it.
 const Table = (() => {
-  const AHEAD = "600px";
+  const AHEAD = "240px";
   const NARROW = 17; // pixels that a mark needs
   const WIDE = 44;
+  const EDGES = 18; // borders, and a scrollbar
 
   const create = (root, book, on) => {
     let view = null;
     let places = []; // what stands in each column: the columns that it folds, and its head
     let stop = null;
     let shownAt = null;
+    let sizes = null;
     let drawnAs = { precisions: "", places: "" };
     let groups = []; // an area with its rows, made once; what is not asked for is hidden
     const cached = new Map();
@@ -120,12 +122,20 @@ const Table = (() => {
     };
     const rowsShown = () => groups.filter((one) => !one.group.hidden).flatMap((one) => one.rows.filter((row) => !row.hidden));
 
-    // As wide as there is room for; what is opened in the table is as wide as what is seen of it.
+    // As wide as there is room for, with all lines folded; asked for rarely, since it costs a layout.
     const fit = () => {
-      const head = root.querySelector(".corner")?.offsetWidth ?? 0;
-      const room = root.parentElement.clientWidth - head - 24;
-      root.style.setProperty("--fit", `${Math.max(NARROW, Math.min(WIDE, Math.floor(room / (places.length || 1))))}px`);
-      root.style.setProperty("--sight", `${Math.min(root.clientWidth, root.parentElement.clientWidth) || 300}px`);
+      const head = root.querySelector(".corner").offsetWidth;
+      const room = root.parentElement.clientWidth - EDGES;
+      const column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - head) / book.lines.length)));
+      sizes = { head, room, column };
+      root.style.setProperty("--fit", `${column}px`);
+      stretch();
+    };
+    const stretch = () => {
+      const width = sizes.head + places.length * sizes.column;
+      for (const group of root.children) group.style.width = `${width}px`;
+      const inside = root.querySelector(".inside");
+      if (inside) inside.style.width = `${Math.min(width, sizes.room)}px`;
     };
     addEventListener("resize", fit);
 
@@ -140,10 +150,10 @@ const Table = (() => {
         cached.clear();
         const corner = element("div", { role: "columnheader", class: "corner" }, "case", element("small", {}, "transformers"));
         root.firstChild.replaceChildren(element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf)));
-        root.style.setProperty("--precisions", String(view.precisions.length || 1));
-        root.style.setProperty("--columns", String(places.length));
+        if (now.precisions !== drawnAs.precisions) root.style.setProperty("--precisions", String(view.precisions.length || 1));
         root.setAttribute("aria-colcount", String(places.length + 1));
-        fit();
+        if (sizes) stretch();
+        else fit();
         observer.disconnect();
         for (const { rows } of groups) for (const row of rows) observer.observe(row);
       }
@@ -190,6 +200,7 @@ const Table = (() => {
       const place = places[[...row.children].indexOf(cell) - 1];
       cell.classList.add("opened");
       row.after(Detail.draw(book, { entry, track, place, precisions: view.precisions }, () => on.open(null)));
+      stretch();
       shownAt = where;
       stopAt(cell);
     };
