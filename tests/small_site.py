@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from factories import case, environment, failed, provenance, seen
 
 from reports.site import render
+from reports.survey import survey
 from runner.judging.verdicts import judge_all
 from runner.model.cell import Cell, Environment, Source
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
@@ -14,6 +15,8 @@ from runner.model.outcomes import Device, Exercised, Outcome, Precision
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from reports.survey import Survey
+    from runner.judging.verdicts import Judged
     from runner.model.case import Case
     from runner.model.observation import Observation
 
@@ -28,6 +31,19 @@ when = ["transformers>=4.50,<4.51"]
 precisions = ["bf16"]
 raises = "AttributeError"
 match = "no attribute 'float'"
+
+[[tool.repromatrix.claims]]
+report = "https://example.org/1"
+says = "It fails in fp16."
+precisions = ["fp16"]
+outcome = "fails"
+
+[[tool.repromatrix.claims]]
+report = "https://example.org/1"
+says = "It fails in bf16."
+when = ["transformers>=4.50,<4.51"]
+precisions = ["bf16"]
+outcome = "fails"
 """
 NO_FLOAT = failed("AttributeError", "'HybridCache' object has no attribute 'float'")
 DRIFT = failed("AssertionError", f"error 0.5 of norms [2, 4] is too large {HOSTILE}")
@@ -53,6 +69,7 @@ CASES = {
         _case("norm_drift", "norms", "llama"),
     )
 }
+AREAS = {"norms": "Norms", "kv-cache": "Key-value cache"}
 ENVIRONMENTS = {
     **{name: environment(name) for name in ("4.49.0", "4.50.0", "4.50.1", "4.51.0")},
     **{name: environment(name) for name in ("5.0.0", "5.0.1")},
@@ -83,8 +100,8 @@ def _seen(cell: Cell) -> Observation:
     return seen(Outcome.PASSES, cell, ran=ran, exercised=Exercised.NO if idle else Exercised.YES)
 
 
-def draw(folder: Path) -> None:
-    """Render the site."""
+def judged() -> tuple[Judged, ...]:
+    """Return what was seen in every cell, with its meaning."""
     cells = [
         Cell(one.name, workaround, name, precision, Device.CPU)
         for one in CASES.values()
@@ -92,5 +109,14 @@ def draw(folder: Path) -> None:
         for workaround in one.variants
         for precision in Precision
     ]
-    judged = judge_all(map(_seen, cells), CASES, ENVIRONMENTS)
-    render(CASES, tuple(ENVIRONMENTS.values()), judged, folder)
+    return judge_all(map(_seen, cells), CASES, ENVIRONMENTS)
+
+
+def surveyed() -> Survey:
+    """Return everything that the site is about."""
+    return survey(CASES, tuple(ENVIRONMENTS.values()), judged(), AREAS)
+
+
+def draw(folder: Path) -> None:
+    """Render the site."""
+    render(CASES, tuple(ENVIRONMENTS.values()), judged(), folder, areas=AREAS)
