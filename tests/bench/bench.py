@@ -71,7 +71,7 @@ def main() -> None:
     arguments.add_argument("--site", action="store_true", help="the site alone")
     chosen = arguments.parse_args()
     alone = {searches: chosen.searches, answers: chosen.answers, synthetic: chosen.site}
-    for part in (part for part, wanted in alone.items() if wanted):
+    for part in (part for part, chose in alone.items() if chose):
         part.measure(_row)
     if any(alone.values()):
         return
