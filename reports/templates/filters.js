@@ -98,13 +98,17 @@ const Filters = (() => {
       waiting = setTimeout(() => on.change(box.value, false), 80);
     });
     box.addEventListener("blur", () => { close(); });
-    box.addEventListener("change", () => on.change(box.value, true));
+    const commit = () => {
+      clearTimeout(waiting);
+      on.change(box.value, true);
+    };
+    box.addEventListener("change", commit);
     box.addEventListener("keydown", (event) => {
       const open = options.length > 0;
       if (event.key === "ArrowDown") { event.preventDefault(); if (open) choose(chosen + 1); else offer(true); }
       else if (event.key === "ArrowUp" && open) { event.preventDefault(); choose(chosen < 0 ? options.length - 1 : chosen - 1); }
       else if ((event.key === "Enter" || event.key === "Tab") && open && chosen >= 0) { event.preventDefault(); take(chosen); }
-      else if (event.key === "Enter") { event.preventDefault(); close(); on.change(box.value, true); }
+      else if (event.key === "Enter") { event.preventDefault(); close(); commit(); }
       else if (event.key === "Escape" && open) { event.preventDefault(); event.stopPropagation(); close(); }
     });
     form.querySelector("#clear").addEventListener("click", () => { set(""); on.change("", true); box.focus(); });

@@ -200,7 +200,7 @@ def test_the_table_is_used_with_the_keyboard_alone(show: Show) -> None:
     page.keyboard.type("fails:any")
     page.keyboard.press("Enter")
     page.locator("#matrix").get_by_role("link", name="cache_float").focus()
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowUp", "Enter"):
+    for key in ("ArrowRight", "ArrowRight", "ArrowUp", "ArrowDown", "Enter"):
         page.keyboard.press(key)
 
     assert page.inner_text(".detail h3") == "cache_float on 4.50"
