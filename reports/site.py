@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
+from reports import firstpage
 from reports.casepage import case_page
-from reports.context import SCRIPTS, index
-from reports.data import data
+from reports.context import index
 from reports.markup import cells, said
-from reports.script import assignment
-from reports.signatures import signatures
 from reports.survey import survey
-from reports.tables import as_json, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
     from runner.model.cell import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_ASSETS = ("style.css", "index.css", "grid.js", *(name for name in SCRIPTS if "/" not in name))
+_ASSETS = ("style.css", "grid.js", *firstpage.ASSETS)
 
 
 def render(  # noqa: PLR0913 - what is drawn, and where to
@@ -62,18 +59,9 @@ def draw(found: Survey, note: str = "") -> Iterator[tuple[str, bytes]]:
     for case in found.cases.values():
         content = page.render(page=case_page(found, case), root="../")
         yield f"case/{case.name}.html", _encoded(content)
-    yield "data/matrix.js", assignment("matrix", data(found))
-    yield "data/known.js", assignment("known", signatures(found))
-    yield from _tables(found)
+    yield from firstpage.files(found)
     first = templates.get_template("index.html.jinja")
     yield "index.html", _encoded(first.render(page=index(found, note), root=""))
-
-
-def _tables(found: Survey) -> Iterator[tuple[str, bytes]]:
-    """Yield every observed cell as `results` prints it, for programs and spreadsheets."""
-    frame = tabulate(found.rows.values(), found.order)
-    yield "cells.csv", _encoded(frame.to_csv(index=False, lineterminator="\n"))
-    yield "cells.json", _encoded(as_json(frame))
 
 
 def _templates() -> jinja2.Environment:

@@ -6,12 +6,13 @@ import importlib.util
 import os
 import shutil
 from contextlib import contextmanager
+from importlib import resources
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # As root, as in most containers, Chromium does not start with its own sandbox.
@@ -25,7 +26,8 @@ def executable() -> str:
 
 def missing() -> str:
     """Return what a browser test lacks here, or nothing."""
-    if importlib.util.find_spec("playwright") is None:
+    packages = ("playwright", "axe_playwright_python")
+    if not all(map(importlib.util.find_spec, packages)):
         return "no Playwright (pip install --group tests)"
     return "" if executable() else f"no Chromium ({', '.join(NAMES)}) on the path"
 
@@ -41,3 +43,12 @@ def opened() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def violations(page: Page) -> list[str]:
+    """Return what axe-core finds on a page as it stands: the rule, and the first element."""
+    script = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+    # By the debugger's way in: the page's own policy lets no such script through.
+    page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": script})
+    found = page.evaluate("axe.run({ preload: false })")["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]

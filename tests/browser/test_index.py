@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from chromium import violations
 from small_site import CASES
 
 from runner.model.signature import signature
@@ -350,3 +351,14 @@ def test_the_tables_are_beside_the_page(show: Show, site: Path) -> None:
 
     assert links == ["cells.csv", "cells.json"]
     assert [name for name in links if not (site / name).is_file()] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", ["", "#ways=1&at=cache_float&at=&at=cpu&at=4.50", "#q=modle:x"])
+def test_whoever_reads_the_page_otherwise_is_not_left_out(
+    show: Show, address: str, scheme: str
+) -> None:
+    page = show(f"index.html{address}", color_scheme=scheme)
+    answered(page, PASTED)
+
+    assert violations(page) == []
