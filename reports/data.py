@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 NO_CELL = -1
 """Stands in a row where a case has no cell."""
 
-COMPANIONS = ("transformers", "accelerate", "peft", "tokenizers", "huggingface-hub", "numpy")
+COMPANIONS = (
+    *("transformers", "torch", "accelerate", "peft"),
+    *("tokenizers", "huggingface-hub", "numpy"),
+)
 _TEXT = 200
 
 Told = tuple[str, str, str, int, int, str]

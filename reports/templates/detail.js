@@ -61,7 +61,8 @@ const Detail = (() => {
     const names = run.columns.map((column) => book.columns[column].name);
     const newest = run.columns[run.columns.length - 1];
     const link = element("a", { href: `${asked.entry.href}#${encodeURIComponent(Book.standing(book, asked.entry, newest))}` }, names.length > 1 ? `${names[0]} to ${names[names.length - 1]}` : names[0]);
-    const packages = element("small", {}, ` ${book.columns[newest].packages}`);
+    const which = names.length > 1 ? `${names[names.length - 1]} with ` : "";
+    const packages = element("small", {}, ` ${which}${book.columns[newest].packages}`);
     const body = asked.precisions.map((precision, place) => line(book, asked, run, precision, place));
     return element("div", { class: "wide" }, element("h4", {}, link, packages),
       element("table", { class: "data" },
