@@ -89,7 +89,11 @@ def test_columns_marks_and_areas_stand_in_their_order() -> None:
         *("4.51", "5.0", "5.0", "main"),
     ]
     assert found.columns[1] == Head(
-        name="4.50.0", line="4.50", label="0", source=Source.RELEASE, packages="transformers 4.50.0, torch 2.13.0"
+        name="4.50.0",
+        line="4.50",
+        label="0",
+        source=Source.RELEASE,
+        packages="transformers 4.50.0, torch 2.13.0",
     )
     assert {one.value: sign for one, sign in found.marks.items()}["regressed"] == Sign(
         glyph="R", words="regressed: fails, expected to pass", verdict=Verdict.REGRESSED

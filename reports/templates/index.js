@@ -39,13 +39,13 @@
   const apply = () => {
     let compiled;
     try {
-      compiled = Query.compile(state.q, book);
+      compiled = Search.compile(state.q, book);
       filters.show(state, compiled);
     } catch (error) {
       if (!(error instanceof Query.Fault)) throw error;
       filters.refuse(state.q, error);
       if (drawn) return;
-      compiled = Query.compile("", book); // the table is there although the address is wrong
+      compiled = Search.compile("", book); // the table is there although the address is wrong
     }
     const key = JSON.stringify([state.q, [...state.open], state.ways]);
     if (drawn !== key) {

@@ -1,6 +1,6 @@
 "use strict";
-// The query language: from text to a tree, and from a tree to the cases that it holds for.
-// It knows the data and nothing of the page.
+// The query language: from text to a tree, to a fault that points at its characters, or to what
+// may stand at the caret. It knows words, and nothing of the page.
 const Query = (() => {
   class Fault extends Error {
     constructor(message, start, end) {
@@ -166,130 +166,6 @@ const Query = (() => {
     return `${key}: does not know ${text}.${nearest(text, names)}`;
   };
 
-  // A tree to the cases it holds for ----------------------------------------------------------
-  const version = (name) => (name === "main" ? [Infinity] : /^\d/.test(name) ? name.split("+")[0].split(".").map(Number) : null);
-  const compare = (a, b) => {
-    for (let i = 0; i < Math.max(a.length, b.length); i += 1) {
-      const difference = (a[i] ?? 0) - (b[i] ?? 0);
-      if (difference) return difference < 0 ? -1 : 1; // also where one side is without end
-    }
-    return 0;
-  };
-  // 5.0 names the whole line where it is an end: until:5.0 holds for 5.0.1.
-  const within = (found, bound) => compare(found.slice(0, bound.length), bound) === 0;
-
-  const columnHolds = (key, value, column) => {
-    if (key === "release") return column.name.toLowerCase() === value || column.line.toLowerCase() === value;
-    const found = version(column.name);
-    const bound = version(value);
-    if (!found) return false;
-    if (key === "since") return compare(found, bound) >= 0;
-    return compare(found, bound) <= 0 || within(found, bound);
-  };
-
-  const FAILS = new Set(["fails", "regressed", "changed"]);
-  const PASSES = new Set(["passes", "fixed"]);
-  const cellHolds = (node, told, precision) => node.values.some((value) => {
-    switch (node.key) {
-      case "fails": return FAILS.has(told.mark) && (value === "any" || value === precision);
-      case "passes": return PASSES.has(told.mark) && (value === "any" || value === precision);
-      case "verdict": return told.verdict === value;
-      case "outcome": return told.outcome === value;
-      case "is": return value === "stale" ? told.stale : told.mark === value || (value === "not-exercised" && told.exercised === "no");
-      default: return told.text.toLowerCase().includes(value);
-    }
-  });
-  const caseHolds = (node, entry) => node.values.some((value) => {
-    const among = (names) => names.some((name) => name.toLowerCase() === value);
-    switch (node.key) {
-      case "model": return among(entry.models);
-      case "area": return among([entry.area]);
-      case "package": return among(entry.packages);
-      case "case": return entry.name.toLowerCase().includes(value);
-      case "workaround": {
-        const names = Object.keys(entry.ways);
-        return value === "none" ? !names.length : value === "any" ? names.length > 0 : among(names);
-      }
-      default: return entry.haystack.includes(value);
-    }
-  });
-
-  const everything = (book) => ({
-    columns: book.columns.map(() => true),
-    precisions: book.precisions.map(() => true),
-    devices: new Set(book.devices),
-  });
-  const narrowed = (scope, node, wanted, book) => {
-    const holds = (test) => node.values.some(test) === wanted;
-    if (node.key === "precision") {
-      return { ...scope, precisions: scope.precisions.map((on, i) => on && holds((value) => value === book.precisions[i])) };
-    }
-    if (node.key === "device") {
-      return { ...scope, devices: new Set([...scope.devices].filter((device) => holds((value) => value === device))) };
-    }
-    return { ...scope, columns: scope.columns.map((on, i) => on && holds((value) => columnHolds(node.key, value, book.columns[i]))) };
-  };
-
-  const bare = (node) => {
-    let wanted = true;
-    let found = node;
-    while (found.type === "not" || (found.type === "and" && found.parts.length === 1)) {
-      if (found.type === "not") wanted = !wanted;
-      found = found.type === "not" ? found.part : found.parts[0];
-    }
-    return { node: found, wanted };
-  };
-
-  // What a stack shows is asked once for each of the few stacks that there are.
-  const table = (node, scope, book) => {
-    if (node.key === "is" && node.values.includes("simulated")) return null;
-    const plain = node.key === "fails" || node.key === "passes";
-    const hits = book.stacks.map((stack) => stack.some((told, i) => scope.precisions[i] && cellHolds(node, book.told[told], book.precisions[i])));
-    return { hits, plain };
-  };
-  const someCell = (entry, scope, tables) => entry.tracks.some((track) => {
-    if (!scope.devices.has(track.device)) return false;
-    if (track.workaround && tables.some((one) => one.plain)) return false;
-    return track.cells.some((stack, column) => stack >= 0 && scope.columns[column] && tables.every((one) => one.hits[stack]));
-  });
-
-  const group = (node, scope, book) => {
-    if (node.type === "or") {
-      const tests = node.parts.map((part) => group(part, scope, book).test);
-      return { scope, test: (entry) => tests.some((test) => test(entry)) };
-    }
-    const parts = (node.type === "and" ? node.parts : [node]).map(bare);
-    const inner = parts
-      .filter(({ node: part }) => KEYS[part.key]?.kind === "scope")
-      .reduce((found, { node: part, wanted }) => narrowed(found, part, wanted, book), scope);
-    const tests = [];
-    const together = [];
-    for (const { node: part, wanted } of parts) {
-      const kind = part.type === "atom" ? KEYS[part.key]?.kind ?? "case" : "group";
-      if (kind === "scope") continue;
-      if (kind === "group") {
-        const { test } = group(part, inner, book);
-        tests.push((entry) => test(entry) === wanted);
-      } else if (kind === "case") {
-        tests.push((entry) => caseHolds(part, entry) === wanted);
-      } else {
-        const asked = table(part, inner, book);
-        if (!asked) tests.push((entry) => entry.simulated === wanted);
-        else if (wanted) together.push(asked);
-        else tests.push((entry) => !someCell(entry, inner, [asked]));
-      }
-    }
-    tests.push((entry) => someCell(entry, inner, together));
-    return { scope: inner, test: (entry) => tests.every((test) => test(entry)), together };
-  };
-
-  // Parse and compile: which cases it holds for, and the columns and precisions to look at.
-  const compile = (text, book) => {
-    const tree = parse(text, book.words);
-    const found = group(tree, everything(book), book);
-    return { tree, scope: found.scope, holds: found.test, asked: found.together ?? [] };
-  };
-
   // What may stand at the caret.
   const complete = (text, caret, book) => {
     const start = Math.max(...[..." (\t"].map((stop) => text.lastIndexOf(stop, caret - 1))) + 1;
@@ -308,5 +184,5 @@ const Query = (() => {
     return { start: from, end: caret, options: names.slice(0, 12).map((name) => ({ text: /[\s(),"]/.test(name) ? `"${name.replaceAll('"', "")}"` : name, says: "" })) };
   };
 
-  return { Fault, KEYS, FLAGS, parse, compile, complete, version, compare };
+  return { Fault, KEYS, FLAGS, parse, complete };
 })();

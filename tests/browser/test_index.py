@@ -24,16 +24,16 @@ BOTH = {"cache_float", "norm_drift"}
 EVERY = {*CASES}
 HOLDS = """(query) => {
   const book = Book.open(matrix);
-  return book.cases.filter(Query.compile(query, book).holds).map((one) => one.name);
+  return book.cases.filter(Search.compile(query, book).holds).map((one) => one.name);
 }"""
 SCOPE = """(query) => {
   const book = Book.open(matrix);
-  const scope = Query.compile(query, book).scope;
+  const scope = Search.compile(query, book).scope;
   return [book.columns.map((one) => one.name).filter((_, at) => scope.columns[at]),
           book.precisions.filter((_, at) => scope.precisions[at])];
 }"""
 REFUSED = """(query) => {
-  try { Query.compile(query, Book.open(matrix)); } catch (error) {
+  try { Search.compile(query, Book.open(matrix)); } catch (error) {
     if (error instanceof Query.Fault) return [error.message, error.start, error.end];
     throw error;
   }
