@@ -6,11 +6,12 @@ const Paste = (() => {
   const NEAR = 30; // below this a case is only of the same kind
   const SHOWN = 8;
   const HUGE = 200000; // the end of a log is where the error stands
+  const LONG = 5000; // a signature is the beginning of a message
 
   const create = (known) => {
     const noise = known.noise.map(([pattern, put]) => [new RegExp(pattern, "gu"), put]);
     const clean = (message) => {
-      let text = message.split(/\s+/).filter(Boolean).join(" ");
+      let text = message.slice(0, LONG).split(/\s+/).filter(Boolean).join(" ");
       for (let before = null; before !== text;) {
         before = text;
         for (const [pattern, put] of noise) text = text.replace(pattern, () => put);
@@ -115,6 +116,7 @@ const Paste = (() => {
     };
     box.addEventListener("input", () => {
       clearTimeout(waiting);
+      answer.replaceChildren(); // an old answer beside a new text would be a wrong one
       waiting = setTimeout(look, 120);
     });
     if (box.value) look(); // a browser that came back keeps what was typed

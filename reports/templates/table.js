@@ -46,7 +46,7 @@ const Table = (() => {
     const stacksAt = (track, place) => [...new Set(place.columns.map((column) => track.cells[column]).filter((stack) => stack >= 0))].sort((a, b) => a - b);
 
     const fill = (row) => {
-      if (row.filled === places) return;
+      if (row.filled === places || !trackOf.has(row)) return;
       row.filled = places;
       const { track } = trackOf.get(row);
       row.replaceChildren(row.firstChild, ...places.map((place) => {
@@ -71,7 +71,10 @@ const Table = (() => {
       else {
         const does = place.folded ? `${place.label}: ${place.columns.length} releases, unfold` : `${place.label}: fold ${place.line}`;
         const button = element("button", { type: "button", tabindex: "-1", "aria-expanded": String(!place.folded), "aria-label": does, title: does }, label);
-        button.addEventListener("click", () => on.fold(place.line));
+        button.addEventListener("click", () => {
+          on.fold(place.line);
+          root.querySelector(".heads").children[places.findIndex((one) => one.line === place.line) + 1].firstChild.focus();
+        });
         head.append(button);
       }
       return head;
@@ -215,7 +218,11 @@ const Table = (() => {
     };
 
     // Keyboard and pointer --------------------------------------------------------------------
-    const stopOf = (cell) => (cell?.matches(".name") ? cell.querySelector("a") : cell?.matches(".cell") && cell.firstChild ? cell : null);
+    const stopOf = (cell) => {
+      if (cell?.matches(".name")) return cell.querySelector("a");
+      if (cell?.matches(".head")) return cell.querySelector("button");
+      return cell?.matches(".cell") && cell.firstChild ? cell : null;
+    };
     const stopAt = (next) => {
       if (stop) stop.tabIndex = -1;
       stop = next;
@@ -223,7 +230,7 @@ const Table = (() => {
     };
     const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -Infinity], End: [0, Infinity] };
     const move = (cell, [down, right]) => {
-      const rows = rowsShown();
+      const rows = [root.querySelector(".heads"), ...rowsShown()];
       const at = rows.indexOf(cell.parentElement);
       const column = [...cell.parentElement.children].indexOf(cell);
       if (Number.isFinite(right)) {
@@ -251,7 +258,7 @@ const Table = (() => {
         back?.focus();
         return;
       }
-      const cell = event.target.closest(".name, .cell");
+      const cell = event.target.closest(".name, .cell, .head");
       if (!cell || event.ctrlKey || event.altKey || event.metaKey) return;
       if ((event.key === "Enter" || event.key === " ") && cell.matches(".cell")) {
         event.preventDefault();
@@ -284,7 +291,7 @@ const Table = (() => {
     root.addEventListener("mouseleave", light);
     root.addEventListener("focusin", (event) => {
       light(event);
-      const next = stopOf(event.target.closest(".name, .cell"));
+      const next = stopOf(event.target.closest(".name, .cell, .head"));
       if (next) stopAt(next);
     });
     root.addEventListener("click", (event) => {

@@ -177,6 +177,20 @@ def test_a_line_folds_and_says_whether_it_is_uniform(show: Show) -> None:
     eventually(page, lambda: marks.nth(3).inner_text(), "✓\n✓\n±")
 
 
+def test_a_line_is_unfolded_with_the_keyboard_and_the_focus_stays(show: Show) -> None:
+    page = show("index.html#q=case:norm")
+    page.locator("#matrix").get_by_role("link", name="norm_drift").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowUp", "Enter"):
+        page.keyboard.press(key)
+
+    assert page.url.endswith("open=4.50")
+    assert page.evaluate("document.activeElement.textContent") == "4.50.0"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.inner_text(".detail h3") == "norm_drift on 4.50.1"
+
+
 def test_a_permalink_opens_its_cell_and_back_leads_to_the_view_before(show: Show) -> None:
     page = show("index.html#q=fails%3Abf16")
     page.goto(page.url + "&at=cache_float&at=&at=cpu&at=4.50")
@@ -286,6 +300,13 @@ def test_an_error_like_no_other_is_told_so(show: Show) -> None:
 
     assert answered(page, "the kettle is boiling over").startswith("Nothing near:")
     assert page.locator("#answer li").count() == 0
+
+
+def test_a_whole_log_is_looked_through_at_once(show: Show) -> None:
+    page = show()
+
+    assert answered(page, "1" * 100_000 + "x").startswith("Nothing near:")
+    assert "cache_float" in answered(page, "step 12: loss 3.4\n" * 2_000 + PASTED)
 
 
 @pytest.mark.parametrize(
