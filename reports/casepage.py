@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.cells import Block, Repeat, blocks, repeat
+from reports.commands import Command, commands
 from reports.failures import Signed, failures
+from reports.figures.plot import Plot, plots
+from reports.figures.timeline import Timeline, timeline
+from reports.files.pinned import Pinned, pinned
 from reports.grid import Grid, grid
 from reports.marks import seen_as
+from reports.naming import link_to_family
 from reports.numbers import Dtypes, Measured, dtypes, measured
 from reports.phrases import (
     Link,
@@ -21,6 +26,7 @@ from reports.phrases import (
     requirement_words,
     visible,
 )
+from reports.wording import Wording, wording
 from reports.workarounds import Advice, advise
 from runner.judging.axes import axes
 from runner.judging.claims import Standing, check_claims
@@ -100,15 +106,23 @@ class CasePage:
     simulates: str
     reports: tuple[Link, ...]
     facts: tuple[Fact, ...]
+    families: tuple[Link, ...]
+    badge: Link
+    sheet: str
     grids: tuple[Grid, ...]
+    timelines: tuple[Timeline, ...]
     ranges: tuple[Derived, ...]
     claims: tuple[Stated, ...]
     expectations: tuple[Expectation, ...]
     workarounds: tuple[Advice, ...]
     failures: tuple[Signed, ...]
+    wording: Wording
+    plots: tuple[Plot, ...]
     numbers: tuple[Measured, ...]
     dtypes: Dtypes
     repeat: tuple[Repeat, ...]
+    pinned: Pinned | None
+    commands: tuple[Command, ...]
     blocks: tuple[Block, ...]
 
 
@@ -123,15 +137,25 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         simulates=visible(case.block.simulates or ""),
         reports=tuple(link_to(report) for report in case.block.reports),
         facts=_facts(survey, case),
+        families=tuple(map(link_to_family, dict.fromkeys(case.block.models))),
+        badge=Link(
+            text=f"Badge of {visible(case.name)}", href=f"badge/case/{in_address(case.name)}"
+        ),
+        sheet=f"case/{in_address(case.name)}",
         grids=tuple(grid(survey, device, [case.name], page="") for device in survey.devices),
+        timelines=tuple(timeline(survey, case, device) for device in survey.devices),
         ranges=_derived(survey, case),
-        claims=_claims(survey, case),
+        claims=stated(survey, case),
         expectations=tuple(_expectation(entry) for entry in case.block.fails),
         workarounds=advise(survey, case),
         failures=failures(survey, case.name),
+        wording=wording(survey, case.name),
+        plots=plots(survey, case),
         numbers=measured(survey, case.name),
         dtypes=dtypes(survey, case.name),
         repeat=repeat(survey, case),
+        pinned=pinned(survey, case),
+        commands=commands(survey, case),
         blocks=blocks(survey, case),
     )
 
@@ -199,7 +223,8 @@ def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
     return f"fails on {sum(failing)} of {counted(len(failing), what)}{gap}"
 
 
-def _claims(survey: Survey, case: Case) -> tuple[Stated, ...]:
+def stated(survey: Survey, case: Case) -> tuple[Stated, ...]:
+    """Return the claims of a case beside what was measured."""
     seen = [row.seen for row in survey.of_case(case.name)]
     checked = check_claims(case, seen, survey.by_name)
     return tuple(_stated(survey, claim) for claim in checked)

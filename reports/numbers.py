@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from reports.figures.shares import Part, shares
 from reports.phrases import listed, number, visible
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Computed:
     device: str
     release: str
     counts: tuple[str, ...]
+    parts: tuple[Part, ...]
     exercised: str
 
 
@@ -116,5 +118,6 @@ def _computed(row: Judged, names: list[str]) -> Computed:
         device=seen.cell.device.value,
         release=seen.cell.environment,
         counts=tuple(f"{count:,}" if count else "" for count in counts),
+        parts=shares({visible(dtype): seen.computed.get(dtype, 0) for dtype in names}),
         exercised=seen.exercised.value,
     )

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from reports import firstpage
+from reports import behind, firstpage
 from reports.casepage import case_page
 from reports.context import index
 from reports.markup import cells, said
+from reports.publishing import Published
+from reports.setting import setting
 from reports.survey import survey
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from runner.model.cell import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_ASSETS = ("style.css", "grid.js", *firstpage.ASSETS)
+_ASSETS = ("style.css", "pages.css", "grid.js", *firstpage.ASSETS)
 
 
 def render(  # noqa: PLR0913 - what is drawn, and where to
@@ -34,34 +36,51 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     *,
     areas: Mapping[str, str] | None = None,
     note: str = "",
+    published: Published | None = None,
 ) -> None:
     """Write the site; the same input gives the same bytes, and no page is ever half written.
 
     `environments` come in the order of the table, oldest first. `areas` gives titles, in the order
-    of the page. `note` is one sentence for the headline. Pages of cases that are gone are removed.
+    of the page. `note` is one sentence for the headline. What is no longer drawn is removed.
     """
-    pages = dict(draw(survey(cases, environments, judged, areas), note))
-    for below in ("case", "data"):
-        (folder / below).mkdir(parents=True, exist_ok=True)
+    found = survey(cases, environments, judged, areas)
+    pages = dict(draw(found, note, published or Published()))
+    for parent in {(folder / name).parent for name in pages}:
+        parent.mkdir(parents=True, exist_ok=True)
     for name, content in pages.items():
         _write(folder / name, content)
-    for left in (folder / "case").glob("*.html"):
-        if f"case/{left.name}" not in pages:
+    for left in _files(folder):
+        if left.relative_to(folder).as_posix() not in pages:
             left.unlink(missing_ok=True)
 
 
-def draw(found: Survey, note: str = "") -> Iterator[tuple[str, bytes]]:
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield what lies in our folders; a draft belongs to somebody who is writing."""
+    for name in behind.FOLDERS:
+        found = (folder / name).rglob("*")
+        yield from (path for path in found if path.is_file() and path.suffix != ".draft")
+
+
+def draw(
+    found: Survey, note: str = "", published: Published | None = None
+) -> Iterator[tuple[str, bytes]]:
     """Yield every file of the site: its path below the folder, and its content."""
     for name in _ASSETS:
         yield name, (_TEMPLATES / name).read_bytes()
-    templates = _templates()
-    page = templates.get_template("case.html.jinja")
+    templates, told = _templates(), setting(found)
+    templates.globals["setting"] = told
+
+    def drawn(template: str, page: object, root: str) -> bytes:
+        return _encoded(templates.get_template(template).render(page=page, root=root))
+
     for case in found.cases.values():
-        content = page.render(page=case_page(found, case), root="../")
-        yield f"case/{case.name}.html", _encoded(content)
+        page = case_page(found, case)
+        yield f"case/{case.name}.html", drawn("case.html.jinja", page, "../")
+        if page.pinned is not None:
+            yield page.pinned.path, _encoded(page.pinned.text)
+    yield from behind.draw(found, published or Published(), told, drawn)
     yield from firstpage.files(found)
-    first = templates.get_template("index.html.jinja")
-    yield "index.html", _encoded(first.render(page=index(found, note), root=""))
+    yield "index.html", drawn("index.html.jinja", index(found, note), "")
 
 
 def _templates() -> jinja2.Environment:
@@ -84,7 +103,9 @@ def _encoded(text: str) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Put a file in its place at once: two runs may render at the same time."""
+    """Put a file in its place at once, unless it is there: two runs may render at the same time."""
+    if path.exists() and path.read_bytes() == content:
+        return
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.write_bytes(content)
     draft.replace(path)

@@ -6,6 +6,7 @@ import gc
 import hashlib
 from typing import TYPE_CHECKING
 
+from runner.evidence import changes, published
 from runner.evidence.survey import Grid, choose, survey
 from runner.judging.verdicts import judge_all
 from runner.model.outcomes import Device
@@ -41,9 +42,12 @@ def devices(rows: Iterable[Observation]) -> tuple[Device, ...]:
     return tuple(device for device in Device if device in found) or (Device.CPU,)
 
 
-def identity(project: Project, rows: Iterable[Observation]) -> str:
+def identity(project: Project, rows: Iterable[Observation], base_url: str = "") -> str:
     """Identify what a rendering would show, so that an unchanged one is left alone."""
-    content = hashlib.sha256()
+    content = hashlib.sha256(base_url.encode())
+    for name in ("publications.toml", changes.NAME):
+        path = project.places.published / name
+        content.update(path.read_bytes() if path.exists() else b"absent")
     for case in project.cases.values():
         content.update(repr((case.head, case.block, case.digest)).encode())
     for environment in project.environments.values():
@@ -51,7 +55,7 @@ def identity(project: Project, rows: Iterable[Observation]) -> str:
     for shown in sorted(map(_shown, rows)):
         content.update(shown.encode())
     templates = project.places.root / "reports"
-    for path in sorted([*templates.glob("*.py"), *templates.glob("templates/*")]):
+    for path in sorted([*templates.rglob("*.py"), *templates.glob("templates/*")]):
         content.update(path.read_bytes())
     return content.hexdigest()
 
@@ -65,18 +69,28 @@ def _shown(row: Observation) -> str:
     return repr((*row.cell, *digests, *facts, *flags))
 
 
-def render(project: Project, rows: Sequence[Observation]) -> bool:
-    """Render the site from evidence; say whether anything had to be done."""
+def render(project: Project, rows: Sequence[Observation], base_url: str = "") -> bool:
+    """Render the site from evidence; say whether anything had to be done.
+
+    `base_url` is where the site will lie, for what needs an address.
+    """
     places = project.places
     stamp = places.site / ".identity"
-    wanted = identity(project, rows)
+    wanted = identity(project, rows, base_url)
     if stamp.exists() and stamp.read_text() == wanted and (places.site / "index.html").exists():
         return False
+    from reports.publishing import Published  # noqa: PLC0415
     from reports.site import render as draw  # noqa: PLC0415 - pandas costs half a second
 
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
     known_to, judged = judged_grid(project, rows)
-    draw(known_to.cases, list(known_to.environments.values()), judged, places.site)
+    told = Published(
+        publications=published.read_publications(places.published),
+        records=changes.read_changes(places.published),
+        base_url=base_url,
+    )
+    environments = list(known_to.environments.values())
+    draw(known_to.cases, environments, judged, places.site, published=told)
     stamp.write_text(wanted)
     return True
 

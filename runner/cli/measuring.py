@@ -80,12 +80,17 @@ def environment(
 
 
 @app.command()
-def report() -> None:
+def report(
+    base_url: Annotated[
+        str,
+        typer.Option("--base-url", metavar="URL", help="Where the site will lie: feed and links."),
+    ] = "",
+) -> None:
     """Render the site from this machine's evidence and the published one."""
     from runner.commands.report import render_site  # noqa: PLC0415
 
     gc.disable()
-    raise typer.Exit(render_site(Places(), told()))
+    raise typer.Exit(render_site(Places(), told(), base_url))
 
 
 @app.command()

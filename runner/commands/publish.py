@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from runner import project, rendering
 from runner.errors import ExitCode, Fault, refuse
-from runner.evidence import published, publishing, reading
+from runner.evidence import changes, published, publishing, reading
+from runner.evidence.changes import Record
 from runner.evidence.published import Publication
 from runner.model.matrix import MAIN
 from runner.model.observation import LOCAL, Observation
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from runner.judging.verdicts import Judged
     from runner.places import Places
+    from runner.project import Project
 
 
 def publish_all(places: Places, console: Console) -> ExitCode:
@@ -41,9 +43,30 @@ def publish_all(places: Places, console: Console) -> ExitCode:
     used = {row.source for row in final}
     publications = [one for one in [*earlier.values(), fresh] if one.name in used]
     files = publishing.write(places.published, final, publications, loaded.names)
+    files[places.published / changes.NAME] = changes.written(_records(places, loaded, final, fresh))
     _replace(places.published, files)
     console.print(f"{len(final)} cells in {len(files)} files: {places.shown(places.published)}")
     return ExitCode.AS_EXPECTED
+
+
+def _records(
+    places: Places, loaded: Project, final: Sequence[Observation], fresh: Publication
+) -> tuple[Record, ...]:
+    """Return what every publication changed, this one first; the very first changes nothing."""
+    earlier = changes.read_changes(places.published)
+    stood = list(published.read(places.published))
+    if not stood:
+        return earlier
+    changed, new, gone = changes.compared(stood, final, loaded.cases, loaded.names)
+    record = Record(
+        publication=fresh.name,
+        date=fresh.date,
+        against=max(row.source for row in stood),
+        changes=changed,
+        new=tuple(new.items()),
+        gone=tuple(gone.items()),
+    )
+    return (record, *earlier)
 
 
 def _evidence(grid: Iterable[Judged]) -> list[Observation]:

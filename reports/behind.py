@@ -1,0 +1,96 @@
+"""Every file behind the first page: releases, models, packages, changes, and what lies beside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports import between as steps_of
+from reports.files import badges, feed, osv
+from reports.files.cases import case_sheet
+from reports.files.sheet import Sheet
+from reports.files.sheet import files as both
+from reports.pages.changes import changes, changes_sheet
+from reports.pages.claims import claims, claims_sheet
+from reports.pages.family import families, family_sheet
+from reports.pages.package import package_sheet, packages
+from reports.pages.release import ReleasePage, Releases, address_of, failing_sheet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from reports.publishing import Published
+    from reports.setting import Setting
+    from reports.survey import Survey
+
+    Files = Iterator[tuple[str, bytes]]
+    Draw = Callable[..., bytes]
+    """Takes the name of a template, the context of its page and the way to the first page."""
+
+FOLDERS = ("badge", "case", "download", "model", "osv", "package", "release")
+"""Below these a file that is no longer drawn is removed."""
+
+_UP = "../"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A release in the list of all."""
+
+    href: str
+    page: ReleasePage
+
+
+def draw(survey: Survey, published: Published, setting: Setting, drawn: Draw) -> Files:
+    """Yield every file behind the first page but the pages of cases: its path and its content."""
+    yield from _releases(survey, drawn)
+    yield from _models(survey, drawn)
+    yield from _changes(survey, published, setting, drawn)
+    told = claims(survey)
+    yield "claims.html", drawn("claims.html.jinja", told, "")
+    yield from both(claims_sheet(told))
+    for name in survey.cases:
+        yield from both(case_sheet(survey, name))
+    for badge in badges.badges(survey, setting.brief):
+        yield from badges.files(badge)
+    yield from osv.entries(survey, published, setting.sentences)
+
+
+def _releases(survey: Survey, drawn: Draw) -> Files:
+    steps = steps_of.between(survey)
+    arranged = Releases(survey, steps)
+    listed = [Listed(href=address_of(name), page=arranged.page(name)) for name in survey.releases]
+    yield "releases.html", drawn("releases.html.jinja", listed, "")
+    yield from both(Sheet(path="releases", columns=steps_of.COLUMNS, rows=steps_of.rows(steps)))
+    for name, one in zip(survey.releases, listed, strict=True):
+        yield f"release/{name}.html", drawn("release.html.jinja", one.page, _UP)
+        yield from both(failing_sheet(one.page))
+        if name in steps:
+            rows = steps_of.rows({name: steps[name]})
+            yield from both(
+                Sheet(path=f"release/{name}-changes", columns=steps_of.COLUMNS, rows=rows)
+            )
+    yield from _packages(survey, steps, drawn)
+
+
+def _packages(survey: Survey, steps: dict[str, steps_of.Between], drawn: Draw) -> Files:
+    found = packages(survey, steps)
+    yield "packages.html", drawn("packages.html.jinja", found, "")
+    for page in found:
+        yield page.href, drawn("package.html.jinja", page, _UP)
+        yield from both(package_sheet(page))
+
+
+def _models(survey: Survey, drawn: Draw) -> Files:
+    found = families(survey)
+    yield "models.html", drawn("models.html.jinja", found, "")
+    for family in found:
+        yield family.path, drawn("model.html.jinja", family, _UP)
+        yield from both(family_sheet(family))
+
+
+def _changes(survey: Survey, published: Published, setting: Setting, drawn: Draw) -> Files:
+    page = changes(survey, published)
+    yield "changes.html", drawn("changes.html.jinja", page, "")
+    yield from both(changes_sheet(page.acts))
+    yield "feed.xml", feed.written(feed.feed(page, published, setting.sentences))

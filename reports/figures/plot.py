@@ -1,0 +1,169 @@
+"""A measured number along the releases, a line per precision."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.figures.scale import STEP, Tick, at, ticks
+from reports.phrases import number, visible
+from runner.model.outcomes import Device, Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from reports.survey import Survey
+    from runner.model.case import Case
+
+_TOP, _FLOOR, _HEIGHT = 24, 124, 144
+_WIDE = 100
+"""From this ratio of the largest to the smallest number on, steps are factors."""
+
+Points = dict[str, float]
+"""By release, oldest first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stroke:
+    """One precision as the path of a line, and where it ends."""
+
+    precision: Precision
+    path: str
+    y: int
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Level:
+    """A value beside the figure, and how high it lies."""
+
+    y: int
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plot:
+    """One number of one variant on one device."""
+
+    name: str
+    variant: str
+    device: Device
+    width: int
+    height: int
+    ticks: tuple[Tick, ...]
+    levels: tuple[Level, ...]
+    strokes: tuple[Stroke, ...]
+    by_factors: bool
+
+
+def plots(survey: Survey, case: Case) -> tuple[Plot, ...]:
+    """Return a plot of every number that was measured on two releases or more."""
+    found: dict[tuple[Device, str, str], dict[Precision, Points]] = {}
+    columns = {survey.standing(case, column): column for column in survey.releases}
+    for (variant, device, precision), rows in survey.series(case.name).items():
+        for environment, row in rows.items():
+            if environment in columns:
+                for name, value in row.seen.measured.items():
+                    lines = found.setdefault((device, variant, name), {})
+                    lines.setdefault(precision, {})[columns[environment]] = value
+    return tuple(
+        _plot(survey.releases, key, lines)
+        for key, lines in found.items()
+        if max(map(len, lines.values())) > 1
+    )
+
+
+class _Height:
+    """How high a value lies: by steps, or by factors where values differ by orders."""
+
+    def __init__(self, values: Iterable[float]) -> None:
+        finite = [value for value in values if math.isfinite(value)]
+        self.low, self.high = min(finite, default=0.0), max(finite, default=0.0)
+        above = [value for value in finite if value > 0]
+        self.least = min(above, default=1.0)
+        self.by_factors = self.low >= 0 and self.high / self.least >= _WIDE
+        self.is_finite = bool(finite)
+
+    def of(self, value: float) -> int:
+        """Return the height; what is no number lies above everything."""
+        if not math.isfinite(value):
+            return _TOP - 12
+        return round(_FLOOR - (_FLOOR - _TOP) * self._share(value))
+
+    def _share(self, value: float) -> float:
+        if self.high == self.low:
+            return 0.5
+        if not self.by_factors:
+            # Halves: the difference of two large numbers may be none.
+            return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+        if value <= 0:
+            return 0.0
+        decades = math.log10(self.high) - math.log10(self.least)
+        return 0.1 + 0.9 * (math.log10(value) - math.log10(self.least)) / decades
+
+
+def _plot(
+    releases: Sequence[str], key: tuple[Device, str, str], lines: Mapping[Precision, Points]
+) -> Plot:
+    device, variant, name = key
+    height = _Height(value for points in lines.values() for value in points.values())
+    return Plot(
+        name=visible(name),
+        variant=visible(variant),
+        device=device,
+        width=at(len(releases)) + 3 * STEP,
+        height=_HEIGHT,
+        ticks=ticks(releases),
+        levels=_levels(height, lines),
+        strokes=tuple(
+            _stroke(precision, lines[precision], releases, height)
+            for precision in Precision
+            if precision in lines
+        ),
+        by_factors=height.by_factors,
+    )
+
+
+def _levels(height: _Height, lines: Mapping[Precision, Points]) -> tuple[Level, ...]:
+    values = dict.fromkeys([height.low, height.high]) if height.is_finite else {}
+    levels = [Level(y=height.of(value), label=number(value)) for value in values]
+    if any(not math.isfinite(value) for points in lines.values() for value in points.values()):
+        levels.append(Level(y=height.of(math.nan), label="not finite"))
+    return tuple(levels)
+
+
+def _stroke(
+    precision: Precision, points: Points, releases: Sequence[str], height: _Height
+) -> Stroke:
+    path: list[str] = []
+    last, level = -2, 0
+    for place, release in enumerate(releases):
+        if release not in points:
+            continue
+        y, x = height.of(points[release]), at(place)
+        if place != last + 1:
+            path.append(f"M{x} {y}")
+        elif y != level:
+            path.append(f"L{x} {y}")
+        path.append(f"H{x + STEP - 2}")
+        last, level = place, y
+    return Stroke(precision=precision, path=_joined(path), y=level, says=_said(points))
+
+
+def _joined(path: Sequence[str]) -> str:
+    """Let steps on one level be one."""
+    kept: list[str] = []
+    for step in path:
+        if step[0] == "H" and kept and kept[-1][0] == "H":
+            kept.pop()
+        kept.append(step)
+    return "".join(kept)
+
+
+def _said(points: Points) -> str:
+    values = list(points.values())
+    finite = [value for value in values if math.isfinite(value)]
+    told = f"{number(min(finite))} to {number(max(finite))}" if finite else "never finite"
+    first, last = next(iter(points)), next(reversed(points))
+    return visible(f"{told}, on {len(values)} releases, {first} to {last}")

@@ -1,0 +1,148 @@
+"""Badges of cases and releases: as shields.io reads them, and as a picture of our own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from markupsafe import escape
+
+from reports.phrases import counted, listed, shortened, visible
+from runner.model.case import PLAIN
+from runner.model.cell import Source
+from runner.model.outcomes import Outcome, Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reports.survey import Survey
+    from runner.model.case import Case
+
+_WIDE, _HIGH, _LABEL = 6.4, 20, 60
+
+
+class Colour(StrEnum):
+    """Beside the words, which say the same: dark enough for white letters."""
+
+    BAD = "#b3372c"
+    GOOD = "#1b6233"
+    UNKNOWN = "#5a6069"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Badge:
+    """What a badge says; `path` is where it lies below the site, without its ending."""
+
+    path: str
+    label: str
+    message: str
+    colour: Colour
+
+
+def badges(survey: Survey, brief: str) -> Iterator[Badge]:
+    """Yield a badge for every case and every release; `brief` says on what it was measured."""
+    for case in survey.cases.values():
+        yield of_case(survey, case, brief)
+    cases = _judged(survey)
+    for environment in survey.columns:
+        if environment.source is Source.RELEASE:
+            yield _of_release(environment.name, cases.get(environment.name, {}), brief)
+
+
+def of_case(survey: Survey, case: Case, brief: str) -> Badge:
+    """Return what is known of the plain case on the newest release that says anything."""
+    known: dict[str, list[Precision]] = {}
+    ever = False
+    for (workaround, _, precision), found in survey.failing(case.name).items():
+        if workaround == PLAIN:
+            for environment, failed in found.items():
+                known.setdefault(environment, []).extend([precision] * failed)
+                ever = ever or failed
+    newest = next(
+        (name for name in reversed(survey.releases) if survey.standing(case, name) in known),
+        "",
+    )
+    message, colour = _said(newest, known.get(survey.standing(case, newest), []), ever=ever)
+    return Badge(
+        path=f"badge/case/{case.name}",
+        label=shortened(case.name, _LABEL),
+        message=f"{message} ({brief})",
+        colour=colour,
+    )
+
+
+def _said(newest: str, failing: list[Precision], *, ever: bool) -> tuple[str, Colour]:
+    if not newest:
+        return "unknown", Colour.UNKNOWN
+    if failing:
+        precisions = listed([one.value for one in Precision if one in failing])
+        return f"fails in {precisions} on {visible(newest)}", Colour.BAD
+    earlier = ", failed earlier" if ever else ""
+    return f"passes on {visible(newest)}{earlier}", Colour.GOOD
+
+
+_Known = dict[str, bool | None]
+"""By case: whether it fails in any precision, None where nothing is known."""
+
+
+def _judged(survey: Survey) -> dict[str, _Known]:
+    found: dict[str, _Known] = {}
+    columns = {one.name: one.column for one in survey.environments}
+    for name in survey.cases:
+        for (workaround, device, precision), rows in survey.series(name).items():
+            if workaround != PLAIN:
+                continue
+            failing = survey.failing(name).get((workaround, device, precision), {})
+            for environment, row in rows.items():
+                if row.seen.outcome is not Outcome.NOT_APPLICABLE:
+                    held = found.setdefault(columns[environment], {})
+                    held[name] = _worse(held.get(name), failing.get(environment))
+    return found
+
+
+def _worse(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001
+    return None if one is other is None else bool(one or other)
+
+
+def _of_release(name: str, known: _Known, brief: str) -> Badge:
+    judged = [failed for failed in known.values() if failed is not None]
+    unknown = len(known) - len(judged)
+    message = f"{sum(judged)} of {counted(len(judged), 'case')} fail" if judged else "unknown"
+    gap = f", {unknown} unknown" if unknown and judged else ""
+    colour = (
+        Colour.BAD if any(judged) else Colour.GOOD if judged and not unknown else Colour.UNKNOWN
+    )
+    return Badge(
+        path=f"badge/release/{name}",
+        label=visible(f"transformers {name}"),
+        message=f"{message}{gap} ({brief})",
+        colour=colour,
+    )
+
+
+def files(badge: Badge) -> Iterator[tuple[str, bytes]]:
+    """Yield both files of a badge."""
+    told = {
+        "schemaVersion": 1,
+        "label": badge.label,
+        "message": badge.message,
+        "color": badge.colour.value,
+    }
+    yield f"{badge.path}.json", json.dumps(told).encode()
+    yield f"{badge.path}.svg", _picture(badge).encode("utf-8", "backslashreplace")
+
+
+def _picture(badge: Badge) -> str:
+    left, right = (round(_WIDE * len(text)) + 12 for text in (badge.label, badge.message))
+    label, message = escape(badge.label), escape(badge.message)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HIGH}" '
+        f'role="img"><title>{label}: {message}</title>'
+        f'<rect width="{left}" height="{_HIGH}" fill="#333"/>'
+        f'<rect x="{left}" width="{right}" height="{_HIGH}" fill="{badge.colour.value}"/>'
+        '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
+        f'<text x="6" y="14" textLength="{left - 12}">{label}</text>'
+        f'<text x="{left + 6}" y="14" textLength="{right - 12}">{message}</text></g></svg>\n'
+    )

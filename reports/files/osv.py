@@ -1,0 +1,128 @@
+"""Derived ranges as entries of the Open Source Vulnerability format, for tools that read it.
+
+A bug is affected until a release was measured to pass: a gap counts as affected, never as safe.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from reports.phrases import link_to, page_of, visible
+from runner.judging.axes import axes
+from runner.judging.ranges import ranges_along
+from runner.model.case import PLAIN, Kind
+from runner.model.cell import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from reports.publishing import Published
+    from reports.survey import Survey
+    from runner.judging.ranges import Range
+    from runner.model.case import Case
+    from runner.model.outcomes import Device, Precision
+
+VERSION = "1.6.0"
+
+
+def entries(
+    survey: Survey, published: Published, setting: Sequence[str]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield a file for every bug that fails on some release; none before anything is published."""
+    for case in survey.cases.values():
+        found = entry(survey, case, published, setting)
+        if found:
+            yield f"osv/{found['id']}.json", f"{json.dumps(found, indent=1)}\n".encode()
+
+
+def entry(
+    survey: Survey, case: Case, published: Published, setting: Sequence[str]
+) -> dict[str, Any]:
+    """Return the entry of a case, empty where there is nothing to say."""
+    dates = _dates(survey, case, published)
+    affected = list(_affected(survey, case))
+    if case.block.kind is not Kind.BUG or not affected or not dates:
+        return {}
+    return {
+        "schema_version": VERSION,
+        "id": f"REPROMATRIX-{case.name.replace('_', '-')}",
+        "published": f"{dates[0]}T00:00:00Z",
+        "modified": f"{dates[-1]}T00:00:00Z",
+        "summary": visible(case.block.title),
+        "details": visible("\n\n".join([case.docstring.strip(), *setting])),
+        "affected": affected,
+        "references": list(_references(case, published)),
+        "database_specific": {
+            "case": case.name,
+            "area": case.block.area,
+            "models": list(case.block.models),
+            "measured": list(setting),
+            **({"simulates": case.block.simulates} if case.block.simulates else {}),
+        },
+    }
+
+
+def _dates(survey: Survey, case: Case, published: Published) -> list[str]:
+    sources = {row.seen.source for row in survey.of_case(case.name)}
+    known = published.publications
+    return sorted(known[source].date for source in sources if source in known)
+
+
+def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
+    releases = axes(case, survey.by_name)[0]
+    for (workaround, device, precision), rows in survey.series(case.name).items():
+        seen = {name: row.seen for name, row in rows.items()}
+        found = ranges_along(releases, seen) if workaround == PLAIN else ()
+        versions = _versions(survey, found)
+        if versions:
+            yield _package(found, versions, (device, precision), survey)
+
+
+def _versions(survey: Survey, found: Iterable[Range]) -> list[str]:
+    return [name for one in found for name in one.releases if _is_release(survey, name)]
+
+
+def _is_release(survey: Survey, name: str) -> bool:
+    return name in survey.by_name and survey.by_name[name].source is Source.RELEASE
+
+
+def _package(
+    found: Iterable[Range],
+    versions: list[str],
+    where: tuple[Device, Precision],
+    survey: Survey,
+) -> dict[str, Any]:
+    device, precision = where
+    events = [event for one in found for event in _events(survey, one)]
+    return {
+        "package": {
+            "ecosystem": "PyPI",
+            "name": "transformers",
+            "purl": "pkg:pypi/transformers",
+        },
+        "ranges": [{"type": "ECOSYSTEM", "events": events}],
+        "versions": versions,
+        "ecosystem_specific": {"precision": precision.value, "device": device.value},
+    }
+
+
+def _events(survey: Survey, one: Range) -> Iterator[dict[str, str]]:
+    if _is_release(survey, one.releases[0]):
+        yield {"introduced": one.releases[0]}
+        if _is_release(survey, one.until):
+            yield {"fixed": one.until}
+
+
+def _references(case: Case, published: Published) -> Iterator[dict[str, str]]:
+    for report in case.block.reports:
+        yield from _reference("REPORT", report)
+    for fixed in dict.fromkeys(one.fixed_by for one in case.block.fails if one.fixed_by):
+        yield from _reference("FIX", fixed)
+    if published.base_url:
+        yield from _reference("EVIDENCE", f"{published.base_url}{page_of(case.name)}")
+
+
+def _reference(kind: str, address: str) -> Iterator[dict[str, str]]:
+    if link_to(address).href:
+        yield {"type": kind, "url": address}

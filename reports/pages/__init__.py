@@ -1,0 +1,1 @@
+"""The contexts of the pages beside the first one and those of cases."""

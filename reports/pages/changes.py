@@ -1,0 +1,133 @@
+"""The page of what publications changed, newest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.files.sheet import Sheet
+from reports.phrases import counted, in_address, page_of, shortened, spans, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from reports.publishing import Published
+    from reports.survey import Survey
+    from runner.evidence.changes import Changed, Record
+    from runner.judging.difference import Change
+
+_ERROR = 160
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """Cells of one variant that became otherwise; `href` is empty where the case is gone."""
+
+    change: Change
+    case: str
+    href: str
+    workaround: str
+    precision: str
+    device: str
+    releases: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Act:
+    """One publication and all that it changed."""
+
+    name: str
+    anchor: str
+    date: str
+    against: str
+    steps: tuple[Step, ...]
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangesPage:
+    """What publications changed; `begins` says from where on that is known."""
+
+    acts: tuple[Act, ...]
+    begins: str
+
+
+def changes(survey: Survey, published: Published) -> ChangesPage:
+    """Return what each publication changed, newest first."""
+    return ChangesPage(
+        acts=tuple(_act(survey, record) for record in published.records),
+        begins=_begins(published),
+    )
+
+
+def _begins(published: Published) -> str:
+    if published.records:
+        first = visible(published.records[-1].against)
+        return f"The record begins behind publication {first}: what changed earlier was not kept."
+    if published.newest is None:
+        return "Nothing has been published yet."
+    return (
+        f"No publication has replaced {visible(published.newest.name)} yet: "
+        "the next one is compared with it, and what changed before it was not kept."
+    )
+
+
+def _act(survey: Survey, record: Record) -> Act:
+    return Act(
+        name=visible(record.publication),
+        anchor=in_address(record.publication),
+        date=visible(record.date),
+        against=visible(record.against),
+        steps=tuple(_step(survey, one) for one in record.changes),
+        new=_counts(record.new),
+        gone=_counts(record.gone),
+    )
+
+
+def _step(survey: Survey, one: Changed) -> Step:
+    known = [name for name in one.environments if name in survey.by_name]
+    others = [visible(name) for name in one.environments if name not in survey.by_name]
+    within = [spans(known, survey.order)] if known else []
+    return Step(
+        change=one.change,
+        case=visible(one.case),
+        href=page_of(one.case) if one.case in survey.cases else "",
+        workaround=visible(one.workaround),
+        precision=visible(one.precision),
+        device=visible(one.device),
+        releases=", ".join([*within, *others]),
+        before=shortened(one.before, _ERROR),
+        after=shortened(one.after, _ERROR),
+    )
+
+
+def _counts(found: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    return tuple(f"{visible(case)}: {counted(number, 'cell')}" for case, number in sorted(found))
+
+
+def changes_sheet(acts: Sequence[Act]) -> Sheet:
+    """Return every change as a table."""
+    columns = ("publication", "date", "change", "case", "workaround", "precision", "device")
+    return Sheet(
+        path="changes",
+        columns=(*columns, "releases", "before", "after"),
+        rows=tuple(
+            (
+                act.name,
+                act.date,
+                one.change.value,
+                one.case,
+                one.workaround,
+                one.precision,
+                one.device,
+                one.releases,
+                one.before,
+                one.after,
+            )
+            for act in acts
+            for one in act.steps
+        ),
+    )

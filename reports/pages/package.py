@@ -1,0 +1,162 @@
+"""The page of a package: what changed with which version of it, and the cases that ask for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from reports.files.sheet import Sheet
+from reports.pages.release import address_of
+from reports.phrases import Link, page_of, visible
+from runner.judging.axes import axes
+from runner.judging.difference import Change
+from runner.judging.ranges import ranges_along
+from runner.model.naming import taken_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from reports.between import Between, Difference
+    from reports.survey import Survey
+    from runner.judging.axes import Axis
+    from runner.model.case import Case
+
+PACKAGES = ("transformers", "accelerate", "peft")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """A version, the releases that hold it, and what differs where it came in.
+
+    `with_it` names what else changed at the same step: nothing says which of them did it.
+    """
+
+    version: str
+    releases: tuple[Link, ...]
+    differences: tuple[Difference, ...]
+    with_it: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alone:
+    """Where a case fails along the versions of this package, nothing else changed."""
+
+    case: str
+    href: str
+    workaround: str
+    precision: str
+    ranges: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackagePage:
+    """The page of one package."""
+
+    name: str
+    href: str
+    held: tuple[Held, ...]
+    alone: tuple[Alone, ...]
+    cases: tuple[Link, ...]
+
+
+def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage, ...]:
+    """Return the pages of the packages that stand in some environment."""
+    return tuple(
+        PackagePage(
+            name=name,
+            href=f"package/{name}.html",
+            held=_held(survey, steps, name),
+            alone=tuple(_alone(survey, name)),
+            cases=_cases(survey, name),
+        )
+        for name in PACKAGES
+        if any(survey.by_name[release].version(name) for release in survey.releases)
+    )
+
+
+def _held(survey: Survey, steps: Mapping[str, Between], name: str) -> tuple[Held, ...]:
+    runs = groupby(survey.releases, key=lambda one: survey.by_name[one].version(name))
+    found = [(version, list(members)) for version, members in runs]
+    return tuple(_version(survey, steps, name, *one) for one in reversed(found) if one[0])
+
+
+def _version(
+    survey: Survey,
+    steps: Mapping[str, Between],
+    name: str,
+    version: str,
+    releases: Sequence[str],
+) -> Held:
+    step = steps.get(releases[0])
+    return Held(
+        version=visible(version),
+        releases=tuple(Link(text=visible(one), href=address_of(one)) for one in releases),
+        differences=step.of(Change.BROKE, Change.FIXED, Change.CHANGED) if step else (),
+        with_it=_changed(survey, step.before, releases[0], name) if step else (),
+    )
+
+
+def _changed(survey: Survey, before: str, after: str, name: str) -> tuple[str, ...]:
+    one, other = survey.by_name[before], survey.by_name[after]
+    return tuple(
+        other_name
+        for other_name in PACKAGES
+        if other_name != name and one.version(other_name) != other.version(other_name)
+    )
+
+
+def _alone(survey: Survey, package: str) -> Iterator[Alone]:
+    for case in survey.cases.values():
+        for axis in axes(case, survey.by_name)[1:]:
+            if _packages_of(axis) == {package}:
+                yield from _along(survey, case, axis)
+
+
+def _packages_of(axis: Axis) -> set[str]:
+    return {name for point in axis for name, _ in taken_apart(point.environment).changed}
+
+
+def _along(survey: Survey, case: Case, axis: Axis) -> Iterator[Alone]:
+    for (workaround, _, precision), rows in survey.series(case.name).items():
+        seen = {name: row.seen for name, row in rows.items()}
+        if ranges := tuple(visible(one.text) for one in ranges_along(axis, seen)):
+            yield Alone(
+                case=visible(case.name),
+                href=page_of(case.name),
+                workaround=visible(workaround),
+                precision=precision.value,
+                ranges=ranges,
+            )
+
+
+def _cases(survey: Survey, name: str) -> tuple[Link, ...]:
+    return tuple(
+        Link(text=visible(case.name), href=page_of(case.name))
+        for case in survey.cases.values()
+        if name in {canonicalize_name(one.name) for one in case.head.dependencies}
+    )
+
+
+def package_sheet(page: PackagePage) -> Sheet:
+    """Return what changed with which version as a table."""
+    columns = ("version", "first_in", "with", "change", "case", "workaround", "precisions")
+    return Sheet(
+        path=page.href.removesuffix(".html"),
+        columns=columns,
+        rows=tuple(
+            (
+                held.version,
+                held.releases[0].text,
+                " ".join(held.with_it),
+                one.change.value,
+                one.case,
+                one.workaround,
+                one.precisions,
+            )
+            for held in page.held
+            for one in held.differences
+        ),
+    )

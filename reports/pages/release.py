@@ -1,0 +1,192 @@
+"""The page of one release: what it breaks and heals, what fails there at all, what it holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.failures import Place, places
+from reports.files.sheet import Sheet
+from reports.marks import Mark, mark_of
+from reports.phrases import Link, in_address, page_of, shortened, visible
+from runner.judging.difference import Change
+from runner.model.cell import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from reports.between import Between, Difference, Shift
+    from reports.marks import Seen
+    from reports.survey import Survey
+    from runner.judging.verdicts import Judged
+    from runner.model.cell import Cell, Environment
+
+COMPANIONS = (
+    *("transformers", "torch", "accelerate", "peft", "tokenizers", "huggingface-hub"),
+    *("safetensors", "numpy"),
+)
+_ERROR = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Companion:
+    """A package beside transformers; `was` is its version in the release before, if another."""
+
+    name: str
+    version: str
+    was: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failing:
+    """Cells of one case that fail alike on this release."""
+
+    case: str
+    href: str
+    title: str
+    style: str
+    glyph: str
+    words: str
+    error: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Number:
+    """How many cells of the release show a mark."""
+
+    style: str
+    glyph: str
+    words: str
+    cells: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasePage:
+    """The page of one release."""
+
+    name: str
+    is_release: bool
+    before: tuple[Link, ...]
+    after: tuple[Link, ...]
+    companions: tuple[Companion, ...]
+    numbers: tuple[Number, ...]
+    broke: tuple[Difference, ...]
+    healed: tuple[Difference, ...]
+    otherwise: tuple[Difference, ...]
+    came_and_went: tuple[Difference, ...]
+    shifts: tuple[Shift, ...]
+    unknown: int
+    failing: tuple[Failing, ...]
+    sheet: str
+
+
+def address_of(release: str) -> str:
+    """Return the address of the page of a release, from the first page."""
+    return f"release/{in_address(release)}.html"
+
+
+class Releases:
+    """The evidence of a survey by column, arranged once for the pages of all releases."""
+
+    def __init__(self, survey: Survey, steps: Mapping[str, Between]) -> None:
+        """Arrange what fails, and count what every cell shows."""
+        self.survey, self.steps = survey, steps
+        self._columns = {one.name: one.column for one in survey.environments}
+        self._failing: dict[str, list[Judged]] = {}
+        for name in survey.cases:
+            for row in survey.of_case(name):
+                if row.seen.outcome.is_failure:
+                    column = self._columns[row.seen.cell.environment]
+                    self._failing.setdefault(column, []).append(row)
+        self._shown: dict[str, Counter[Mark]] = {}
+        for cell, seen in zip(survey.cells, survey.shown, strict=True):
+            self._count(cell, seen)
+
+    def _count(self, cell: Cell, seen: Seen) -> None:
+        self._shown.setdefault(self._columns[cell.environment], Counter())[seen.mark] += 1
+
+    def page(self, name: str) -> ReleasePage:
+        """Return the context of the page of one release."""
+        names = self.survey.releases
+        place = names.index(name)
+        step = self.steps.get(name)
+        environment = self.survey.by_name[name]
+        return ReleasePage(
+            name=visible(name),
+            is_release=environment.source is Source.RELEASE,
+            before=_links(names[place - 1 : place] if place else ()),
+            after=_links(names[place + 1 : place + 2]),
+            companions=_companions(environment, self._before(place)),
+            numbers=_numbers(self._shown.get(name, Counter())),
+            broke=step.of(Change.BROKE) if step else (),
+            healed=step.of(Change.FIXED) if step else (),
+            otherwise=step.of(Change.CHANGED) if step else (),
+            came_and_went=step.of(Change.NEW, Change.GONE) if step else (),
+            shifts=step.shifts if step else (),
+            unknown=step.unknown if step else 0,
+            failing=tuple(self._alike(name)),
+            sheet=f"release/{name}",
+        )
+
+    def _before(self, place: int) -> Environment | None:
+        return self.survey.by_name[self.survey.releases[place - 1]] if place else None
+
+    def _alike(self, name: str) -> Iterable[Failing]:
+        groups: dict[tuple[str, Mark, str], list[Judged]] = {}
+        for row in self._failing.get(name, ()):
+            failed = row.seen.failed
+            error = failed.headline if failed else row.seen.reason or row.seen.outcome.value
+            groups.setdefault((row.seen.cell.case, mark_of(row), error), []).append(row)
+        for (case, mark, error), rows in groups.items():
+            yield Failing(
+                case=visible(case),
+                href=page_of(case),
+                title=visible(self.survey.cases[case].block.title),
+                style=mark.value,
+                glyph=mark.glyph,
+                words=mark.words,
+                error=shortened(error, _ERROR),
+                places=places(self.survey, rows),
+            )
+
+
+def _links(names: Sequence[str]) -> tuple[Link, ...]:
+    return tuple(Link(text=visible(name), href=address_of(name)) for name in names)
+
+
+def _companions(here: Environment, before: Environment | None) -> tuple[Companion, ...]:
+    return tuple(
+        Companion(
+            name=name,
+            version=visible(here.version(name) or "absent"),
+            was=visible(was) if (was := before.version(name)) != here.version(name) else "",
+        )
+        if before
+        else Companion(name=name, version=visible(here.version(name) or "absent"), was="")
+        for name in COMPANIONS
+        if here.version(name) or (before and before.version(name))
+    )
+
+
+def _numbers(counts: Counter[Mark]) -> tuple[Number, ...]:
+    return tuple(
+        Number(style=mark.value, glyph=mark.glyph, words=mark.words, cells=counts[mark])
+        for mark in Mark
+        if counts[mark]
+    )
+
+
+def failing_sheet(page: ReleasePage) -> Sheet:
+    """Return what fails on a release as a table."""
+    columns = ("case", "mark", "error", "workaround", "precisions", "device")
+    return Sheet(
+        path=page.sheet,
+        columns=columns,
+        rows=tuple(
+            (one.case, one.style, one.error, place.variants, place.precisions, place.device)
+            for one in page.failing
+            for place in one.places
+        ),
+    )

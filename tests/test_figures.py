@@ -1,0 +1,206 @@
+"""The figures and files of a case's page, by the values that reach the templates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from test_page import CASE, NO_FLOAT, changed, fake_run, surveyed
+
+from reports.casepage import case_page
+from reports.commands import Command
+from reports.figures.plot import Level, Plot, Stroke
+from reports.figures.scale import Tick, ticks
+from reports.figures.shares import Part, shares
+from reports.figures.timeline import Band, Bar, State
+from reports.files.pinned import Pinned
+from reports.wording import Line, Sort, Version, Wording
+from runner.model.cell import Cell
+from runner.model.outcomes import Device, Outcome, Precision
+from runner.model.script import parse_script
+
+if TYPE_CHECKING:
+    from test_page import Fake
+
+    from runner.model.observation import Observation
+
+
+def test_the_timeline_has_high_bars_where_a_case_fails_and_none_where_it_cannot_run() -> None:
+    band = case_page(surveyed(), CASE).timelines[0].bands[1]
+    expected = Band(
+        label="bf16",
+        y=48,
+        bars=(
+            Bar(
+                state=State.FAILS,
+                x=160,
+                y=36,
+                width=19,
+                height=14,
+                says="fails on 4.50.0 to 4.50.1",
+            ),
+            Bar(state=State.PASSES, x=180, y=45, width=9, height=5, says="passes on 4.51.0"),
+            Bar(state=State.UNKNOWN, x=190, y=40, width=9, height=6, says="unknown: main"),
+        ),
+    )
+
+    assert expected == band
+
+
+def test_the_timeline_says_in_words_what_it_draws() -> None:
+    told = "passes on 4.50.0 to 4.51.0, unknown: main"
+    expected = (
+        f"fp32 and fp16: {told}; "
+        "bf16: fails on 4.50.0 to 4.50.1, passes on 4.51.0, unknown: main; "
+        f"away, all: {told}; cache-off, all: {told}"
+    )
+
+    assert expected == case_page(surveyed(), CASE).timelines[0].text
+
+
+def test_lines_of_releases_are_named_where_there_is_room() -> None:
+    names = ["4.49.0", "4.50.0", "4.50.1", "4.51.0", "4.51.1", "main"]
+
+    assert ticks(names) == (Tick(x=150, label="4.49"), Tick(x=200, label="main"))
+
+
+def test_a_number_is_a_line_along_the_releases_with_a_gap_where_it_is_missing() -> None:
+    values = {"4.50.0": 0.0, "4.51.0": 1.0}
+    expected = Plot(
+        name="error",
+        variant="",
+        device=Device.CPU,
+        width=230,
+        height=144,
+        ticks=(Tick(x=150, label="4.49"),),
+        levels=(Level(y=124, label="0"), Level(y=24, label="1")),
+        strokes=(
+            Stroke(
+                precision=Precision.FP32,
+                path="M160 124H168M180 24H188",
+                y=24,
+                says="0 to 1, on 2 releases, 4.50.0 to 4.51.0",
+            ),
+        ),
+        by_factors=False,
+    )
+
+    assert expected == case_page(surveyed(_measuring(values)), CASE).plots[0]
+
+
+def test_numbers_that_differ_by_orders_are_drawn_by_factors_and_none_on_the_floor() -> None:
+    plot = case_page(surveyed(_measuring({"4.50.0": 0.0, "4.50.1": 1e-3, "4.51.0": 10.0})), CASE)
+
+    assert plot.plots[0].by_factors
+    assert plot.plots[0].strokes[0].path == "M160 124H168L170 114H178L180 24H188"
+
+
+def test_what_is_no_number_is_drawn_above_all_numbers() -> None:
+    plot = case_page(surveyed(_measuring({"4.50.0": 1.0, "4.50.1": math.nan})), CASE).plots[0]
+
+    assert plot.levels == (Level(y=74, label="1"), Level(y=12, label="not finite"))
+    assert plot.strokes[0].path == "M160 74H168L170 12H178"
+
+
+def _measuring(values: dict[str, float]) -> Fake:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        if seen is None or cell.workaround or cell.precision is not Precision.FP32:
+            return replace(seen, measured={}) if seen else None
+        known = cell.environment in values
+        return replace(seen, measured={"error": values[cell.environment]} if known else {})
+
+    return run
+
+
+def test_counts_share_a_bar() -> None:
+    assert shares({"a": 3, "b": 0, "c": 1}) == (
+        Part(name="a", x=0.0, width=180.0, pattern=0),
+        Part(name="c", x=180.0, width=60.0, pattern=2),
+    )
+    assert shares({}) == ()
+
+
+def test_a_message_is_whole_at_first_and_then_only_what_differs() -> None:
+    later = replace(NO_FLOAT, message="'HybridCache' has no 'float'")
+    cell = Cell("cache_float", "", "4.50.1", Precision.BF16, Device.CPU)
+    found = case_page(surveyed(changed(cell, lambda seen: replace(seen, failed=later))), CASE)
+    before, after = f"AttributeError: {NO_FLOAT.message}", f"AttributeError: {later.message}"
+    expected = Wording(
+        versions=(
+            Version(
+                releases="4.50.0",
+                precisions="bf16",
+                headline=before,
+                lines=(
+                    Line(sort=Sort.KEPT, text="Traceback: deep"),
+                    Line(sort=Sort.KEPT, text=before),
+                ),
+            ),
+            Version(
+                releases="4.50.1",
+                precisions="bf16",
+                headline=after,
+                lines=(Line(sort=Sort.GONE, text=before), Line(sort=Sort.NEW, text=after)),
+            ),
+        ),
+        more=0,
+    )
+
+    assert expected == found.wording
+
+
+def test_a_case_that_failed_can_be_downloaded_with_every_package_of_that_cell() -> None:
+    page = case_page(surveyed(), CASE)
+    text = (
+        "# /// script\n"
+        '# requires-python = "==3.11.*"\n'
+        "# dependencies = [\n"
+        '#   "accelerate==1.5.2",\n'
+        '#   "torch==2.13.0",\n'
+        '#   "transformers==4.50.1",\n'
+        "# ]\n"
+        "# ///\n"
+        "# cases/cache_float.py of repromatrix with every pin of 4.50.1: fails in bf16.\n"
+        f"{CASE.script.code.lstrip()}"
+    )
+    expected = Pinned(
+        path="download/cache_float-4.50.1.py",
+        href="download/cache_float-4.50.1.py",
+        cell="bf16 on 4.50.1",
+        command="uv run cache_float-4.50.1.py bf16",
+        text=text,
+    )
+
+    assert expected == page.pinned
+    assert parse_script(text, "x.py").table["dependencies"][-1] == "transformers==4.50.1"
+
+
+def test_what_to_ask_next_names_both_sides_of_the_change() -> None:
+    named = "cache_float --precision bf16"
+    expected = (
+        Command(asks="Which release broke it?", text=f"nox -s bisect -- {named}"),
+        Command(asks="Which release healed it?", text=f"nox -s bisect -- {named} --fix"),
+        Command(
+            asks="Which package makes the difference?",
+            text=f"nox -s blame -- {named} --good 4.51.0 --bad 4.50.1",
+        ),
+        Command(
+            asks="Does my project have it?",
+            text="nox -s audit -- requirements.txt --precision bf16 --case cache_float",
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).commands
+
+
+def test_of_a_case_that_never_fails_nothing_is_asked_and_nothing_downloaded() -> None:
+    def passes(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        failed = seen is not None and seen.outcome is Outcome.FAILS
+        return replace(seen, outcome=Outcome.PASSES, failed=None) if failed and seen else seen
+
+    page = case_page(surveyed(passes), CASE)
+
+    assert (page.commands, page.pinned, page.wording.versions) == ((), None, ())
