@@ -55,7 +55,9 @@ def identity(project: Project, rows: Iterable[Observation], base_url: str = "") 
     for shown in sorted(map(_shown, rows)):
         content.update(shown.encode())
     templates = project.places.root / "reports"
-    for path in sorted([*templates.rglob("*.py"), *templates.glob("templates/*")]):
+    # Not deeper: below the site itself lie cases to download.
+    programs = [*templates.glob("*.py"), *templates.glob("*/*.py")]
+    for path in sorted([*programs, *templates.glob("templates/*")]):
         content.update(path.read_bytes())
     return content.hexdigest()
 

@@ -1,6 +1,7 @@
 """Derived ranges as entries of the Open Source Vulnerability format, for tools that read it.
 
-A bug is affected until a release was measured to pass: a gap counts as affected, never as safe.
+A bug counts until a release was measured to pass: a gap counts as affected, never as safe.
+Names begin with `x_`, as those of a database do that nobody aggregates.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from runner.model.case import Case
     from runner.model.outcomes import Device, Precision
 
-VERSION = "1.6.0"
+VERSION = "1.7.5"
 
 
 def entries(
@@ -46,7 +47,7 @@ def entry(
         return {}
     return {
         "schema_version": VERSION,
-        "id": f"REPROMATRIX-{case.name.replace('_', '-')}",
+        "id": f"x_REPROMATRIX-{case.name.replace('_', '-')}",
         "published": f"{dates[0]}T00:00:00Z",
         "modified": f"{dates[-1]}T00:00:00Z",
         "summary": visible(case.block.title),

@@ -1,0 +1,617 @@
+"""The pages and files behind the first page, by the values that they are made from."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+from test_page import (
+    CASE,
+    ENVIRONMENTS,
+    HEADLINE,
+    HOSTILE,
+    Markup,
+    a_case,
+    fake_run,
+    hostile_case,
+    hostile_run,
+    judged,
+    pages,
+    surveyed,
+)
+
+from reports.between import Between, Difference, Shift, between
+from reports.failures import Place
+from reports.files.badges import Badge, Colour, badges
+from reports.files.badges import files as badge_files
+from reports.files.feed import Entry, Feed, feed, written
+from reports.files.osv import entry
+from reports.files.sheet import Sheet, files
+from reports.naming import filed
+from reports.pages.changes import Act, ChangesPage, Step, changes
+from reports.pages.claims import claims
+from reports.pages.family import Member, Remedy, Spell, families
+from reports.pages.package import Alone, packages
+from reports.pages.release import Companion, Failing, Number, Releases
+from reports.phrases import Link
+from reports.publishing import Published
+from reports.setting import Setting, setting
+from reports.site import render
+from reports.survey import survey
+from runner.evidence.changes import Changed, Record
+from runner.evidence.published import Publication
+from runner.judging.claims import Standing
+from runner.judging.difference import Change
+from runner.model.cell import Cell, Environment, Source
+from runner.model.outcomes import Outcome, Precision
+
+if TYPE_CHECKING:
+    from runner.model.observation import Observation
+
+BROKE = Difference(
+    change=Change.BROKE,
+    case="cache_float",
+    href="case/cache_float.html",
+    workaround="",
+    precisions="bf16",
+    device="cpu",
+    before="not applicable: needs transformers>=4.50, has 4.49.0",
+    after=HEADLINE,
+)
+TOLD = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: 27 cells from this machine."
+PUBLICATION = Publication(
+    name="2026-11-21",
+    date="2026-11-21",
+    hardware="a CPU",
+    torch_build="2.13.0+cpu",
+    python="3.11.7",
+    main="unbuildable",
+)
+RECORD = Record(
+    publication="2026-11-21",
+    date="2026-11-21",
+    against="2026-11-01",
+    changes=(
+        Changed(
+            change=Change.BROKE,
+            case="cache_float",
+            workaround="",
+            precision="bf16",
+            device="cpu",
+            environments=("4.50.0", "4.50.1", "lost"),
+            before="passes",
+            after=HEADLINE,
+        ),
+    ),
+    new=(("b", 1), ("a", 2)),
+)
+PUBLISHED = Published(
+    publications={PUBLICATION.name: PUBLICATION}, records=(RECORD,), base_url="https://x.org/r/"
+)
+
+
+def published_run(cell: Cell) -> Observation | None:
+    seen = fake_run(cell)
+    return replace(seen, source=PUBLICATION.name) if seen else None
+
+
+def test_a_release_heals_what_failed_before_it() -> None:
+    healed = replace(BROKE, change=Change.FIXED, before=HEADLINE, after="passes")
+    expected = Between(before="4.50.1", differences=(healed,), shifts=(), unknown=0)
+
+    assert expected == between(surveyed())["4.51.0"]
+
+
+def test_against_a_release_that_cannot_run_a_case_everything_is_new() -> None:
+    found = between(surveyed())["4.50.0"]
+
+    assert {(one.change, one.workaround, one.precisions) for one in found.differences} == {
+        (Change.NEW, "", "bf16"),
+        (Change.NEW, "", "fp32 and fp16"),
+        (Change.NEW, "away", "fp32, bf16 and fp16"),
+        (Change.NEW, "cache-off", "fp32, bf16 and fp16"),
+    }
+    assert replace(BROKE, change=Change.NEW) in found.differences
+
+
+def test_a_release_that_could_not_be_built_is_compared_with_nothing() -> None:
+    assert between(surveyed())["main"] == Between(
+        before="4.51.0", differences=(), shifts=(), unknown=9
+    )
+
+
+def test_a_number_that_moved_is_named() -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        moved = (cell.environment, cell.precision, cell.workaround) == ("4.51.0", "fp32", "")
+        return replace(seen, measured={"error": 2.0}) if seen and moved else seen
+
+    expected = Shift(
+        case="cache_float",
+        href="case/cache_float.html",
+        workaround="",
+        precision=Precision.FP32,
+        name="error",
+        before="0.5",
+        after="2",
+    )
+
+    assert (expected,) == between(surveyed(run))["4.51.0"].shifts
+
+
+def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_with() -> None:
+    found = surveyed()
+    page = Releases(found, between(found)).page("4.50.1")
+
+    assert page.before == (Link(text="4.50.0", href="release/4.50.0.html"),)
+    assert page.after == (Link(text="4.51.0", href="release/4.51.0.html"),)
+    assert page.companions == (
+        Companion(name="transformers", version="4.50.1", was="4.50.0"),
+        Companion(name="torch", version="2.13.0", was=""),
+        Companion(name="accelerate", version="1.5.2", was=""),
+    )
+    assert page.numbers == (
+        Number(style="passes", glyph="✓", words="passes", cells=8),
+        Number(style="fails", glyph="✕", words="fails as described", cells=1),
+    )
+    assert page.failing == (
+        Failing(
+            case="cache_float",
+            href="case/cache_float.html",
+            title="The cache has no float",
+            style="fails",
+            glyph="✕",
+            words="fails as described",
+            error=HEADLINE,
+            places=(Place(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
+        ),
+    )
+    assert (page.broke, page.healed, page.unknown) == ((), (), 0)
+
+
+def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() -> None:
+    heals = ("bf16: 4.50.0 to 4.50.1",)
+    expected = Member(
+        case="cache_float",
+        href="case/cache_float.html",
+        title="The cache has no float",
+        area="kv-cache",
+        simulated=False,
+        kind="bug",
+        spells=(
+            Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, healed in 4.51.0",)),
+        ),
+        remedies=(
+            Remedy(name="cache-off", says="Switch the cache off.", skips=False, heals=heals),
+            Remedy(name="away", says="Do not evaluate.", skips=True, heals=heals),
+        ),
+    )
+    family = families(surveyed())[0]
+
+    assert (family.name, family.href) == ("gemma3", "model/gemma3.html")
+    assert (expected,) == family.members
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "é" * 300, "a b", "\udcff", "%2e"])
+def test_a_foreign_name_becomes_the_name_of_one_file(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{filed(name)}.html").write_text("")
+
+    assert [path.parent for path in tmp_path.rglob("*")] == [tmp_path]
+    assert filed(name) != name
+    assert not filed(name).startswith(".")
+
+
+def test_a_package_says_what_came_with_its_versions_and_what_else_changed() -> None:
+    newer = [
+        replace(one, pins={**one.pins, "accelerate": "1.6.0"}) if one.name == "4.51.0" else one
+        for one in ENVIRONMENTS
+    ]
+    found = survey({CASE.name: CASE}, newer, judged())
+    accelerate = packages(found, between(found))[1]
+    held = accelerate.held[1]
+
+    assert [one.version for one in accelerate.held] == ["1.5.2", "1.6.0", "1.5.2"]
+    assert held.releases == (Link(text="4.51.0", href="release/4.51.0.html"),)
+    assert [one.change for one in held.differences] == [Change.FIXED]
+    assert held.with_it == ("transformers",)
+
+
+def test_a_package_has_the_ranges_of_its_pairs_where_nothing_else_changed() -> None:
+    pairs = ["4.51.0+accelerate1.4.0", "4.51.0+accelerate1.6.0"]
+    block = CASE.block.model_copy(update={"environments": tuple(pairs)})
+    case = replace(CASE, block=block)
+    environments = [
+        *ENVIRONMENTS,
+        *(
+            Environment(
+                name=name,
+                source=Source.PAIR,
+                python="3.11.7",
+                pins={"transformers": "4.51.0", "accelerate": name[-5:]},
+                markers={},
+            )
+            for name in pairs
+        ),
+    ]
+    broken = next(row for row in judged() if row.seen.outcome is Outcome.FAILS)
+    cell = broken.seen.cell._replace(environment=pairs[0])
+    rows = [*judged(), replace(broken, seen=replace(broken.seen, cell=cell))]
+    found = survey({case.name: case}, environments, rows)
+    expected = Alone(
+        case="cache_float",
+        href="case/cache_float.html",
+        workaround="",
+        precision="bf16",
+        ranges=("accelerate 1.4.0 on 4.51.0, healed in accelerate 1.5.2 on 4.51.0",),
+    )
+
+    assert (expected,) == packages(found, between(found))[1].alone
+
+
+def test_claims_that_measurement_contradicts_have_a_list_of_their_own() -> None:
+    page = claims(surveyed())
+
+    assert [one.claim.says for one in page.contradicted] == ["It fails in fp16 too."]
+    assert [one.claim.says for one in page.confirmed] == ["It fails in bf16."]
+    assert [one.claim.standing for one in page.unchecked] == [Standing.UNCHECKED]
+
+
+def test_changes_are_told_newest_first_and_from_where_on() -> None:
+    expected = ChangesPage(
+        acts=(
+            Act(
+                name="2026-11-21",
+                anchor="2026-11-21",
+                date="2026-11-21",
+                against="2026-11-01",
+                steps=(
+                    Step(
+                        change=Change.BROKE,
+                        case="cache_float",
+                        href="case/cache_float.html",
+                        workaround="",
+                        precision="bf16",
+                        device="cpu",
+                        releases="4.50.0 to 4.50.1, lost",
+                        before="passes",
+                        after=HEADLINE,
+                    ),
+                ),
+                new=("a: 2 cells", "b: 1 cell"),
+                gone=(),
+            ),
+        ),
+        begins="The record begins behind publication 2026-11-01: "
+        "what changed earlier was not kept.",
+    )
+
+    assert expected == changes(surveyed(), PUBLISHED)
+
+
+def test_before_a_publication_replaced_another_the_page_says_that_nothing_is_known() -> None:
+    first = Published(publications={PUBLICATION.name: PUBLICATION})
+
+    assert changes(surveyed(), Published()).begins == "Nothing has been published yet."
+    assert changes(surveyed(), first).begins == (
+        "No publication has replaced 2026-11-21 yet: "
+        "the next one is compared with it, and what changed before it was not kept."
+    )
+
+
+def test_the_feed_has_an_entry_per_publication_and_case() -> None:
+    expected = Feed(
+        title="repromatrix: precision bugs by release of transformers",
+        base_url="https://x.org/r/",
+        updated="2026-11-21",
+        entries=(
+            Entry(
+                title="Publication 2026-11-21: 1 change",
+                href="changes.html#2026-11-21",
+                date="2026-11-21",
+                text=f"Compared with 2026-11-01. new: a: 2 cells, b: 1 cell. {TOLD}",
+            ),
+            Entry(
+                title="cache_float: broke",
+                href="case/cache_float.html",
+                date="2026-11-21",
+                text=f"broke: bf16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}\n{TOLD}",
+            ),
+        ),
+    )
+    found = surveyed()
+
+    assert expected == feed(changes(found, PUBLISHED), PUBLISHED, setting(found).sentences)
+
+
+def test_the_feed_is_atom_with_every_element_that_atom_asks_for() -> None:
+    found = surveyed()
+    made = feed(changes(found, PUBLISHED), PUBLISHED, [HOSTILE])
+    root = ET.fromstring(written(made))  # noqa: S314 - our own bytes
+    atom = "{http://www.w3.org/2005/Atom}"
+    entries = root.findall(f"{atom}entry")
+    ids = [node.text for node in root.iter(f"{atom}id")]
+
+    assert root.tag == f"{atom}feed"
+    assert [node.tag.removeprefix(atom) for node in root][:4] == [
+        "title",
+        "id",
+        "updated",
+        "author",
+    ]
+    assert [entry.findtext(f"{atom}updated") for entry in entries] == 2 * ["2026-11-21T00:00:00Z"]
+    assert [node.get("href") for entry in entries for node in entry.findall(f"{atom}link")] == [
+        "https://x.org/r/changes.html#2026-11-21",
+        "https://x.org/r/case/cache_float.html",
+    ]
+    assert len(set(ids)) == len(ids) == 3
+    assert all(HOSTILE[:-1] in entry.findtext(f"{atom}content", "") for entry in entries)
+
+
+def test_badges_say_what_holds_on_the_newest_release_and_on_what_it_was_measured() -> None:
+    found = surveyed()
+    by_path = {badge.path: badge for badge in badges(found, setting(found).brief)}
+
+    assert by_path["badge/case/cache_float"] == Badge(
+        path="badge/case/cache_float",
+        label="cache_float",
+        message="passes on 4.51.0, failed earlier (cpu, torch 2.13.0+cpu)",
+        colour=Colour.GOOD,
+    )
+    assert by_path["badge/release/4.50.0"] == Badge(
+        path="badge/release/4.50.0",
+        label="transformers 4.50.0",
+        message="1 of 1 case fail (cpu, torch 2.13.0+cpu)",
+        colour=Colour.BAD,
+    )
+    assert by_path["badge/release/4.49.0"].message == "unknown (cpu, torch 2.13.0+cpu)"
+    assert "badge/release/main" not in by_path
+
+
+def test_without_evidence_a_badge_is_unknown_and_never_green() -> None:
+    found = survey({CASE.name: CASE}, ENVIRONMENTS, ())
+    made = list(badges(found, setting(found).brief))
+
+    assert {badge.message for badge in made} == {"unknown (nothing measured)"}
+    assert {badge.colour for badge in made} == {Colour.UNKNOWN}
+
+
+def test_a_badge_is_what_shields_reads_and_a_picture() -> None:
+    badge = Badge(path="b", label=HOSTILE[:-1], message="x", colour=Colour.GOOD)
+    (_, endpoint), (_, picture) = badge_files(badge)
+
+    assert json.loads(endpoint) == {
+        "schemaVersion": 1,
+        "label": HOSTILE[:-1],
+        "message": "x",
+        "color": "#1b6233",
+    }
+    assert ET.fromstring(picture)[0].text == f"{HOSTILE[:-1]}: x"  # noqa: S314 - our own bytes
+
+
+def test_a_derived_range_is_an_entry_of_a_database_of_bugs() -> None:
+    found = surveyed(published_run)
+    expected = {
+        "schema_version": "1.7.5",
+        "id": "x_REPROMATRIX-cache-float",
+        "published": "2026-11-21T00:00:00Z",
+        "modified": "2026-11-21T00:00:00Z",
+        "summary": "The cache has no float",
+        "details": f"{CASE.docstring}\n\nmeasured there",
+        "affected": [
+            {
+                "package": {
+                    "ecosystem": "PyPI",
+                    "name": "transformers",
+                    "purl": "pkg:pypi/transformers",
+                },
+                "ranges": [
+                    {
+                        "type": "ECOSYSTEM",
+                        "events": [{"introduced": "4.50.0"}, {"fixed": "4.51.0"}],
+                    }
+                ],
+                "versions": ["4.50.0", "4.50.1"],
+                "ecosystem_specific": {"precision": "bf16", "device": "cpu"},
+            }
+        ],
+        "references": [
+            {"type": "REPORT", "url": "https://github.com/owner/name/issues/7"},
+            {"type": "FIX", "url": "https://github.com/owner/name/pull/8"},
+            {"type": "EVIDENCE", "url": "https://x.org/r/case/cache_float.html"},
+        ],
+        "database_specific": {
+            "case": "cache_float",
+            "area": "kv-cache",
+            "models": ["gemma3"],
+            "measured": ["measured there"],
+        },
+    }
+
+    assert expected == entry(found, CASE, PUBLISHED, ["measured there"])
+
+
+def test_what_is_not_published_or_is_meant_so_is_in_no_database() -> None:
+    meant = a_case(block=_block(kind="policy"))
+
+    assert entry(surveyed(), CASE, PUBLISHED, []) == {}
+    assert entry(surveyed(published_run), meant, PUBLISHED, []) == {}
+
+
+def _block(kind: str) -> str:
+    from test_page import BLOCK  # noqa: PLC0415
+
+    return BLOCK.replace("title =", f'kind = "{kind}"\ntitle =')
+
+
+def test_where_it_is_not_healed_a_range_stays_open() -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = published_run(cell)
+        late = cell.environment == "4.51.0" and cell.precision is Precision.BF16
+        how = next(row.seen.failed for row in judged() if row.seen.failed)
+        if seen and late and not cell.workaround:
+            return replace(seen, outcome=Outcome.FAILS, failed=how)
+        return seen
+
+    affected = entry(surveyed(run), CASE, PUBLISHED, [])["affected"]
+
+    assert affected[0]["ranges"][0]["events"] == [{"introduced": "4.50.0"}]
+
+
+def test_entries_hold_against_the_published_schema() -> None:
+    """The schema is that of `osv` 0.0.22 on PyPI (Apache-2.0), from github.com/ossf/osv-schema.
+
+    Since then 1.7 has let names of databases that nobody aggregates begin with `x_`.
+    """
+    jsonschema = pytest.importorskip("jsonschema", reason="the schema needs jsonschema")
+    schema = json.loads((Path(__file__).parent / "osv_schema.json").read_text())
+    pattern = schema["$defs"]["prefix"]["pattern"]
+    schema["$defs"]["prefix"]["pattern"] = f"^(x_|{pattern.removeprefix('^')})"
+    made = entry(surveyed(published_run), CASE, PUBLISHED, [HOSTILE])
+    check = jsonschema.Draft202012Validator(schema)
+
+    assert list(check.iter_errors(made)) == []
+    assert list(check.iter_errors(made | {"id": "REPROMATRIX-1"})) != []
+
+
+def test_a_table_is_the_same_as_csv_and_json_and_no_formula() -> None:
+    sheet = Sheet(path="t", columns=("a", "b"), rows=(('=1+1"', 1), ("x\ny", None), ("é", True)))
+    found = dict(files(sheet))
+
+    assert list(csv.reader(io.StringIO(found["t.csv"].decode()))) == [
+        ["a", "b"],
+        ["'=1+1\"", "1"],
+        ["x\ny", ""],
+        ["é", "True"],
+    ]
+    assert json.loads(found["t.json"]) == {
+        "columns": ["a", "b"],
+        "rows": [['=1+1"', 1], ["x\ny", None], ["é", True]],
+    }
+
+
+def test_a_page_says_on_what_it_was_measured() -> None:
+    assert setting(surveyed()) == Setting(sentences=(TOLD,), brief="cpu, torch 2.13.0+cpu")
+    assert setting(survey({}, (), ())).sentences == ("Nothing has been run yet.",)
+
+
+class Text(HTMLParser):
+    """What a reader sees of a page, and every address in it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self.feed(page)
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def test_hostile_text_is_text_on_every_kind_of_page(tmp_path: Path) -> None:
+    case = hostile_case()
+    told = Changed(
+        change=Change.BROKE,
+        case=HOSTILE,
+        workaround=HOSTILE,
+        precision=HOSTILE,
+        device=HOSTILE,
+        environments=(HOSTILE,),
+        before=HOSTILE,
+        after=HOSTILE,
+    )
+    record = Record(
+        publication=HOSTILE,
+        date="2026-11-21",
+        against=HOSTILE,
+        changes=(told,),
+        new=((HOSTILE, 1),),
+        gone=((HOSTILE, 1),),
+    )
+    published = Published(
+        publications={HOSTILE: replace(PUBLICATION, name=HOSTILE)}, records=(record,)
+    )
+    render(
+        {case.name: case}, ENVIRONMENTS, judged(hostile_run, case), tmp_path, published=published
+    )
+    found = {name: content.decode() for name, content in pages(tmp_path).items()}
+    html = {name: text for name, text in found.items() if name.endswith(".html")}
+    silent = [name for name, text in html.items() if "<script>alert(1)</script>" not in _read(text)]
+
+    assert silent == []
+    assert [name for name, text in html.items() if _foreign(text)] == []
+    for name, text in found.items():
+        _readable(name, text)
+
+
+def _read(page: str) -> str:
+    return "".join(Text(page).said)
+
+
+def _foreign(page: str) -> list[str]:
+    """Return the elements that only a hostile text can have brought in."""
+    return [
+        tag
+        for tag, attributes in Markup(page).found
+        if attributes.get("src") == "x" or "onerror" in attributes or "style" in attributes
+    ]
+
+
+def _readable(name: str, text: str) -> None:
+    """Read a file as what its name says that it is."""
+    match name.rpartition(".")[2]:
+        case "json":
+            json.loads(text)
+        case "svg" | "xml":
+            ET.fromstring(text)  # noqa: S314 - our own bytes
+        case "py":
+            compile(text, name, "exec")
+        case _:
+            pass
+
+
+def test_every_link_between_pages_leads_to_a_file(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path, published=PUBLISHED)
+    lost = {
+        (name, address)
+        for name in pages(tmp_path)
+        if name.endswith(".html")
+        for _, attributes in Markup((tmp_path / name).read_text()).found
+        for key in ("href", "src")
+        if (address := attributes.get(key, "").partition("#")[0])
+        and not address.startswith(("https:", "data:"))
+        and not (tmp_path / name).parent.joinpath(address).exists()
+    }
+
+    assert lost == set()
+
+
+def test_a_file_that_is_as_it_should_be_is_not_written_again(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    before = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
+    (tmp_path / "claims.html").write_text("other")
+    (tmp_path / "release" / "4.0.0.html").write_text("lost")
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    after = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
+
+    assert {path.name for path in before if before[path] != after[path]} == {"claims.html"}
+    assert before.keys() == after.keys()
+
+
+def test_what_was_observed_of_a_case_is_a_table(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    table = json.loads((tmp_path / "case" / "cache_float.json").read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    failing = [row for row in rows if row["outcome"] == "fails"]
+
+    assert len(rows) == 45
+    assert {row["error"] for row in failing} == {HEADLINE}
+    assert [(row["release"], row["precision"]) for row in failing] == [
+        ("4.50.0", "bf16"),
+        ("4.50.1", "bf16"),
+    ]

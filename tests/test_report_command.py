@@ -1,0 +1,70 @@
+"""`report`: where the site will lie, and when there is nothing to do."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case_text
+from rich.console import Console
+from test_accept import Toy, places
+
+from runner.commands.report import render_site
+from runner.errors import RunnerError
+
+if TYPE_CHECKING:
+    from runner.places import Places
+
+__all__ = ["places"]
+
+
+def _rendered(places: Places, base_url: str = "") -> str:
+    told = io.StringIO()
+    render_site(places, Console(file=told), base_url)
+    return told.getvalue()
+
+
+@pytest.fixture
+def toy(places: Places) -> Toy:
+    """Return a case that was measured and published elsewhere."""
+    toy = Toy(places, case_text(BREAKS)).measured("+----+").published()
+    places.store.unlink()
+    return toy
+
+
+def test_a_site_is_drawn_once_for_each_address(toy: Toy) -> None:
+    first, again = _rendered(toy.places), _rendered(toy.places)
+    elsewhere = _rendered(toy.places, "https://example.org/site")
+
+    assert "nothing had changed" not in first
+    assert "nothing had changed" in again
+    assert "nothing had changed" not in elsewhere
+
+
+def test_feed_and_entries_have_the_address_and_pages_do_not(toy: Toy) -> None:
+    _rendered(toy.places, "https://example.org/site")
+    site = toy.places.site
+    entry = json.loads((site / "osv" / "x_REPROMATRIX-toy-breaks.json").read_text())
+    pages = [path.read_text() for path in site.rglob("*.html")]
+
+    assert entry["references"][-1] == {
+        "type": "EVIDENCE",
+        "url": "https://example.org/site/case/toy_breaks.html",
+    }
+    assert 'href="https://example.org/site/feed.xml"' in (site / "feed.xml").read_text()
+    assert [page for page in pages if "example.org/site" in page] == []
+
+
+@pytest.mark.parametrize("address", ["example.org", "file:///x", "https://", "https://x y", "//x"])
+def test_what_is_no_address_is_refused(toy: Toy, address: str) -> None:
+    with pytest.raises(RunnerError, match="--base-url"):
+        _rendered(toy.places, address)
+
+
+def test_another_publication_is_another_site(toy: Toy) -> None:
+    _rendered(toy.places)
+    (toy.places.published / "changes.json").write_text('{"format": 1, "publications": []}')
+
+    assert "nothing had changed" not in _rendered(toy.places)
