@@ -1,4 +1,4 @@
-"""Every file behind the first page: releases, models, packages, changes, and what lies beside."""
+"""Every file behind the first page: cases, releases, models, packages, and what lies beside."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports import between as steps_of
+from reports.casepage import case_page
 from reports.files import badges, feed, osv
 from reports.files.cases import case_sheet
 from reports.files.sheet import Sheet
 from reports.files.sheet import files as both
 from reports.pages.changes import changes, changes_sheet
 from reports.pages.claims import claims, claims_sheet
-from reports.pages.family import families, family_sheet
+from reports.pages.family import Family, families, family_sheet
 from reports.pages.package import package_sheet, packages
 from reports.pages.release import ReleasePage, Releases, address_of, failing_sheet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from reports.publishing import Published
     from reports.setting import Setting
@@ -42,11 +43,16 @@ class Listed:
 
 
 def draw(survey: Survey, published: Published, setting: Setting, drawn: Draw) -> Files:
-    """Yield every file behind the first page but the pages of cases: its path and its content."""
+    """Yield every file behind the first page: its path below the site, and its content."""
+    cases = {name: case_page(survey, case) for name, case in survey.cases.items()}
+    for name, page in cases.items():
+        yield f"case/{name}.html", drawn("case.html.jinja", page, _UP)
+        if page.pinned is not None:
+            yield page.pinned.path, page.pinned.text.encode("utf-8", "backslashreplace")
     yield from _releases(survey, drawn)
-    yield from _models(survey, drawn)
+    yield from _models(families(survey, {name: cases[name].workarounds for name in cases}), drawn)
     yield from _changes(survey, published, setting, drawn)
-    told = claims(survey)
+    told = claims({name: page.claims for name, page in cases.items()})
     yield "claims.html", drawn("claims.html.jinja", told, "")
     yield from both(claims_sheet(told))
     for name in survey.cases:
@@ -81,8 +87,7 @@ def _packages(survey: Survey, steps: dict[str, steps_of.Between], drawn: Draw) -
         yield from both(package_sheet(page))
 
 
-def _models(survey: Survey, drawn: Draw) -> Files:
-    found = families(survey)
+def _models(found: Sequence[Family], drawn: Draw) -> Files:
     yield "models.html", drawn("models.html.jinja", found, "")
     for family in found:
         yield family.path, drawn("model.html.jinja", family, _UP)

@@ -145,7 +145,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         grids=tuple(grid(survey, device, [case.name], page="") for device in survey.devices),
         timelines=tuple(timeline(survey, case, device) for device in survey.devices),
         ranges=_derived(survey, case),
-        claims=stated(survey, case),
+        claims=_claims(survey, case),
         expectations=tuple(_expectation(entry) for entry in case.block.fails),
         workarounds=advise(survey, case),
         failures=failures(survey, case.name),
@@ -223,8 +223,7 @@ def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
     return f"fails on {sum(failing)} of {counted(len(failing), what)}{gap}"
 
 
-def stated(survey: Survey, case: Case) -> tuple[Stated, ...]:
-    """Return the claims of a case beside what was measured."""
+def _claims(survey: Survey, case: Case) -> tuple[Stated, ...]:
     seen = [row.seen for row in survey.of_case(case.name)]
     checked = check_claims(case, seen, survey.by_name)
     return tuple(_stated(survey, claim) for claim in checked)

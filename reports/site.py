@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from reports import behind, firstpage
-from reports.casepage import case_page
 from reports.context import index
 from reports.markup import cells, said
 from reports.publishing import Published
@@ -73,11 +72,6 @@ def draw(
     def drawn(template: str, page: object, root: str) -> bytes:
         return _encoded(templates.get_template(template).render(page=page, root=root))
 
-    for case in found.cases.values():
-        page = case_page(found, case)
-        yield f"case/{case.name}.html", drawn("case.html.jinja", page, "../")
-        if page.pinned is not None:
-            yield page.pinned.path, _encoded(page.pinned.text)
     yield from behind.draw(found, published or Published(), told, drawn)
     yield from firstpage.files(found)
     yield "index.html", drawn("index.html.jinja", index(found, note), "")

@@ -12,9 +12,10 @@ from reports.phrases import listed, visible
 from runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from reports.survey import Survey
+    from runner.judging.verdicts import Judged
     from runner.model.case import Case
 
 _BAND, _HEAD = 18, 16
@@ -38,6 +39,10 @@ class State(StrEnum):
                 return 11, 5
             case State.UNKNOWN | State.ABSENT:
                 return 6, 6
+
+
+States = tuple[State, ...]
+_KNOWN = {True: State.FAILS, False: State.PASSES}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,10 +81,13 @@ class Timeline:
 def timeline(survey: Survey, case: Case, device: Device) -> Timeline:
     """Return the timeline of a case on one device: a band per variant, along the releases."""
     releases = survey.releases
-    alike: dict[tuple[str, tuple[State, ...]], list[str]] = {}
+    names = [survey.standing(case, column) for column in releases]
+    series, failing = survey.series(case.name), survey.failing(case.name)
+    alike: dict[tuple[str, States], list[str]] = {}
     for variant in case.variants:
         for precision in Precision:
-            states = _states(survey, case, (variant, device, precision))
+            key = variant, device, precision
+            states = _states(series.get(key, {}), failing.get(key, {}), names)
             alike.setdefault((variant, states), []).append(precision.value)
     bands = tuple(
         _band(_label(variant, precisions), number, states, releases)
@@ -95,20 +103,17 @@ def timeline(survey: Survey, case: Case, device: Device) -> Timeline:
     )
 
 
-def _states(survey: Survey, case: Case, key: tuple[str, Device, Precision]) -> tuple[State, ...]:
-    rows = survey.series(case.name).get(key, {})
-    failing = survey.failing(case.name).get(key, {})
-    found = []
-    for column in survey.releases:
-        name = survey.standing(case, column)
-        row = rows.get(name)
-        if name in failing:
-            found.append(State.FAILS if failing[name] else State.PASSES)
-        elif row is not None and row.seen.outcome is Outcome.NOT_APPLICABLE:
-            found.append(State.ABSENT)
-        else:
-            found.append(State.UNKNOWN)
-    return tuple(found)
+def _states(
+    rows: Mapping[str, Judged], failing: Mapping[str, bool], names: Sequence[str]
+) -> States:
+    return tuple(
+        _KNOWN[failing[name]] if name in failing else _unknown(rows.get(name)) for name in names
+    )
+
+
+def _unknown(row: Judged | None) -> State:
+    absent = row is not None and row.seen.outcome is Outcome.NOT_APPLICABLE
+    return State.ABSENT if absent else State.UNKNOWN
 
 
 def _label(variant: str, precisions: list[str]) -> str:

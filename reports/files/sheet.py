@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+_FORMULA = frozenset("=+-@\t\r")
 
 Value = str | int | float | bool | None
 
@@ -34,15 +36,17 @@ def _csv(sheet: Sheet) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(sheet.columns)
-    writer.writerows([_cell(value) for value in row] for row in sheet.rows)
+    writer.writerows(_harmless(sheet.rows))
     return text.getvalue()
 
 
-def _cell(value: Value) -> Value:
+def _harmless(rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
     """Let no spreadsheet take a message for a formula."""
-    if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
-        return f"'{value}"
-    return value
+    # Looked for in one go: a table has tens of thousands of values, and hardly one of them.
+    found = {one for row in rows for one in row if one.__class__ is str and one[:1] in _FORMULA}
+    if not found:
+        return rows
+    return [tuple(f"'{one}" if one in found else one for one in row) for row in rows]
 
 
 def _encoded(text: str) -> bytes:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.casepage import Stated, stated
 from reports.files.sheet import Sheet
 from reports.phrases import page_of, visible
 from runner.judging.claims import Standing
 
 if TYPE_CHECKING:
-    from reports.survey import Survey
+    from collections.abc import Iterable, Mapping
+
+    from reports.casepage import Stated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,12 +33,12 @@ class ClaimsPage:
     unchecked: tuple[Told, ...]
 
 
-def claims(survey: Survey) -> ClaimsPage:
-    """Return every claim of every case, in the order of the cases."""
+def claims(stated: Mapping[str, Iterable[Stated]]) -> ClaimsPage:
+    """Return every claim by how it stands; `stated` has those of each case."""
     found = [
         Told(case=visible(name), href=page_of(name), claim=claim)
-        for name, case in survey.cases.items()
-        for claim in stated(survey, case)
+        for name, of_case in stated.items()
+        for claim in of_case
     ]
     by = {one: tuple(item for item in found if item.claim.standing is one) for one in Standing}
     return ClaimsPage(

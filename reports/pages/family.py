@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 from reports.files.sheet import Sheet
 from reports.naming import family_path
 from reports.phrases import in_address, listed, page_of, visible
-from reports.workarounds import Effect, advise
+from reports.workarounds import Effect
 from runner.judging.axes import axes
 from runner.judging.ranges import ranges_along
 from runner.model.case import PLAIN
 from runner.model.outcomes import Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from reports.survey import Survey
+    from reports.workarounds import Advice
     from runner.model.case import Case
 
 
@@ -68,11 +69,14 @@ class Family:
         return in_address(self.path).replace("%2F", "/")
 
 
-def families(survey: Survey) -> tuple[Family, ...]:
-    """Return the families of models in the order of the alphabet."""
+def families(survey: Survey, advised: Mapping[str, Iterable[Advice]]) -> tuple[Family, ...]:
+    """Return the families of models in the order of the alphabet.
+
+    `advised` has what the workarounds of each case do.
+    """
     found: dict[str, list[Member]] = {}
     for case in survey.cases.values():
-        told = member(survey, case)
+        told = _member(survey, case, advised[case.name])
         for model in dict.fromkeys(case.block.models):
             found.setdefault(model, []).append(told)
     return tuple(
@@ -85,8 +89,7 @@ def families(survey: Survey) -> tuple[Family, ...]:
     )
 
 
-def member(survey: Survey, case: Case) -> Member:
-    """Return a case as one row of a list."""
+def _member(survey: Survey, case: Case, advised: Iterable[Advice]) -> Member:
     return Member(
         case=visible(case.name),
         href=page_of(case.name),
@@ -95,7 +98,7 @@ def member(survey: Survey, case: Case) -> Member:
         simulated=bool(case.block.simulates),
         kind=case.block.kind.value,
         spells=tuple(_spells(survey, case)),
-        remedies=tuple(_remedies(survey, case)),
+        remedies=tuple(_remedies(advised)),
     )
 
 
@@ -113,8 +116,8 @@ def _spells(survey: Survey, case: Case) -> Iterator[Spell]:
             yield Spell(precisions=listed(precisions), device=device.value, ranges=ranges)
 
 
-def _remedies(survey: Survey, case: Case) -> Iterator[Remedy]:
-    for advice in advise(survey, case):
+def _remedies(advised: Iterable[Advice]) -> Iterator[Remedy]:
+    for advice in advised:
         heals = tuple(
             f"{effects.precisions}: {where.releases}"
             for effects in advice.effects
