@@ -34,14 +34,14 @@ def test_the_timeline_has_high_bars_where_a_case_fails_and_none_where_it_cannot_
         bars=(
             Bar(
                 state=State.FAILS,
-                x=160,
+                x=200,
                 y=36,
                 width=19,
                 height=14,
                 says="fails on 4.50.0 to 4.50.1",
             ),
-            Bar(state=State.PASSES, x=180, y=45, width=9, height=5, says="passes on 4.51.0"),
-            Bar(state=State.UNKNOWN, x=190, y=40, width=9, height=6, says="unknown: main"),
+            Bar(state=State.PASSES, x=220, y=45, width=9, height=5, says="passes on 4.51.0"),
+            Bar(state=State.UNKNOWN, x=230, y=40, width=9, height=6, says="unknown: main"),
         ),
     )
 
@@ -62,7 +62,7 @@ def test_the_timeline_says_in_words_what_it_draws() -> None:
 def test_lines_of_releases_are_named_where_there_is_room() -> None:
     names = ["4.49.0", "4.50.0", "4.50.1", "4.51.0", "4.51.1", "main"]
 
-    assert ticks(names) == (Tick(x=150, label="4.49"), Tick(x=200, label="main"))
+    assert ticks(names) == (Tick(x=190, label="4.49"), Tick(x=240, label="main"))
 
 
 def test_a_number_is_a_line_along_the_releases_with_a_gap_where_it_is_missing() -> None:
@@ -71,14 +71,14 @@ def test_a_number_is_a_line_along_the_releases_with_a_gap_where_it_is_missing() 
         name="error",
         variant="",
         device=Device.CPU,
-        width=230,
+        width=270,
         height=144,
-        ticks=(Tick(x=150, label="4.49"),),
+        ticks=(Tick(x=190, label="4.49"),),
         levels=(Level(y=124, label="0"), Level(y=24, label="1")),
         strokes=(
             Stroke(
                 precision=Precision.FP32,
-                path="M160 124H168M180 24H188",
+                path="M200 124H208M220 24H228",
                 y=24,
                 says="0 to 1, on 2 releases, 4.50.0 to 4.51.0",
             ),
@@ -93,14 +93,14 @@ def test_numbers_that_differ_by_orders_are_drawn_by_factors_and_none_on_the_floo
     plot = case_page(surveyed(_measuring({"4.50.0": 0.0, "4.50.1": 1e-3, "4.51.0": 10.0})), CASE)
 
     assert plot.plots[0].by_factors
-    assert plot.plots[0].strokes[0].path == "M160 124H168L170 114H178L180 24H188"
+    assert plot.plots[0].strokes[0].path == "M200 124H208L210 114H218L220 24H228"
 
 
 def test_what_is_no_number_is_drawn_above_all_numbers() -> None:
     plot = case_page(surveyed(_measuring({"4.50.0": 1.0, "4.50.1": math.nan})), CASE).plots[0]
 
     assert plot.levels == (Level(y=74, label="1"), Level(y=12, label="not finite"))
-    assert plot.strokes[0].path == "M160 74H168L170 12H178"
+    assert plot.strokes[0].path == "M200 74H208L210 12H218"
 
 
 def _measuring(values: dict[str, float]) -> Fake:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 STEP = 10
 """The width of one release."""
-LEFT = 150
+LEFT = 190
 """The room for names on the left."""
 _ROOM = 44
 """The least distance between the names of two lines of releases."""
