@@ -66,13 +66,13 @@ def draw(
     """Yield every file of the site: its path below the folder, and its content."""
     for name in _ASSETS:
         yield name, (_TEMPLATES / name).read_bytes()
-    templates, told = _templates(), setting(found)
-    templates.globals["setting"] = told
+    templates, told, known = _templates(), setting(found), published or Published()
+    templates.globals.update(setting=told, base_url=known.base_url)
 
     def drawn(template: str, page: object, root: str) -> bytes:
         return _encoded(templates.get_template(template).render(page=page, root=root))
 
-    yield from behind.draw(found, published or Published(), told, drawn)
+    yield from behind.draw(found, known, told, drawn)
     yield from firstpage.files(found)
     yield "index.html", drawn("index.html.jinja", index(found, note), "")
 

@@ -43,18 +43,23 @@ def test_a_site_is_drawn_once_for_each_address(toy: Toy) -> None:
     assert "nothing had changed" not in elsewhere
 
 
-def test_feed_and_entries_have_the_address_and_pages_do_not(toy: Toy) -> None:
+def test_feed_entries_and_badges_have_the_address_and_links_between_pages_do_not(toy: Toy) -> None:
     _rendered(toy.places, "https://example.org/site")
     site = toy.places.site
     entry = json.loads((site / "osv" / "x_REPROMATRIX-toy-breaks.json").read_text())
-    pages = [path.read_text() for path in site.rglob("*.html")]
+    pages = {path.name: path.read_text() for path in site.rglob("*.html")}
+    badge = "https://example.org/site/badge/case/toy_breaks.svg"
 
     assert entry["references"][-1] == {
         "type": "EVIDENCE",
         "url": "https://example.org/site/case/toy_breaks.html",
     }
     assert 'href="https://example.org/site/feed.xml"' in (site / "feed.xml").read_text()
-    assert [page for page in pages if "example.org/site" in page] == []
+    assert (
+        f"[![Badge of toy_breaks]({badge})](https://example.org/site/case/toy_breaks.html)"
+        in (pages["toy_breaks.html"])
+    )
+    assert [name for name, page in pages.items() if '="https://example.org/site' in page] == []
 
 
 @pytest.mark.parametrize("address", ["example.org", "file:///x", "https://", "https://x y", "//x"])
