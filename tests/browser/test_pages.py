@@ -1,0 +1,68 @@
+"""The pages behind the first one in a real browser, from disk: widths, schemes, who reads how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from chromium import violations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    Show = Callable[..., Page]
+
+pytestmark = pytest.mark.browser
+
+KINDS = (
+    *("releases.html", "models.html", "packages.html", "changes.html", "claims.html"),
+    *("case/*.html", "release/*.html", "model/*.html", "package/*.html"),
+)
+WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def _one(site: Path, kind: str) -> str:
+    """Return the largest page of a kind."""
+    found = max(site.glob(kind), key=lambda path: path.stat().st_size)
+    return found.relative_to(site).as_posix()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1300, "dark")])
+def test_every_kind_of_page_leaves_nobody_out(
+    show: Show, site: Path, width: int, scheme: str
+) -> None:
+    found = {}
+    for kind in KINDS:
+        size = {"width": width, "height": 900}
+        found[kind] = violations(show(_one(site, kind), viewport=size, color_scheme=scheme))
+
+    assert found == {kind: [] for kind in KINDS}
+
+
+@pytest.mark.parametrize("width", [360, 1300, 2560])
+def test_every_kind_of_page_fits(show: Show, site: Path, width: int) -> None:
+    size = {"width": width, "height": 900}
+    found = {kind: show(_one(site, kind), viewport=size).evaluate(WIDTH) for kind in KINDS}
+
+    assert found == dict.fromkeys(KINDS, 0)
+
+
+def test_every_kind_of_page_is_reached_from_the_first(show: Show) -> None:
+    page = show("index.html")
+    for name in ("Releases", "Models", "Packages", "Changes", "Claims"):
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+        assert page.get_by_role("heading", level=1).count() == 1
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name="All cases").click()
+
+    assert page.url.endswith("index.html")
+
+
+def test_a_case_shows_where_it_fails_as_a_picture_with_words(show: Show, site: Path) -> None:
+    page = show(_one(site, "case/*.html"))
+    pictures = page.get_by_role("img")
+
+    assert pictures.count() > 1
+    assert all(one.text_content() or one.get_attribute("alt") for one in pictures.all())
