@@ -516,7 +516,8 @@ class Text(HTMLParser):
         self.said.append(data)
 
 
-def test_hostile_text_is_text_on_every_kind_of_page(tmp_path: Path) -> None:
+def draw_hostile(folder: Path) -> None:
+    """Write a site in which every field of a case, an outcome and a publication is markup."""
     case = hostile_case()
     told = Changed(
         change=Change.BROKE,
@@ -539,9 +540,11 @@ def test_hostile_text_is_text_on_every_kind_of_page(tmp_path: Path) -> None:
     published = Published(
         publications={HOSTILE: replace(PUBLICATION, name=HOSTILE)}, records=(record,)
     )
-    render(
-        {case.name: case}, ENVIRONMENTS, judged(hostile_run, case), tmp_path, published=published
-    )
+    render({case.name: case}, ENVIRONMENTS, judged(hostile_run, case), folder, published=published)
+
+
+def test_hostile_text_is_text_on_every_kind_of_page(tmp_path: Path) -> None:
+    draw_hostile(tmp_path)
     found = {name: content.decode() for name, content in pages(tmp_path).items()}
     html = {name: text for name, text in found.items() if name.endswith(".html")}
     silent = [name for name, text in html.items() if "<script>alert(1)</script>" not in _read(text)]

@@ -1,10 +1,6 @@
 "use strict";
 // The line of filters: the query is the one truth, and what is chosen beside it is written into it.
 const Filters = (() => {
-  const CHOICES = [
-    ["area", "area"], ["model", "model"], ["package", "package"], ["precision", "precision"],
-    ["outcome", "outcome"], ["verdict", "verdict"], ["since", "since"], ["until", "until"],
-  ];
   const quoted = (value) => (/[\s(),"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
   // The terms of a key that stand on the top of a query; others are somebody's own words.
@@ -24,13 +20,13 @@ const Filters = (() => {
     let chosen = -1;
     let waiting = 0;
 
-    for (const [key, label] of CHOICES) {
+    // They stand in the page already, so that nothing moves when they are filled.
+    for (const select of form.querySelectorAll(".choices select")) {
+      const key = select.dataset.key;
       const titles = key === "area" ? book.areas : {};
-      const names = ["", ...book.words[key]];
-      const select = element("select", { "data-key": key }, ...names.map((name) => element("option", { value: name }, name ? titles[name] ?? name : "any")));
+      select.append(...book.words[key].map((name) => element("option", { value: name }, titles[name] ?? name)));
       select.addEventListener("change", () => { put(key, select.value); });
       selects.set(key, select);
-      form.querySelector(".choices").append(element("label", {}, element("span", {}, label), select));
     }
 
     const put = (key, value) => {

@@ -1,0 +1,46 @@
+"""What keeps a page from being seen at once, and what moves while it is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Page
+
+    Show = Callable[..., Page]
+
+pytestmark = pytest.mark.browser
+PAGES = ("index.html", "releases.html", "case/cache_float.html")
+SHIFTED = """() => new Promise((done) => {
+  let sum = 0;
+  const add = (list) => { for (const one of list.getEntries()) sum += one.value; };
+  new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(sum), 500);
+})"""
+BLOCKING = """() => [...document.scripts].filter((one) => one.src && !one.defer && !one.async
+  && one.compareDocumentPosition(document.querySelector("main, h1"))
+     & Node.DOCUMENT_POSITION_FOLLOWING).map((one) => one.src)"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_script_stands_before_what_is_read(show: Show, name: str) -> None:
+    assert show(name).evaluate(BLOCKING) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [360, 1400])
+def test_nothing_moves_while_it_is_read(show: Show, name: str, width: int) -> None:
+    page = show(name, viewport={"width": width, "height": 900})
+
+    assert page.evaluate(SHIFTED) < 0.01
+
+
+def test_a_table_is_printed_whole(show: Show) -> None:
+    page = show("index.html")
+    page.emulate_media(media="print")
+
+    assert len(page.pdf()) > 10_000
