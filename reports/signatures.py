@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from reports.failures import failures
 from reports.phrases import page_of, shortened, visible
-from reports.workarounds import Effect, advise
+from runner.model.case import PLAIN
+from runner.model.outcomes import Outcome
 from runner.model.signature import NOISE
 
 if TYPE_CHECKING:
     from reports.failures import Signed
     from reports.survey import Survey
-    from reports.workarounds import Effects
     from runner.model.case import Case
 
 _DEEPEST = 4
@@ -31,11 +31,13 @@ class Trace:
     anchor: str
     frames: tuple[str, ...]
     where: str
+    heals: tuple[str, ...]
+    """Workarounds that passed in every plain cell that failed so."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """A case by its failures; `heals` names the workarounds that were measured to help."""
+    """A case by its failures."""
 
     case: str
     title: str
@@ -43,7 +45,6 @@ class Known:
     raises: tuple[str, ...]
     matches: tuple[str, ...]
     traces: tuple[Trace, ...]
-    heals: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,20 +77,35 @@ def _known(survey: Survey, case: Case) -> Known:
         href=page_of(case.name),
         raises=tuple(sorted({visible(one.raises) for one in case.block.fails if one.raises})),
         matches=tuple(dict.fromkeys(text for one in case.block.fails for text in one.match)),
-        traces=tuple(_trace(signed) for signed in failures(survey, case.name)),
-        heals=tuple(
-            advice.name
-            for advice in advise(survey, case)
-            if not advice.skips and _heals(advice.effects)
+        traces=tuple(
+            _trace(signed, _healing(survey, case, signed.signature))
+            for signed in failures(survey, case.name)
         ),
     )
 
 
-def _heals(effects: tuple[Effects, ...]) -> bool:
-    return any(where.effect is Effect.HEALS for one in effects for where in one.where)
+def _healing(survey: Survey, case: Case, signature: str) -> tuple[str, ...]:
+    """Return the workarounds that passed wherever the plain case failed with a signature."""
+    seen = {row.seen.cell: row.seen for row in survey.of_case(case.name)}
+    failed = [
+        cell
+        for cell, row in seen.items()
+        if cell.workaround == PLAIN and row.failed and row.failed.signature == signature
+    ]
+    return tuple(
+        visible(name)
+        for name, workaround in case.block.workarounds.items()
+        if not workaround.skips
+        and failed
+        and all(
+            (beside := seen.get(cell._replace(workaround=name))) is not None
+            and beside.outcome is Outcome.PASSES
+            for cell in failed
+        )
+    )
 
 
-def _trace(signed: Signed) -> Trace:
+def _trace(signed: Signed, heals: tuple[str, ...]) -> Trace:
     where = "; ".join(
         f"{place.precisions}{place.variants and f' {place.variants}'}: {place.releases}"
         for place in signed.places[:2]
@@ -100,6 +116,7 @@ def _trace(signed: Signed) -> Trace:
         anchor=signed.anchor,
         frames=frames(signed.traceback)[-_DEEPEST:],
         where=shortened(where, _SPANS),
+        heals=heals,
     )
 
 

@@ -467,6 +467,20 @@ def test_where_it_is_not_healed_a_range_stays_open() -> None:
     assert affected[0]["ranges"][0]["events"] == [{"introduced": "4.50.0"}]
 
 
+def test_a_range_with_no_pass_before_it_may_be_older_than_what_is_measured() -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = published_run(cell)
+        early = cell.environment == "4.49.0" and cell.precision is Precision.BF16
+        how = next(row.seen.failed for row in judged() if row.seen.failed)
+        if seen and early and not cell.workaround:
+            return replace(seen, outcome=Outcome.FAILS, failed=how)
+        return seen
+
+    affected = entry(surveyed(run), CASE, PUBLISHED, [])["affected"]
+
+    assert affected[0]["ranges"][0]["events"][0] == {"introduced": "0"}
+
+
 def test_entries_hold_against_the_published_schema() -> None:
     """The schema is that of `osv` 0.0.22 on PyPI (Apache-2.0), from github.com/ossf/osv-schema.
 

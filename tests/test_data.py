@@ -148,9 +148,9 @@ def test_every_known_failure_has_its_signature_and_what_to_do() -> None:
                 anchor="failure-1",
                 frames=(),
                 where="bf16: 4.50.0 to 4.50.1",
+                heals=("cache-off",),
             ),
         ),
-        heals=("cache-off",),
     )
 
     assert expected == found["cache_float"]

@@ -14,14 +14,17 @@ from runner.judging.axes import axes
 from runner.judging.ranges import ranges_along
 from runner.model.case import PLAIN, Kind
 from runner.model.cell import Source
+from runner.model.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from reports.publishing import Published
     from reports.survey import Survey
+    from runner.judging.axes import Axis
     from runner.judging.ranges import Range
     from runner.model.case import Case
+    from runner.model.observation import Observation
     from runner.model.outcomes import Device, Precision
 
 VERSION = "1.7.5"
@@ -71,13 +74,21 @@ def _dates(survey: Survey, case: Case, published: Published) -> list[str]:
 
 
 def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
-    releases = axes(case, survey.by_name)[0]
+    releases, *pairs = axes(case, survey.by_name)
     for (workaround, device, precision), rows in survey.series(case.name).items():
         seen = {name: row.seen for name, row in rows.items()}
-        found = ranges_along(releases, seen) if workaround == PLAIN else ()
+        # Where the version of another package decides, a range of transformers would be wrong.
+        elsewhere = any(ranges_along(pair, seen) for pair in pairs)
+        found = ranges_along(releases, seen) if workaround == PLAIN and not elsewhere else ()
         versions = _versions(survey, found)
         if versions:
-            yield _package(found, versions, (device, precision), survey)
+            yield _package(found, versions, (device, precision), survey, born=_born(releases, seen))
+
+
+def _born(releases: Axis, seen: Mapping[str, Observation]) -> bool:
+    """Say whether a release before the others cannot run the case: the bug came with a feature."""
+    first = seen.get(releases[0].environment) if releases else None
+    return first is not None and first.outcome is Outcome.NOT_APPLICABLE
 
 
 def _versions(survey: Survey, found: Iterable[Range]) -> list[str]:
@@ -93,9 +104,11 @@ def _package(
     versions: list[str],
     where: tuple[Device, Precision],
     survey: Survey,
+    *,
+    born: bool,
 ) -> dict[str, Any]:
     device, precision = where
-    events = [event for one in found for event in _events(survey, one)]
+    events = [event for one in found for event in _events(survey, one, born=born)]
     return {
         "package": {
             "ecosystem": "PyPI",
@@ -108,9 +121,10 @@ def _package(
     }
 
 
-def _events(survey: Survey, one: Range) -> Iterator[dict[str, str]]:
+def _events(survey: Survey, one: Range, *, born: bool) -> Iterator[dict[str, str]]:
+    """Yield where a range begins and ends; with no pass before it, it may be older."""
     if _is_release(survey, one.releases[0]):
-        yield {"introduced": one.releases[0]}
+        yield {"introduced": one.releases[0] if one.after or born else "0"}
         if _is_release(survey, one.until):
             yield {"fixed": one.until}
 

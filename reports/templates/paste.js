@@ -73,10 +73,10 @@ const Paste = (() => {
         score += 8 * common.length + (common.includes(deepest[deepest.length - 1]) ? 12 : 0);
         why.push(`${common.length === 1 ? "a frame" : `${common.length} frames`} of the traceback: ${common[common.length - 1]}`);
       }
-      return { one, trace, score, why };
+      return { one, trace, score, why, same: Boolean(same || text) };
     };
     // What a file expects can be met although no run has failed so yet.
-    const unseen = (one) => ({ one, words: new Set(), trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing" } });
+    const unseen = (one) => ({ one, words: new Set(), trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing", heals: [] } });
     const every = [...traces, ...known.cases.filter((one) => !one.traces.length).map(unseen)];
 
     const rank = (pasted) => {
@@ -95,8 +95,9 @@ const Paste = (() => {
   };
 
   const item = (found) => {
-    const { one, trace, why } = found;
-    const heals = one.heals.length ? ` (${one.heals.join(", ")} ${one.heals.length > 1 ? "were" : "was"} measured to heal it)` : "";
+    const { one, trace, why, same } = found;
+    // Only what healed this very failure wherever it was seen; of a similar one nothing is known.
+    const heals = same && trace.heals.length ? ` (${trace.heals.join(", ")} ${trace.heals.length > 1 ? "were" : "was"} measured to heal it)` : "";
     return element("li", {},
       element("a", { href: `${one.href}#${trace.anchor}` }, one.case), ` ${one.title}`,
       trace.headline ? element("div", {}, element("code", {}, trace.headline)) : "",
@@ -111,7 +112,11 @@ const Paste = (() => {
       const pasted = box.value.trim();
       const found = pasted ? engine.rank(pasted) : [];
       const nothing = "Nothing near: no case here was seen to fail like this. It may be new, or no dtype bug; a case that shows it is welcome.";
-      const says = pasted ? (found.length ? `${found.length} ${found.length === 1 ? "case fails" : "cases fail"} like this, the nearest first.` : nothing) : "";
+      const very = found.filter((one) => one.same).length;
+      const cases = (count, verb) => `${count} ${count === 1 ? `case ${verb}s` : `cases ${verb}`}`;
+      const others = found.length - very;
+      const exact = very ? `${cases(very, "fail")} with this message${others ? `; ${others} similar` : ""}` : `No case fails with this message; ${others} similar`;
+      const says = pasted ? (found.length ? `${exact}, the nearest first.` : nothing) : "";
       answer.replaceChildren(element("p", { role: "status" }, says), element("ol", {}, ...found.map(item)));
     };
     box.addEventListener("input", () => {
