@@ -68,7 +68,7 @@ def test_a_lock_of_a_measured_release_has_the_bugs_of_that_release(
     assert {cell["level"] for hit in found["hits"] for cell in hit["cells"]} == {"measured"}
 
 
-def test_what_is_ignored_and_what_is_not_known_ends_with_zero(
+def test_what_is_ignored_does_not_hit_and_versions_of_which_nothing_is_known_are_no_green(
     environ: dict[str, str], lock: str, tmp_path: Path
 ) -> None:
     newer = tmp_path / "newer.txt"
@@ -82,7 +82,8 @@ def test_what_is_ignored_and_what_is_not_known_ends_with_zero(
     assert (hit.returncode, one.returncode, ignored.returncode) == (1, 1, 2)
     assert "gemma3_trainer_eval  bf16  measured" in one.stdout
     assert "--ignore: found every chosen case" in ignored.stderr
-    assert unknown.returncode == 0
+    assert unknown.returncode == 7
+    assert "Ignored: blip2_load_half." in one.stdout
     assert "Nothing is known of these versions; 2 cells unknown, which is no pass" in unknown.stdout
 
 

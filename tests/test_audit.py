@@ -118,6 +118,14 @@ def test_the_nearest_release_without_hits_is_one_on_which_everything_was_measure
     assert (found.nearest.release, found.newest.release) == ("4.51.0", "4.52.0")
 
 
+def test_a_release_that_declines_to_judge_is_not_one_on_which_it_passes() -> None:
+    line = {"4.50.0": FAILS, "4.51.0": Outcome.DECLINES, "4.52.0": PASSES}
+    found = audit(installed("4.50.0"), what_is_known(line), BF16)
+
+    assert found.nearest is not None
+    assert found.nearest.release == "4.52.0"
+
+
 def test_an_ignored_case_does_not_hit() -> None:
     asked = Question(precisions=(Precision.BF16,), ignored=frozenset({"toy_breaks"}))
     found = audit(installed("4.50.0"), helped(), asked)

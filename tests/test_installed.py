@@ -156,6 +156,14 @@ def test_a_lock_of_poetry_is_read_with_its_markers(tmp_path: Path) -> None:
     assert found.loose == {"torch": "an address (git), not a version"}
 
 
+def test_what_an_extra_of_a_lock_may_bring_is_not_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "poetry.lock"
+    extra = '[[package]]\nname = "peft"\nversion = "0.15.0"\noptional = true\n'
+    path.write_text(f"{extra}markers = 'extra == \"train\"'\n\n{POETRY}")
+
+    assert read(str(path)).pins["peft"] == "0.15.0"
+
+
 REQUIREMENTS = """\
 # a comment
 --index-url https://example.org/simple

@@ -55,7 +55,8 @@ class Upgrade:
     @property
     def clean(self) -> bool:
         """Whether everything that applies there was measured to pass."""
-        return not (self.keeps or self.breaks or self.brings or self.doubts or self.unknown)
+        bad = self.keeps or self.loses or self.breaks or self.brings or self.doubts
+        return not (bad or self.unknown)
 
 
 def upgrade(release: str, now: Mapping[Spot, Stand], known: Known, device: Device) -> Upgrade:

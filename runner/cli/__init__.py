@@ -38,9 +38,14 @@ def main() -> None:
 
 
 def _end(code: ExitCode, *lines: str) -> NoReturn:
-    for line in lines:
+    for line in map(_shown, lines):
         print(line, file=sys.stderr)  # noqa: T201 - whole lines, whatever the terminal's width
     sys.exit(int(code))
+
+
+def _shown(line: str) -> str:
+    """Return a line that no terminal obeys: what was found may hold anything."""
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else "�" for sign in line)
 
 
 class _Interruption:

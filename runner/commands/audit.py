@@ -42,6 +42,8 @@ def audit_packages(places: Places, options: Options, told: Callable[[], Console]
     wanted = asking.around(installed, loaded, question)
     found = audit(installed, asking.known_of(loaded, question, told, wanted), question)
     say(_told(found, options))
+    if not found.hits and found.unknown and not found.clear:
+        return ExitCode.UNDECIDED  # nothing was examined: no green for whoever only asks the code
     return ExitCode.UNEXPECTED if found.hits else ExitCode.AS_EXPECTED
 
 

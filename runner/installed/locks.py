@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 Table = dict[str, Any]
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _AGAIN = "It may be cut off: make it again."
 _OWN = {"editable", "virtual", "directory", "path"}
 
@@ -174,10 +176,16 @@ def _values(value: object) -> list[Any]:
 
 
 def _holds(marker: object, markers: Mapping[str, str], where: str) -> bool:
+    """Say whether a marker holds here, for the lock itself or for any extra that it names.
+
+    Nobody says which extras were installed; what one of them may bring is not left out.
+    """
     if not marker:
         return True
+    extras = ("", *_EXTRA.findall(str(marker)))
     try:
-        return Marker(str(marker)).evaluate(dict(markers))
+        asked = Marker(str(marker))
+        return any(asked.evaluate({**markers, "extra": extra}) for extra in extras)
     except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName) as error:
         reason = str(error).splitlines()[0]
         raise _bad(

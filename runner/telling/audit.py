@@ -9,7 +9,7 @@ from runner.answering.upgrading import Spot
 from runner.model.case import Kind
 from runner.model.outcomes import Verdict
 from runner.telling.escaping import code, plain
-from runner.telling.wording import by_case, count, cut, headline, listed, measured_on
+from runner.telling.wording import by_case, count, cut, headline, listed, measured_on, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,8 @@ def text(found: Audit, *, verbose: bool = False) -> str:
         list(upgrades(found)),
         [*_silence(found, verbose=verbose), *([] if full else [_MORE])],
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    lines = (map(printable, "\n".join(block).split("\n")) for block in blocks if block)
+    return "\n\n".join(map("\n".join, lines)) + "\n"
 
 
 _MORE = "`--verbose` shows the errors and workarounds; `--model` and `--precision` ask less."
@@ -76,7 +77,9 @@ def conclusion(found: Audit) -> str:
         f"{len(found.clear)} passing ({cleared} measured)",
         f"{len(found.not_applicable)} not applicable",
     ]
-    return f"{_verdict(found)}; {', '.join(rest)}."
+    ignored = sorted(found.question.ignored)
+    told = f" Ignored: {', '.join(ignored)}." if ignored else ""
+    return f"{_verdict(found)}; {', '.join(rest)}.{told}"
 
 
 def _verdict(found: Audit) -> str:
