@@ -59,6 +59,12 @@ class Advice:
     skips: bool
     effects: tuple[Effects, ...]
 
+    @property
+    def healed(self) -> int:
+        """In how many releases it was seen to heal; precisions that agree count once."""
+        seen = (where for one in self.effects for where in one.where)
+        return sum(where.number for where in seen if where.effect is Effect.HEALS)
+
 
 def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # noqa: FBT001
     """Classify by who fails; None where one of the two says nothing."""
@@ -76,9 +82,12 @@ def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # 
 
 
 def advise(survey: Survey, case: Case) -> tuple[Advice, ...]:
-    """Return the workarounds of a case; those that skip the thing itself come last."""
+    """Return the workarounds of a case, those that heal first, by how much was seen of it.
+
+    Those that skip the thing itself come last.
+    """
     advices = [_advice(survey, case, name) for name in case.block.workarounds]
-    return tuple(sorted(advices, key=lambda advice: advice.skips))
+    return tuple(sorted(advices, key=lambda advice: (advice.skips, -advice.healed)))
 
 
 def _advice(survey: Survey, case: Case, name: str) -> Advice:

@@ -695,6 +695,15 @@ def test_a_workaround_is_judged_beside_the_plain_case(
     assert expected == effect(plain, other)
 
 
+def test_a_workaround_counts_for_as_many_releases_as_it_heals() -> None:
+    heals = Where(effect=Effect.HEALS, releases="4.50.0 to 4.50.1", number=2)
+    other = Where(effect=Effect.DOES_NOT_HELP, releases="4.51.0", number=1)
+    one = Effects(precisions="bf16", device="cpu", where=(heals, other))
+    advice = Advice(name="a", anchor="a", says="A.", skips=False, effects=(one, one))
+
+    assert advice.healed == 4
+
+
 def test_workarounds_that_skip_the_thing_come_last() -> None:
     effects = (
         Effects(
