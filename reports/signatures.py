@@ -13,9 +13,13 @@ from runner.model.outcomes import Outcome
 from runner.model.signature import NOISE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reports.failures import Signed
     from reports.survey import Survey
     from runner.model.case import Case
+    from runner.model.cell import Cell
+    from runner.model.observation import Observation
 
 _DEEPEST = 4
 _SPANS = 200
@@ -71,6 +75,7 @@ def _for_scripts(pattern: re.Pattern[str]) -> str:
 
 
 def _known(survey: Survey, case: Case) -> Known:
+    seen = {row.seen.cell: row.seen for row in survey.of_case(case.name)}
     return Known(
         case=visible(case.name),
         title=visible(case.block.title),
@@ -78,15 +83,14 @@ def _known(survey: Survey, case: Case) -> Known:
         raises=tuple(sorted({visible(one.raises) for one in case.block.fails if one.raises})),
         matches=tuple(dict.fromkeys(text for one in case.block.fails for text in one.match)),
         traces=tuple(
-            _trace(signed, _healing(survey, case, signed.signature))
+            _trace(signed, _healing(case, seen, signed.signature))
             for signed in failures(survey, case.name)
         ),
     )
 
 
-def _healing(survey: Survey, case: Case, signature: str) -> tuple[str, ...]:
+def _healing(case: Case, seen: Mapping[Cell, Observation], signature: str) -> tuple[str, ...]:
     """Return the workarounds that passed wherever the plain case failed with a signature."""
-    seen = {row.seen.cell: row.seen for row in survey.of_case(case.name)}
     failed = [
         cell
         for cell, row in seen.items()

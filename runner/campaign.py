@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from runner.environments.building import Built
     from runner.evidence.store import Store
     from runner.model.cell import Cell, Environment
-    from runner.model.outcomes import Verdict
+    from runner.model.matrix import Limits
+    from runner.model.outcomes import Device, Verdict
     from runner.planning.selection import Selection
     from runner.project import Project
 
@@ -206,6 +208,18 @@ def _environment(seen: Observation, environments: Mapping[str, Environment]) -> 
     if known.source.has_lock:
         return known
     return dataclasses.replace(known, pins=seen.provenance.packages)
+
+
+def local_terms(limits: Limits, device: Device, jobs: int) -> Terms:
+    """Return how cells are run on this machine, under a new name."""
+    return Terms(
+        run=run_name(),
+        limits=limits,
+        device=device,
+        jobs=jobs,
+        # Elsewhere a forked process may not use the system's own libraries.
+        fork=sys.platform == "linux",
+    )
 
 
 def run_name() -> str:

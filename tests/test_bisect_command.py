@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from histories import History, sources
+from rich.console import Console
 
-from runner.engine.hardware import has_cuda
+from runner.commands.bisect import Options, search
+from runner.errors import ExitCode, RunnerError
+from runner.model.outcomes import Device
 from runner.model.script import parse_script
-from runner.places import ROOT
+from runner.places import ROOT, Places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,13 +168,24 @@ def test_a_case_that_no_chosen_release_can_run_is_no_answer(environ: dict[str, s
     )
 
 
-@pytest.mark.skipif(has_cuda(), reason="there is a driver")
-def test_a_device_that_is_not_there_is_refused(environ: dict[str, str]) -> None:
-    done = call(environ, "gemma3_trainer_eval", "--precision", "fp32", "--device", "cuda")
+def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.engine.hardware.has_cuda", lambda: False)
+    options = Options(
+        cases=["gemma3_trainer_eval"],
+        area=[],
+        release=[],
+        precision=["fp32"],
+        workaround="",
+        device=Device.CUDA,
+        format="text",
+        command=[],
+    )
+    with pytest.raises(RunnerError) as caught:
+        search(Places(), options, Console(stderr=True))
 
-    assert (done.returncode, done.stderr) == (
-        2,
-        ("--device: found cuda, and no NVIDIA driver is loaded; allowed: cpu on this machine.\n"),
+    assert (caught.value.code, str(caught.value)) == (
+        ExitCode.BAD_INPUT,
+        "--device: found cuda, and no NVIDIA driver is loaded; allowed: cpu on this machine.",
     )
 
 

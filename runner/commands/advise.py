@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.answering.advise import advise
 from runner.commands import asking
+from runner.commands.formats import check_format
 from runner.telling import advise as telling
 from runner.terminal.speaking import say
 
@@ -31,7 +32,7 @@ class Options:
 
 def advise_release(places: Places, options: Options, told: Callable[[], Console]) -> ExitCode:
     """Print the newest release on which everything passes; return what it tells a script."""
-    asking.check_format(options.format)
+    check_format(options.format)
     loaded, question = asking.asked(places, options.wish)
     wanted = asking.plain(question)
     found = advise(asking.known_of(loaded, question, told, wanted), question)

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from runner.planning.selection import Wish
     from runner.project import Project
 
-FORMATS = ("text", "markdown", "json")
-
-
-def check_format(form: str) -> None:
-    """Raise RunnerError for a format that there is not."""
-    if form not in FORMATS:
-        raise refuse(Fault(where="--format", found=repr(form), allowed=", ".join(FORMATS)))
-
 
 def asked(places: Places, wish: Wish, ignore: Sequence[str] = ()) -> tuple[Project, Question]:
     """Return the checkout and the question as values; raises RunnerError for what is not there."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.answering.audit import audit
 from runner.commands import asking
+from runner.commands.formats import check_format
 from runner.errors import ExitCode
 from runner.installed.reading import read
 from runner.telling import audit as telling
@@ -36,7 +37,7 @@ class Options:
 
 def audit_packages(places: Places, options: Options, told: Callable[[], Console]) -> ExitCode:
     """Print which known bugs somebody's packages have; return 1 where one hits."""
-    asking.check_format(options.format)
+    check_format(options.format)
     installed = read(options.path)
     loaded, question = asking.asked(places, options.wish, options.ignore)
     wanted = asking.around(installed, loaded, question)

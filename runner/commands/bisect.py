@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,9 @@ from runner.bisecting.finding import together
 from runner.bisecting.runs import Runs
 from runner.bisecting.search import Wanted, failing_precisions, searches
 from runner.commands.commits import looked_at, portable, search_commits
+from runner.commands.formats import FORMATS
 from runner.commands.own import own_files
 from runner.corpus import load_script
-from runner.engine.events import Terms
 from runner.engine.hardware import demand
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.evidence import reading
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from runner.model.outcomes import Device
     from runner.places import Places
     from runner.project import Project
-
-FORMATS = ("text", "markdown", "json")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,13 +198,7 @@ def _announce(asking: Asking, console: Console) -> None:
 def _run(
     places: Places, loaded: Project, asking: Asking, options: Options, console: Console
 ) -> bool:
-    terms = Terms(
-        run=campaign.run_name(),
-        limits=loaded.matrix.limits,
-        device=options.device,
-        jobs=1,
-        fork=sys.platform == "linux",
-    )
+    terms = campaign.local_terms(loaded.matrix.limits, options.device, 1)
     with reading.opened(places, lambda text: console.print(text, style="yellow")) as store:
         runs = Runs(
             project=loaded,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import shlex
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,10 @@ from runner.blaming.question import Evidence, Question
 from runner.blaming.runs import Runs
 from runner.blaming.sweeping import sweep
 from runner.blaming.table import table
+from runner.commands.formats import check_format
 from runner.commands.own import own_files
 from runner.corpus import load_script
-from runner.engine.events import Terms
-from runner.engine.hardware import has_cuda
+from runner.engine.hardware import demand
 from runner.environments.shelf import load_matrix
 from runner.errors import ExitCode, Fault, Interrupted, refuse
 from runner.evidence import reading
@@ -27,7 +26,6 @@ from runner.evidence.store import Store
 from runner.judging.culprits import Ending
 from runner.model.matrix import MAIN
 from runner.model.naming import asked, with_extras
-from runner.model.outcomes import Device
 from runner.planning.selection import NONE, Wish, select
 from runner.telling.blame import Report, markdown, structured, text
 from runner.terminal.speaking import say
@@ -37,8 +35,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from runner.engine.events import Terms
     from runner.judging.culprits import Blame
     from runner.model.case import Case
+    from runner.model.outcomes import Device
     from runner.places import Places
     from runner.project import Project
 
@@ -64,12 +64,8 @@ class Asking:
 
 def blame(places: Places, asking: Asking, console: Console) -> ExitCode:
     """Print which packages make the difference; the exit code says how the search ended."""
-    if asking.format not in _FORMATS:
-        allowed = ", ".join(_FORMATS)
-        raise refuse(Fault(where="--format", found=repr(asking.format), allowed=allowed))
-    if asking.device is Device.CUDA and not has_cuda():
-        found = "cuda, and no NVIDIA driver is loaded"
-        raise refuse(Fault(where="--device", found=found, allowed="cpu on this machine"))
+    check_format(asking.format)
+    demand(asking.device)
 
     def tell(line: str) -> None:
         console.print(line, markup=False)
@@ -180,13 +176,7 @@ def _searched(
 
 
 def _terms(loaded: Project, question: Question) -> Terms:
-    return Terms(
-        run=campaign.run_name(),
-        limits=loaded.matrix.limits,
-        device=question.device,
-        jobs=1,
-        fork=sys.platform == "linux",
-    )
+    return campaign.local_terms(loaded.matrix.limits, question.device, 1)
 
 
 def _code(found: Blame) -> ExitCode:

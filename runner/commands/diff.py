@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import campaign, project
 from runner.commands.diff_sets import compare_evidence
+from runner.commands.formats import check_format
 from runner.commands.own import own_files
 from runner.comparing import both
 from runner.comparing.asked import Asked, of_pairs
 from runner.comparing.checkout import Bench
 from runner.comparing.evidence import is_evidence
-from runner.engine.events import Terms
 from runner.engine.hardware import cores, demand
 from runner.environments.checkout import read_checkout
 from runner.errors import ExitCode, Fault, Interrupted, refuse
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from runner.planning.selection import Wish
     from runner.project import Project
 
-_FORMATS = ("text", "markdown", "json")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparing:
@@ -62,9 +59,7 @@ class Comparing:
 
 def compare_sides(places: Places, options: Comparing, console: Console) -> ExitCode:
     """Print what differs between two sides; whatever has to be run for it is kept."""
-    if options.format not in _FORMATS:
-        found = repr(options.format)
-        raise refuse(Fault(where="--format", found=found, allowed=", ".join(_FORMATS)))
+    check_format(options.format)
     places, files = own_files(places, options.wish.case, "--case")
     loaded = project.load(places, files, _derived(options))
     if any(is_evidence(text, loaded) for text in (options.before, options.after)):
@@ -131,14 +126,7 @@ def _asked(
     asked = Asked(
         project=loaded,
         selection=selection,
-        terms=Terms(
-            run=campaign.run_name(),
-            limits=loaded.matrix.limits,
-            device=wish.device,
-            jobs=options.jobs or cores(),
-            # Elsewhere a forked process may not use the system's own libraries.
-            fork=sys.platform == "linux",
-        ),
+        terms=campaign.local_terms(loaded.matrix.limits, wish.device, options.jobs or cores()),
         rerun=options.rerun,
         watched=lambda: Display(console),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import resource
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
 from runner.commands.own import own_files
-from runner.engine.events import Terms
 from runner.engine.hardware import demand
 from runner.environments import building, interpreter
 from runner.errors import ExitCode, Fault, refuse
@@ -94,14 +92,7 @@ def _campaign(loaded: Project, wish: Wish, options: Options, rows: list[Observat
     planned = Campaign(
         project=loaded,
         selection=selection,
-        terms=Terms(
-            run=campaign.run_name(),
-            limits=loaded.matrix.limits,
-            device=wish.device,
-            jobs=options.jobs,
-            # Elsewhere a forked process may not use the system's own libraries.
-            fork=sys.platform == "linux",
-        ),
+        terms=campaign.local_terms(loaded.matrix.limits, wish.device, options.jobs),
         known=campaign.known_rows(rows, loaded),
         rerun=options.rerun,
         interpreter=ready,

@@ -9,7 +9,15 @@ from runner.answering.upgrading import Spot
 from runner.model.case import Kind
 from runner.model.outcomes import Verdict
 from runner.telling.escaping import code, plain
-from runner.telling.wording import by_case, count, cut, headline, listed, measured_on, printable
+from runner.telling.wording import (
+    by_case,
+    count,
+    cut,
+    headline,
+    listed,
+    measured_on,
+    printable_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +40,7 @@ def text(found: Audit, *, verbose: bool = False) -> str:
         list(upgrades(found)),
         [*_silence(found, verbose=verbose), *([] if full else [_MORE])],
     ]
-    lines = (map(printable, "\n".join(block).split("\n")) for block in blocks if block)
-    return "\n\n".join(map("\n".join, lines)) + "\n"
+    return printable_lines("\n\n".join("\n".join(block) for block in blocks if block) + "\n")
 
 
 _MORE = "`--verbose` shows the errors and workarounds; `--model` and `--precision` ask less."

@@ -55,6 +55,11 @@ def cut(text: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
+def printable_lines(text: str) -> str:
+    """Return a text whose lines are kept, and in which nothing else is obeyed by a terminal."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def printable(text: str) -> str:
     """Return a text in which nothing ends a line and nothing is obeyed by a terminal."""
     return "".join(sign if sign.isprintable() else "�" for sign in text)
