@@ -12,7 +12,6 @@ from runner.answering.known import Question
 from runner.answering.levels import TORCH, Ground, Level, Says, Stand, grounds, named, stand
 from runner.answering.upgrading import Spot, Upgrade
 from runner.judging.expectations import expected, judge
-from runner.judging.ranges import fails
 from runner.model.case import PLAIN
 from runner.model.cell import Cell
 
@@ -211,7 +210,7 @@ def _avoiding(
 
     def passes(name: str) -> bool:
         cells = [Cell(at.case.name, PLAIN, name, one.precision, one.device) for one in stands]
-        return all(fails(known.seen.get(cell)) is False for cell in cells)
+        return all(known.fails(cell) is False for cell in cells)
 
     def first(names: Sequence[str]) -> Avoiding | None:
         name = next((name for name in names if name not in exact and passes(name)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.bisecting.evidence import current
+from runner.evidence.glances import of_rows
 from runner.judging.ranges import fails
 from runner.model.cell import Cell, Source, belongs
 from runner.model.outcomes import Device, Outcome, Precision
@@ -13,6 +13,7 @@ from runner.model.outcomes import Device, Outcome, Precision
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from runner.evidence.glances import Seen
     from runner.model.case import Case
     from runner.model.cell import Environment
     from runner.model.observation import Observation
@@ -27,10 +28,8 @@ class Known:
 
     cases: Mapping[str, Case]
     environments: Mapping[str, Environment]
-    seen: Mapping[Cell, Observation]
+    seen: Seen
     """What is current; of a contested cell nothing."""
-    contested: frozenset[Cell] = frozenset()
-    """Cells of which two sources say different things."""
 
     def of(self, case: Case) -> Iterator[Environment]:
         """Yield the environments that a case has cells in, in the order of the table."""
@@ -46,10 +45,13 @@ class Known:
 
     def ran_on(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the builds of torch and the minor versions of Python that were measured with."""
-        ran = {(row.provenance.torch_build, row.provenance.python) for row in self.seen.values()}
-        builds = {build for build, _ in ran if build}
-        pythons = {".".join(python.split(".")[:2]) for _, python in ran if python}
+        builds = {build for build, _ in self.seen.ran if build}
+        pythons = {".".join(python.split(".")[:2]) for _, python in self.seen.ran if python}
         return tuple(sorted(builds)), tuple(sorted(pythons))
+
+    def fails(self, cell: Cell) -> bool | None:
+        """Say whether a cell fails; None where nothing is known that could be relied on."""
+        return self.seen.fails(cell)
 
     def declines(self, cell: Cell) -> bool:
         """Say whether the case itself cannot judge there: no run would change that."""
@@ -60,7 +62,9 @@ class Known:
         """Say why a cell answers nothing; empty where it does answer."""
         seen = self.seen.get(cell)
         if seen is None:
-            return "is said otherwise by two sources" if cell in self.contested else "was not run"
+            return (
+                "is said otherwise by two sources" if cell in self.seen.contested else "was not run"
+            )
         if fails(seen) is not None:
             return ""
         if seen.unstable:
@@ -90,6 +94,10 @@ def known(
     rows: Iterable[Observation],
 ) -> Known:
     """Return what is known from evidence: only what is measured on today's cases and pins."""
-    still = {name: one for name, one in environments.items() if one.source in _STILL}
-    seen, contested = current(rows, cases, still)
-    return Known(cases=cases, environments=still, seen=seen, contested=contested)
+    still = standing_still(environments)
+    return Known(cases=cases, environments=still, seen=of_rows(rows, cases, still))
+
+
+def standing_still(environments: Mapping[str, Environment]) -> dict[str, Environment]:
+    """Return the environments that somebody's versions may equal."""
+    return {name: one for name, one in environments.items() if one.source in _STILL}

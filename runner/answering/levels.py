@@ -15,7 +15,6 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from runner.judging.ranges import fails
 from runner.model import requirements
 from runner.model.cell import Cell
 from runner.model.naming import taken_apart
@@ -204,7 +203,7 @@ def stand(at: Ground, workaround: str, precision: Precision, device: Device, kno
         )
 
     def answer(name: str) -> bool | None:
-        return fails(known.seen.get(cell(name)))
+        return known.fails(cell(name))
 
     place = at.place
     if place is None:

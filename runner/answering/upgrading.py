@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.version import Version
 
 from runner.answering.levels import TRANSFORMERS, Says
-from runner.judging.ranges import fails
 from runner.model.case import PLAIN
 from runner.model.cell import Cell, obstacles
 from runner.model.naming import with_extras
@@ -87,7 +86,7 @@ def says_at(release: str, spot: Spot, known: Known, device: Device) -> Says:
     if environment is None:
         return Says.UNKNOWN
     cell = Cell(case.name, PLAIN, environment.name, spot.precision, device)
-    match fails(known.seen.get(cell)):
+    match known.fails(cell):
         case True:
             return Says.HITS
         case False:
@@ -109,10 +108,8 @@ def failing(spots: Collection[Spot], known: Known, device: Device) -> Counter[st
     """Return how many of some cells are known to fail, by environment without its extras."""
     return Counter(
         known.environments[cell.environment].column
-        for cell, seen in known.seen.items()
-        if seen.outcome.is_failure
-        and cell.workaround == PLAIN
+        for cell in known.seen.failing()
+        if cell.workaround == PLAIN
         and cell.device is device
         and (cell.case, cell.precision) in spots
-        and fails(seen)
     )

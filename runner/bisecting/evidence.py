@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.judging.currency import is_current
+from runner.judging.currency import contests, is_current
 from runner.judging.ranges import fails
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def current(
         if case is None or environment is None or not is_current(row, case, environment):
             continue
         before = known.get(row.cell)
-        differ = before is not None and {fails(before), fails(row)} == {True, False}
-        if differ and row.repeats == 1:
+        if contests(fails(before), fails(row), row.repeats):
             contested.add(row.cell)
         known[row.cell] = row
     return {cell: row for cell, row in known.items() if cell not in contested}, frozenset(contested)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -9,7 +10,6 @@ import time
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
-from runner.cli import answering, measuring, searching, upkeep
 from runner.cli.options import app
 from runner.errors import ExitCode, Interrupted, RunnerError
 from runner.inside import cage
@@ -18,8 +18,20 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _TWICE = 3.0
-COMMANDS = (measuring, searching, answering, upkeep)
-"""In the order of the help; a module registers its commands as it is imported."""
+COMMANDS = {
+    "measuring": ("matrix", "environment", "report", "results"),
+    "searching": ("bisect", "blame", "trial"),
+    "answering": ("diff", "audit", "advise"),
+    "upkeep": ("check", "lock", "accept", "new-case", "publish"),
+}
+"""The modules in the order of the help; each registers its commands as it is imported."""
+
+
+def register(asked: str) -> None:
+    """Register a command with its neighbours, or all where there is none of that name."""
+    found = [module for module, names in COMMANDS.items() if asked in names]
+    for module in found or COMMANDS:
+        importlib.import_module(f"runner.cli.{module}")
 
 
 def main() -> None:
@@ -28,6 +40,7 @@ def main() -> None:
         signal.signal(signum, _Interruption())
     _end_with_door()
     try:
+        register(sys.argv[1] if len(sys.argv) > 1 else "")
         app()
     except RunnerError as error:
         _end(error.code, *map(str, error.faults))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from runner import project
-from runner.answering.known import Question, known
+from runner.answering.known import Known, Question, standing_still
 from runner.answering.levels import TRANSFORMERS, named
 from runner.errors import Fault, refuse
-from runner.evidence import reading
+from runner.evidence.glances import of_places
 from runner.model.case import PLAIN
 from runner.model.cell import Source
 from runner.model.naming import taken_apart
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from runner.answering.known import Known
     from runner.evidence.published import Keep
     from runner.installed.packages import Installed
     from runner.model.outcomes import Device, Precision
@@ -52,10 +51,12 @@ def known_of(
 ) -> Known:
     """Read the wanted evidence of the chosen cases from the repository and from this machine."""
     names = {case.name for case in question.chosen(loaded.cases)}
-    rows = reading.both(
-        loaded.places, lambda text: told().print(text, style="yellow"), names, wanted
+    still = standing_still(loaded.environments)
+    about = (loaded.cases, still)
+    seen = of_places(
+        loaded.places, lambda text: told().print(text, style="yellow"), about, names, wanted
     )
-    return known(loaded.cases, loaded.environments, rows)
+    return Known(cases=loaded.cases, environments=still, seen=seen)
 
 
 def plain(question: Question) -> Keep:

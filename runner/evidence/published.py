@@ -13,11 +13,12 @@ import json
 import tomllib
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from runner.errors import Fault, refuse
+from runner.judging.ranges import judged
 from runner.model.cell import Cell
 from runner.model.observation import Failed, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     """
 
 FORMAT = 1
+MEASURED = 1
+"""The protocol of what is published in this format."""
 _PACKAGES = ("transformers", "accelerate", "peft")
 
 
@@ -51,7 +54,7 @@ class Row(NamedTuple):
     publication: str
 
 
-_VARIANT = attrgetter("workaround", "precision")
+_VARIANT = itemgetter(0, 1)
 
 
 class EnvironmentRow(NamedTuple):
@@ -123,16 +126,22 @@ def read(
     folder: Path, cases: Collection[str] | None = None, keep: Keep | None = None
 ) -> Iterator[Observation]:
     """Yield every published cell, or those of some cases; raises RunnerError for a bad file."""
+    for sheet in sheets(folder, cases):
+        for wanted, rows in sheet.variants(keep):
+            for row in rows:
+                yield from (sheet.observation(row, cell) for cell in sheet.cells(row, wanted))
+
+
+def sheets(folder: Path, cases: Collection[str] | None = None) -> Iterator[Sheet]:
+    """Yield the published files, or those of some cases; raises RunnerError for a bad file."""
     publications = read_publications(folder)
-    environments = {
-        (row.environment, row.publication, row.digest): row
+    held = {
+        (row.environment, row.publication): row
         for row in map(EnvironmentRow._make, _lines_of(folder / "environments.csv"))
     }
-    held = {(row.environment, row.publication): row for row in environments.values()}
     for path in sorted(folder.glob("*/*.csv")):
-        if cases is not None and path.stem not in cases:
-            continue
-        yield from _read_file(path, held, publications, keep)
+        if cases is None or path.stem in cases:
+            yield Sheet(path, held, publications)
 
 
 def _lines_of(path: Path) -> Iterator[list[str]]:
@@ -144,35 +153,58 @@ def _lines_of(path: Path) -> Iterator[list[str]]:
         yield from lines
 
 
-def _read_file(
-    path: Path,
-    held: Mapping[tuple[str, str], EnvironmentRow],
-    publications: Mapping[str, Publication],
-    keep: Keep | None,
-) -> Iterator[Observation]:
-    about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    failures = {name: _failed(line) for name, line in about["failures"].items()}
-    case, device, digest = path.stem, Device(path.parent.name), about["case-digest"]
-    ran: dict[tuple[str, str], Provenance] = {}
-    for (workaround, text), rows in groupby(map(Row._make, _lines_of(path)), key=_VARIANT):
-        precision = Precision(text)
-        wanted = None if keep is None else keep(case, workaround, precision, device)
-        if wanted is not None and not wanted:
-            continue
-        for row in rows:
-            said = None
-            for release in row.releases.split():
-                if wanted is not None and release not in wanted:
-                    continue
-                key = (release, row.publication)
-                if key not in ran:
-                    ran[key] = _provenance(held[key], publications[row.publication], digest)
-                said = said or _said(row, failures.get(row.failure))
-                cell = Cell(case, workaround, release, precision, device)
-                yield _observation(cell, ran[key], said, held[key].reason)
+class Sheet:
+    """The published cells of a case on a device; what is not asked for is not taken apart."""
+
+    def __init__(
+        self,
+        path: Path,
+        held: Mapping[tuple[str, str], EnvironmentRow],
+        publications: Mapping[str, Publication],
+    ) -> None:
+        """Read the file beside the cells; `held` are the environments by name and publication."""
+        about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        self.case, self.device = path.stem, Device(path.parent.name)
+        self.case_digest: str = about["case-digest"]
+        self.held = held
+        self._failures: Mapping[str, Mapping[str, Any]] = about["failures"]
+        self._publications, self._path = publications, path
+        self._ran: dict[tuple[str, str], Provenance] = {}
+        self._saying: dict[Row, _Said] = {}
+
+    def variants(
+        self, keep: Keep | None = None
+    ) -> Iterator[tuple[Collection[str] | None, Iterator[Row]]]:
+        """Yield the rows of each wanted variant, with the wanted environments: None is all."""
+        for (workaround, precision), lines in groupby(_lines_of(self._path), key=_VARIANT):
+            asked = (self.case, workaround, Precision(precision), self.device)
+            wanted = None if keep is None else keep(*asked)
+            if wanted is None or wanted:
+                yield wanted, map(Row._make, lines)
+
+    def cells(self, row: Row, wanted: Collection[str] | None) -> list[Cell]:
+        """Return the wanted cells of a row."""
+        names = row.releases.split()
+        if wanted is not None:
+            names = [name for name in names if name in wanted]
+        if not names:
+            return []
+        case, workaround, precision, device = self.case, row[0], Precision(row[1]), self.device
+        return [Cell(case, workaround, name, precision, device) for name in names]
+
+    def observation(self, row: Row, cell: Cell) -> Observation:
+        """Return a cell of a row in full."""
+        key = (cell.environment, row.publication)
+        if key not in self._ran:
+            publication = self._publications[row.publication]
+            self._ran[key] = _provenance(self.held[key], publication, self.case_digest)
+        if row not in self._saying:
+            failure = self._failures.get(row.failure)
+            self._saying[row] = _said(row, _failed(failure) if failure else None)
+        return _observation(cell, self._ran[key], self._saying[row], self.held[key].reason)
 
 
-def _failed(line: Mapping[str, str]) -> Failed:
+def _failed(line: Mapping[str, Any]) -> Failed:
     return Failed(
         error_class=line["class"],
         message=line["message"],
@@ -216,7 +248,7 @@ def _provenance(held: EnvironmentRow, publication: Publication, digest: str) -> 
         python=held.python,
         torch_build=held.torch,
         hardware=publication.hardware,
-        protocol=1,
+        protocol=MEASURED,
         run=publication.name,
     )
 
@@ -234,6 +266,13 @@ def _observation(cell: Cell, ran: Provenance, said: _Said, reason: str) -> Obser
         measured=said.measured,
         unstable=said.unstable,
     )
+
+
+@functools.lru_cache(maxsize=256)
+def fails(outcome: str, exercised: str, flags: str) -> bool | None:
+    """Say what the texts of a row say of its cells; None where that could not be relied on."""
+    unstable = "unstable" in flags.split()
+    return judged(Outcome(outcome), Exercised(exercised), unstable=unstable)
 
 
 @functools.lru_cache(maxsize=4096)

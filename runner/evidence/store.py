@@ -109,6 +109,13 @@ class Store:
         self, cases: Collection[str] | None = None, keep: Keep | None = None
     ) -> Iterator[Observation]:
         """Yield everything that is stored, or what is wanted of some cases, oldest first."""
+        for row, ran in self.selected(cases, keep):
+            yield observation(row, ran)
+
+    def selected(
+        self, cases: Collection[str] | None = None, keep: Keep | None = None
+    ) -> Iterator[tuple[sqlite3.Row, Provenance]]:
+        """Yield the same rows as they are stored, with what they ran on."""
         names = list(cases or ())
         marks = ",".join("?" * len(names))
         within = "" if cases is None else f"WHERE case_name IN ({marks})"
@@ -124,7 +131,7 @@ class Store:
             key = tuple(row[name] for name in _RAN)
             if key not in known:
                 known[key] = _provenance(row, held[row["provenance"]])
-            yield _observation(row, known[key])
+            yield row, known[key]
 
 
 def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
@@ -241,15 +248,10 @@ def _numbers(text: str) -> Mapping[str, float]:
     return cast("Mapping[str, float]", json.loads(text))
 
 
-def _observation(row: sqlite3.Row, ran: Provenance) -> Observation:
+def observation(row: sqlite3.Row, ran: Provenance) -> Observation:
+    """Return a stored row in full."""
     return Observation(
-        cell=Cell(
-            row["case_name"],
-            row["workaround"],
-            row["environment"],
-            Precision(row["precision"]),
-            Device(row["device"]),
-        ),
+        cell=cell_of(row),
         outcome=Outcome(row["outcome"]),
         provenance=ran,
         source=LOCAL,
@@ -263,6 +265,12 @@ def _observation(row: sqlite3.Row, ran: Provenance) -> Observation:
         seconds=row["seconds"],
         output=row["output"],
     )
+
+
+def cell_of(row: sqlite3.Row) -> Cell:
+    """Return the cell of a stored row."""
+    precision, device = Precision(row["precision"]), Device(row["device"])
+    return Cell(row["case_name"], row["workaround"], row["environment"], precision, device)
 
 
 def _provenance(row: sqlite3.Row, held: _Held) -> Provenance:

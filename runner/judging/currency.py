@@ -14,10 +14,19 @@ if TYPE_CHECKING:
 
 def is_current(seen: Observation, case: Case, environment: Environment) -> bool:
     """Say whether an observation was measured on this case, these pins and this way of running."""
-    provenance = seen.provenance
-    return (
-        seen.outcome.was_run
-        and provenance.case_digest == case.digest
-        and provenance.environment_digest == environment.digest
-        and provenance.protocol == PROTOCOL
-    )
+    ran = seen.provenance
+    measured_on = (ran.case_digest, ran.environment_digest, ran.protocol)
+    return seen.outcome.was_run and stands(measured_on, case, environment)
+
+
+def stands(measured_on: tuple[str, str, int], case: Case, environment: Environment) -> bool:
+    """Say whether case digest, environment digest and protocol are still those of today."""
+    return measured_on == (case.digest, environment.digest, PROTOCOL)
+
+
+def contests(before: bool | None, after: bool | None, repeats: int) -> bool:  # noqa: FBT001
+    """Say whether a later source contests what an earlier one saw fail, or pass.
+
+    One that has repeated it does not contest it any more: it is right.
+    """
+    return repeats == 1 and before is not None and after is not None and before is not after

@@ -98,8 +98,15 @@ def _range(
 
 def fails(row: Observation | None) -> bool | None:
     """Say whether a cell fails; None where nothing is known that could be relied on."""
-    if row is None or row.unstable or row.exercised is Exercised.NO:
+    if row is None:
         return None
-    if row.outcome.is_failure:
+    return judged(row.outcome, row.exercised, unstable=row.unstable)
+
+
+def judged(outcome: Outcome, exercised: Exercised, *, unstable: bool) -> bool | None:
+    """Say the same of what was seen, without the rest of the observation."""
+    if unstable or exercised is Exercised.NO:
+        return None
+    if outcome.is_failure:
         return True
-    return False if row.outcome is Outcome.PASSES else None
+    return False if outcome is Outcome.PASSES else None

@@ -30,6 +30,8 @@ REPEATS = 5
 
 def measure(row: Row) -> None:
     """Measure the answers on the published evidence; `row` prints one number."""
+    bare = statistics.median(_timed([sys.executable, "-c", "pass"], {}) for _ in range(REPEATS))
+    row("python, doing nothing", bare, "s", "part of each below")
     with tempfile.TemporaryDirectory() as folder:
         for release in RELEASES:
             lock = _lock(Path(folder), release)
@@ -62,7 +64,10 @@ def _lock(folder: Path, release: str) -> Path:
 def _audit(lock: Path, folder: str) -> float:
     environ = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environ["REPROMATRIX_STORE"] = str(Path(folder) / "store.sqlite")
-    command = [sys.executable, "-m", "runner", "audit", str(lock)]
+    return _timed([sys.executable, "-m", "runner", "audit", str(lock)], environ)
+
+
+def _timed(command: list[str], environ: dict[str, str]) -> float:
     begin = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, check=False)
     seconds = time.perf_counter() - begin
