@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from typing import TYPE_CHECKING
 
-from factories import BREAKS, case, what_is_known
+from factories import BREAKS, case, cell, provenance, seen, what_is_known
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
+from runner import project
 from runner.answering.advise import advise
 from runner.answering.known import Question
+from runner.answering.known import known as known_of
 from runner.errors import ExitCode
-from runner.model.outcomes import Outcome, Precision
-from runner.telling.advise import markdown, text
+from runner.evidence.reading import published_rows
+from runner.model.observation import LOCAL
+from runner.model.outcomes import Device, Outcome, Precision
+from runner.places import ROOT, Places
+from runner.telling.advise import as_json, markdown, text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
     from runner.answering.advise import Advice
+    from runner.answering.known import Known
 
 PASSES, FAILS, NOT_RUN = Outcome.PASSES, Outcome.FAILS, Outcome.NOT_RUN
 BF16 = Question(precisions=(Precision.BF16,))
@@ -61,7 +73,8 @@ def test_what_is_not_measured_is_not_advised_and_the_runs_are_named() -> None:
         "4.49.0 is the newest release on which all pass: 1 case, bf16.\n"
         "transformers==4.49.0\n"
         "\n"
-        "  ==4.49.0     4.50.0: not enough evidence, toy_breaks (bf16)\n"
+        "  ==4.49.0     4.50.0: not enough evidence, toy_breaks (bf16);"
+        " toy_breaks bf16 passes in 4.49.0\n"
         "\n"
         "Not enough evidence for 2 newer releases (4.50.0, 4.51.0). Run:\n"
         "  nox -s matrix -- --case toy_breaks --release 4.50.0,4.51.0"
@@ -108,4 +121,101 @@ def test_the_specifier_allows_measured_passes_alone_and_the_newest_of_them(
     failing = {name for name, one in line.items() if one is FAILS}
     for one in found.exclusions:
         said = {standing.release for standing in one.releases}
-        assert {row.cell.environment for row in one.cites} == said & failing
+        cited = {row.cell.environment for row in one.cites}
+        assert cited == said & failing or (not said & failing and cited and cited <= set(passing))
+
+
+def _pair(**pairs: Outcome) -> Known:
+    toy = case(PAIRED)
+    names = dict(zip(pairs, toy.block.environments, strict=True))
+    line = {"4.49.0": FAILS, "4.50.0": PASSES, "4.51.0": PASSES}
+    pins = {name: {"peft": "0.14.0"} for name in line}
+    known = what_is_known(line, toy, pins)
+    rows = [
+        seen(one, cell(names[pair]), ran=provenance(toy, known.environments[names[pair]]))
+        for pair, one in pairs.items()
+    ]
+    environments = known.environments
+    return known_of({toy.name: toy}, environments, [*known.seen.values(), *rows])
+
+
+PAIRED = """
+environments = ["4.50.0+peft0.15.2", "4.51.0+peft0.15.2", "4.49.0+peft0.15.2"]
+[[tool.repromatrix.fails]]
+when = ["peft>=0.15,<0.16"]
+raises = "ValueError"
+match = "it breaks"
+"""
+
+
+def test_pairs_that_fail_on_a_release_that_the_specifier_allows_are_named() -> None:
+    found = advise(_pair(first=FAILS, second=PASSES, outside=FAILS), BF16)
+
+    assert found.specifier == ">=4.50.0,<=4.51.0"
+    assert [row.cell.environment for row in found.contradicted] == ["4.50.0+peft0.15.2"]
+    assert (
+        "\n\n"
+        "That alone is not enough: with another peft, releases that it allows fail:\n"
+        "  toy_breaks bf16 fails in 4.50.0+peft0.15.2: ValueError: it breaks\n"
+        "Measured to pass together: transformers==4.51.0 peft==0.14.0\n"
+    ) in text(found)
+    assert "\n\n- toy\\_breaks bf16 fails in 4.50.0+peft0.15.2: ValueError" in markdown(found)
+    assert json.loads(as_json(found))["contradicted-by"] == [
+        {
+            "case": "toy_breaks",
+            "environment": "4.50.0+peft0.15.2",
+            "precision": "bf16",
+            "outcome": "fails",
+            "error": "ValueError: it breaks",
+            "source": LOCAL,
+            "packages": {"peft": "0.15.2"},
+        }
+    ]
+
+
+def test_pairs_that_pass_or_say_nothing_contradict_nothing() -> None:
+    found = advise(_pair(first=PASSES, second=Outcome.OUT_OF_MEMORY, outside=FAILS), BF16)
+
+    assert found.contradicted == ()
+    assert "not enough" not in text(found)
+
+
+def test_of_every_real_case_each_clause_cites_cells_that_are_in_the_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPROMATRIX_STORE", str(tmp_path / "store.sqlite"))
+    places = Places(root=ROOT)
+    loaded = project.load(places, code=False)
+    rows = {
+        row.cell: row
+        for row in published_rows(places)
+        if row.cell.workaround == "" and row.cell.device is Device.CPU
+    }
+    known = known_of(loaded.cases, loaded.environments, rows.values())
+    advised = 0
+    for name, precisions in itertools.product(loaded.cases, [tuple(Precision), *_EACH]):
+        found = advise(known, Question(cases=(name,), precisions=precisions))
+        advised += bool(found.specifier)
+        for one in found.exclusions:
+            assert one.cites, (name, precisions, one.clause)
+            assert all(rows[row.cell] == row for row in one.cites)
+            assert {row.outcome is PASSES for row in one.cites} == {not one.failing}
+        allowed = SpecifierSet(found.specifier or "<0")
+        asked = [one for one in loaded.cases[name].head.dependencies if one.name == "transformers"]
+        for standing in found.standings:
+            if not all(one.specifier.contains(standing.release) for one in asked):
+                assert standing.unknown == ()
+        assert {row.cell for row in found.contradicted} == {
+            at
+            for at, row in rows.items()
+            if at.case == name
+            and at.precision in precisions
+            and "+peft" in at.environment
+            and row.outcome.is_failure
+            and allowed.contains(at.environment.partition("+")[0])
+        }
+
+    assert advised > len(loaded.cases)
+
+
+_EACH = [(one,) for one in Precision]

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from runner.answering.levels import TRANSFORMERS, Says, named
 from runner.answering.upgrading import Spot, says_at
 from runner.errors import ExitCode
 from runner.model.case import PLAIN
-from runner.model.cell import Cell
+from runner.model.cell import Cell, Source
 from runner.model.naming import with_extras
 
 if TYPE_CHECKING:
@@ -53,8 +54,14 @@ class Exclusion:
     clause: str
     releases: tuple[Standing, ...]
     """Empty where it keeps out what was never measured."""
-    cites: tuple[Observation, ...] = ()
-    """For each release the failing cell that speaks against it, if one does."""
+    cites: tuple[Observation, ...]
+    """For each release the failing cell that speaks against it; where none does, the passing
+    cells next to what it keeps out."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether the cells that it cites speak against what it keeps out."""
+        return any(one.failing for one in self.releases)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +81,8 @@ class Advice:
     standings: tuple[Standing, ...]
     packages: Mapping[str, str]
     """What else the chosen cases name, as it stood on the newest good release."""
+    contradicted: tuple[Observation, ...]
+    """Failing cells of releases that the specifier allows, with other versions of those."""
     torch: tuple[str, ...]
     python: tuple[str, ...]
 
@@ -95,17 +104,19 @@ def advise(known: Known, question: Question) -> Advice:
     newer = standings[good[-1] + 1 :] if good else standings
     block = _block(good)
     exclusions = tuple(_exclusions(standings, block, known, question))
+    specifier = ",".join(one.clause for one in exclusions)
     torch, python = known.ran_on()
     return Advice(
         question=question,
         spots=spots,
         newest=newest,
-        specifier=",".join(one.clause for one in exclusions),
+        specifier=specifier,
         within=tuple(one.release for one in standings[block.start : block.stop] if one.good),
         exclusions=exclusions,
         undecided=tuple(one for one in newer if one.undecided),
         standings=standings,
         packages=_packages(newest, known, question),
+        contradicted=tuple(_contradicted(specifier, known, question)),
         torch=torch,
         python=python,
     )
@@ -117,6 +128,24 @@ def _packages(newest: Standing | None, known: Known, question: Question) -> dict
     names = {name for case in question.chosen(known.cases) for name in named(case)}
     held = known.environments[newest.release].pins
     return {name: held[name] for name in sorted(names - {TRANSFORMERS}) if name in held}
+
+
+def _contradicted(specifier: str, known: Known, question: Question) -> Iterator[Observation]:
+    """Yield the failing cells of pairs whose release is allowed.
+
+    A release was measured with the packages of its day alone; where a case depends on another
+    package too, a pair can say that the release is not enough.
+    """
+    allowed = SpecifierSet(specifier)
+    for case in question.chosen(known.cases) if specifier else ():
+        for one in known.of(case):
+            release = one.version(TRANSFORMERS)
+            if one.source is Source.PAIR and allowed.contains(release, prereleases=True):
+                cells = [
+                    Cell(case.name, PLAIN, one.name, precision, question.device)
+                    for precision in question.precisions
+                ]
+                yield from (known.seen[cell] for cell in cells if known.fails(cell))
 
 
 def _standing(release: str, spots: Sequence[Spot], known: Known, question: Question) -> Standing:
@@ -151,22 +180,39 @@ def _exclusions(
 ) -> Iterator[Exclusion]:
     if not block:
         return
+    first, last = standings[block.start], standings[block.stop - 1]
     older, newer = standings[: block.start][-1:], standings[block.stop : block.stop + 1]
+
+    def exclusion(clause: str, releases: Sequence[Standing], *beside: Standing) -> Exclusion:
+        failing = [one for one in releases if one.failing]
+        cites = [
+            *(_cited(one, one.failing[0], known, question) for one in failing),
+            *(_cited(one, one.passing[0], known, question) for one in beside if not failing),
+        ]
+        return Exclusion(clause=clause, releases=tuple(releases), cites=tuple(cites))
+
     if len(block) == 1:
-        only = f"=={standings[block.start].release}"
-        yield _exclusion(only, [*older, *newer], known, question)
+        yield exclusion(f"=={first.release}", [*older, *newer], first)
         return
-    yield _exclusion(f">={standings[block.start].release}", older, known, question)
-    inside = [standings[place] for place in block]
-    for _, group in groupby(inside, key=lambda one: _line(one.release)):
+    yield exclusion(f">={first.release}", older, first)
+    inside = standings[block.start : block.stop]
+    for clause, bad in _holes(inside, standings):
+        place = inside.index(bad[0])
+        before = next(one for one in reversed(inside[:place]) if one.good)
+        yield exclusion(clause, bad, before, next(one for one in inside[place:] if one.good))
+    yield exclusion(f"<={last.release}", newer, last)
+
+
+def _holes(
+    inside: Sequence[Standing], standings: Sequence[Standing]
+) -> Iterator[tuple[str, Sequence[Standing]]]:
+    """Yield a clause for each minor line without a good release, and for each other bad one."""
+    for line, group in groupby(inside, key=lambda one: _line(one.release)):
         bad = [one for one in group if not one.good]
-        line = _line(bad[0].release) if bad else ""
-        if bad and all(not one.good for one in standings if _line(one.release) == line):
-            yield _exclusion(f"!={line}.*", bad, known, question)
+        if bad and not any(one.good for one in standings if _line(one.release) == line):
+            yield f"!={line}.*", bad
         else:
-            for one in bad:
-                yield _exclusion(f"!={one.release}", [one], known, question)
-    yield _exclusion(f"<={standings[block.stop - 1].release}", newer, known, question)
+            yield from ((f"!={one.release}", [one]) for one in bad)
 
 
 def _line(release: str) -> str:
@@ -174,14 +220,6 @@ def _line(release: str) -> str:
     return f"{version.major}.{version.minor}"
 
 
-def _exclusion(
-    clause: str, releases: Sequence[Standing], known: Known, question: Question
-) -> Exclusion:
-    cites = [_cited(one, known, question) for one in releases if one.failing]
-    return Exclusion(clause=clause, releases=tuple(releases), cites=tuple(cites))
-
-
-def _cited(one: Standing, known: Known, question: Question) -> Observation:
-    spot = one.failing[0]
+def _cited(one: Standing, spot: Spot, known: Known, question: Question) -> Observation:
     environment = with_extras(one.release, known.cases[spot.case].extras)
     return known.seen[Cell(spot.case, PLAIN, environment, spot.precision, question.device)]

@@ -6,9 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from runner.answering.levels import TRANSFORMERS, Says
+from runner.model import requirements
 from runner.model.case import PLAIN
 from runner.model.cell import Cell, obstacles
 from runner.model.naming import with_extras
@@ -83,8 +85,11 @@ def says_at(release: str, spot: Spot, known: Known, device: Device) -> Says:
     """Return what was measured of a case on a release, with the packages of its day."""
     case = known.cases[spot.case]
     environment = known.environments.get(with_extras(release, case.extras))
-    if environment is None:
-        return Says.UNKNOWN
+    if environment is None:  # extras are resolved only for releases that the case may run on
+        held = known.environments[release]
+        asked = [one for one in case.head.dependencies if canonicalize_name(one.name) in held.pins]
+        wrong = requirements.unsatisfied(asked, held.pins, held.markers)
+        return Says.NOT_APPLICABLE if wrong else Says.UNKNOWN
     cell = Cell(case.name, PLAIN, environment.name, spot.precision, device)
     match known.fails(cell):
         case True:

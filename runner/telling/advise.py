@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from runner.model.naming import taken_apart
+from runner.model.outcomes import Outcome
 from runner.telling.escaping import plain
 from runner.telling.wording import by_case, count, cut, headline, listed, measured_on
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.answering.advise import Advice, Exclusion, Standing
+    from runner.model.observation import Observation
 
 _WIDE = 80
 _FEW = 3
@@ -19,7 +22,8 @@ _FEW = 3
 
 def text(found: Advice) -> str:
     """Return the answer for a terminal."""
-    blocks = [[*_answer(found)], [*_excluded(found)], [*_evidence(found)], [_measured(found)]]
+    parts = (_answer(found), _contradicted(found), _excluded(found), _evidence(found))
+    blocks = [*([*part] for part in parts), [_measured(found)]]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -37,6 +41,29 @@ def _answer(found: Advice) -> Iterator[str]:
     if found.packages:
         held = ", ".join(f"{name} {version}" for name, version in found.packages.items())
         yield f"Measured there with {held}, which these cases depend on too."
+
+
+def _contradicted(found: Advice) -> Iterator[str]:
+    """Name the pairs that fail on releases that the specifier allows, and what is sure."""
+    if not found.contradicted or found.newest is None:
+        return
+    names = " or ".join(found.packages)
+    yield f"That alone is not enough: with another {names}, releases that it allows fail:"
+    for cells, error in cited(found.contradicted):
+        yield f"  {cells}: {error}"
+    pins = " ".join(f"{name}=={version}" for name, version in found.packages.items())
+    yield f"Measured to pass together: transformers=={found.newest.release} {pins}"
+
+
+def cited(rows: Sequence[Observation]) -> Iterator[tuple[str, str]]:
+    """Yield cells of one case, precision and error together, with their environments."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        cells = f"{row.cell.case} {row.cell.precision} {row.outcome} in"
+        error = "" if row.outcome is Outcome.PASSES else cut(headline(row), _WIDE)
+        found.setdefault((cells, error), []).append(row.cell.environment)
+    for (cells, error), names in found.items():
+        yield f"{cells} {', '.join(names)}", error
 
 
 def _none(found: Advice, what: str) -> str:
@@ -59,17 +86,17 @@ def _excluded(found: Advice) -> Iterator[str]:
 
 
 def _why(one: Exclusion) -> str:
-    """Cite the cells that speak against what a clause keeps out."""
+    """Cite the cells that speak against what a clause keeps out, or those that stand beside it."""
+    cells = [f"{where}: {error}" if error else where for where, error in cited(one.cites)]
+    if one.failing:
+        return "; ".join(cells)
+    return f"{_silent(one)}; {'; '.join(cells)}"
+
+
+def _silent(one: Exclusion) -> str:
+    """Say why a clause stands that no failing cell speaks for."""
     if not one.releases:
-        return "nothing beyond it is measured"
-    if one.cites:
-        cells: dict[str, list[str]] = {}
-        for row in one.cites:
-            fails = f"{row.cell.case} {row.cell.precision} {row.outcome} in"
-            cells.setdefault(fails, []).append(row.cell.environment)
-        seen = [f"{fails} {', '.join(releases)}" for fails, releases in cells.items()]
-        errors = dict.fromkeys(cut(headline(row), _WIDE) for row in one.cites)
-        return f"{'; '.join(seen)}: {' / '.join(errors)}"
+        return f"nothing {'older' if one.clause.startswith('>') else 'newer'} is measured"
     silent = one.releases[0]
     if silent.unknown:
         return f"{silent.release}: not enough evidence, {listed(silent.unknown)}"
@@ -107,9 +134,21 @@ def markdown(found: Advice) -> str:
     """Return the answer to paste."""
     first, *rest = _answer(found)
     lines = [f"**{plain(first)}**", *map(_line, rest)]
+    why, *cells = [*_contradicted(found)] or [""]
+    pairs = [
+        plain(why),
+        "\n".join(f"- {plain(one)}" for one in cells[:-1]),
+        *map(plain, cells[-1:]),
+    ]
     excluded = [f"- `{one.clause}`: {plain(_why(one))}" for one in found.exclusions]
     evidence = [_line(line.strip()) for line in _evidence(found)]
-    blocks = ["\n".join(lines), "\n".join(excluded), "\n".join(evidence), _measured(found)]
+    blocks = [
+        "  \n".join(lines),
+        *pairs,
+        "\n".join(excluded),
+        "  \n".join(evidence),
+        _measured(found),
+    ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -132,6 +171,10 @@ def _object(found: Advice) -> dict[str, Any]:
         "specifier": f"transformers{found.specifier}" if found.newest else None,
         "within": list(found.within),
         "packages": dict(found.packages),
+        "contradicted-by": [
+            {**_cell(row), "packages": dict(taken_apart(row.cell.environment).changed)}
+            for row in found.contradicted
+        ],
         "exclusions": [_exclusion(one) for one in found.exclusions],
         "not-enough-evidence": [one.release for one in found.undecided],
         "run": command(found.undecided) if found.undecided else None,
@@ -146,17 +189,18 @@ def _exclusion(one: Exclusion) -> dict[str, Any]:
         "clause": one.clause,
         "releases": [standing.release for standing in one.releases],
         "why": _why(one),
-        "cites": [
-            {
-                "case": seen.cell.case,
-                "environment": seen.cell.environment,
-                "precision": str(seen.cell.precision),
-                "outcome": str(seen.outcome),
-                "error": headline(seen),
-                "source": seen.source,
-            }
-            for seen in one.cites
-        ],
+        "cites": [_cell(row) for row in one.cites],
+    }
+
+
+def _cell(row: Observation) -> dict[str, Any]:
+    return {
+        "case": row.cell.case,
+        "environment": row.cell.environment,
+        "precision": str(row.cell.precision),
+        "outcome": str(row.outcome),
+        "error": None if row.outcome is Outcome.PASSES else headline(row),
+        "source": row.source,
     }
 
 
