@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from runner.answering.audit import audit
 from runner.answering.known import Question, known
 from runner.answering.levels import Level
 from runner.answering.upgrading import Spot
-from runner.installed.packages import Installed
+from runner.installed.packages import Installed, Other
 from runner.model.outcomes import Outcome, Precision
 from runner.telling.audit import markdown, text
 from runner.telling.audit_object import as_json
@@ -255,3 +256,18 @@ def test_json_holds_every_cell_with_its_level() -> None:
     )
     assert [one["level"] for one in hit["cells"]] == ["measured"]
     assert found["upgrades"]["newest"]["keeps"] == ["toy_breaks:bf16"]
+
+
+def test_what_a_lock_holds_for_other_platforms_is_said() -> None:
+    others = (Other("colorama", "0.4.6", ""), Other("transformers", "4.51.0", "os_name == 'nt'"))
+    mine = dataclasses.replace(installed("4.50.0"), conditional=True, others=others)
+    found = audit(mine, helped(), BF16)
+    said = json.loads(as_json(found))["audited"]
+
+    assert text(found).splitlines()[1] == (
+        "Read for Python 3.11 on linux; it also holds transformers 4.51.0 for os_name == 'nt'."
+    )
+    assert said["read-for"] == {"python": "3.11", "platform": "linux"}
+    assert said["also-holds"] == [
+        {"package": "transformers", "version": "4.51.0", "marker": "os_name == 'nt'"}
+    ]

@@ -17,7 +17,9 @@ from uv import find_uv_bin
 
 from runner.errors import RunnerError
 from runner.installed import reading
+from runner.installed.packages import Other
 from runner.installed.reading import LIMIT, read
+from runner.telling.audit import read_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +124,73 @@ def test_what_uv_writes_is_read_for_this_platform(project: Path, name: str) -> N
 
     assert found.pins == HELD
     assert found.whole
+
+
+def test_a_lock_for_several_pythons_is_read_for_this_one_and_keeps_the_others(
+    project: Path,
+) -> None:
+    folder = project / "several"
+    folder.mkdir()
+    (folder / "links").symlink_to(project / "links")
+    needs = ["transformers==4.50.0; {} '3.11'", "transformers==4.51.0; {} '3.11'"]
+    split = [needs[0].format("python_version >="), needs[1].format("python_version <")]
+    (folder / "pyproject.toml").write_text(
+        "[project]\nname = 'mine'\nversion = '0.1.0'\nrequires-python = '>=3.9'\n"
+        f"dependencies = {split}\n"
+    )
+    _uv(folder, "lock")
+    found = read(str(folder / "uv.lock"))
+
+    assert found.pins["transformers"] == "4.50.0"
+    assert found.conditional
+    assert found.others == (
+        Other("colorama", "0.4.6", "os_name == 'nt'"),
+        Other("transformers", "4.51.0", "python_full_version < '3.11'"),
+    )
+    assert read_for(found) == (
+        f"Read for Python {found.markers['python_version']} on linux; it also holds"
+        " transformers 4.51.0 for python_full_version < '3.11'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "requirements.txt",
+            "transformers==4.50.0; os_name == 'posix'\ntransformers==4.51.0; os_name == 'nt'\n",
+        ),
+        (
+            "poetry.lock",
+            POETRY + '[[package]]\nname = "transformers"\nversion = "4.51.0"\n'
+            "markers = \"os_name == 'nt'\"\n",
+        ),
+    ],
+)
+def test_every_form_keeps_what_is_meant_for_others(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = read(str(tmp_path / name))
+    others = {one.package: (one.version, one.marker.replace('"', "'")) for one in found.others}
+
+    assert (found.conditional, found.pins["transformers"]) == (True, "4.50.0")
+    assert others["transformers"] == ("4.51.0", "os_name == 'nt'")
+
+
+def test_what_a_lock_of_pep_751_holds_for_windows_is_kept_apart(project: Path) -> None:
+    (found,) = [one for one in read(str(project / "pylock.toml")).others if one.package[0] == "c"]
+
+    assert (found.package, found.version, "'nt'" in found.marker.replace('"', "'")) == (
+        "colorama",
+        "0.4.6",
+        True,
+    )
+
+
+def test_a_list_without_markers_is_read_for_everybody(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers==4.50.0\n")
+    found = read(str(tmp_path / "requirements.txt"))
+
+    assert (found.conditional, found.others) == (False, ())
 
 
 def test_a_member_of_a_workspace_is_no_published_version(project: Path) -> None:

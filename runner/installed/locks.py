@@ -37,8 +37,10 @@ def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
         "extras": set(lock.extras or ()),
         "dependency_groups": {*(lock.dependency_groups or ()), *(lock.default_groups or ())},
     }
+    found.conditional = any(one.marker is not None for one in lock.packages)
     for one in lock.packages:
         if one.marker is not None and not _selects(one.marker, here, where):
+            found.pass_over(one.name, one.version, str(one.marker))
             continue
         if one.version is None or one.is_direct:
             found.leave(one.name, "an address, not a version")
@@ -63,7 +65,9 @@ def read_poetry(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
     for one in _packages(table, where):
         said = one.get("markers", "")
         asked = list(said.values()) if isinstance(said, dict) else [said]
+        found.conditional = found.conditional or any(asked)
         if not any(_holds(marker, markers, where) for marker in asked):
+            found.pass_over(one["name"], one.get("version"), " or ".join(map(str, asked)))
             continue
         source = one.get("source")
         kind = source.get("type", "") if isinstance(source, dict) else ""
@@ -93,6 +97,8 @@ class _Walk:
         for one in packages:
             self.by_name.setdefault(one["name"], []).append(one)
         self.seen: set[tuple[int, str]] = set()
+        self.closed: dict[str, str] = {}
+        """By package the marker of an edge that does not hold here."""
         self.found = Gathering()
 
     def from_roots(self, asked: Iterable[Table]) -> Gathering:
@@ -103,7 +109,17 @@ class _Walk:
             edges = [{"name": name} for name in self.by_name]
         while edges:
             edges.extend(self._follow(edges.pop()))
+        self._pass_over()
         return self.found
+
+    def _pass_over(self) -> None:
+        """Note the versions that no edge leads to here."""
+        for one in self.packages:
+            meant = one.get("resolution-markers", ())
+            texts = meant if isinstance(meant, list) else []
+            texts = texts or [self.closed.get(one["name"], "")]
+            if (id(one), "") not in self.seen and "registry" in _source(one):
+                self.found.pass_over(one["name"], one.get("version"), " or ".join(map(str, texts)))
 
     def _of_root(self, root: Table) -> Iterator[Table]:
         self._note(root)
@@ -113,8 +129,10 @@ class _Walk:
                 yield from _tables(edges)
 
     def _follow(self, edge: Table) -> Iterator[Table]:
-        name = edge.get("name")
-        if not _holds(edge.get("marker", ""), self.markers, self.where):
+        name, marker = edge.get("name"), edge.get("marker", "")
+        self.found.conditional = self.found.conditional or bool(marker)
+        if not _holds(marker, self.markers, self.where):
+            self.closed.setdefault(str(name), str(marker))
             return
         if not isinstance(name, str) or name not in self.by_name:
             found = f"a dependency on {name!r}, and no package of that name"
@@ -144,6 +162,7 @@ class _Walk:
 
     def _is_meant(self, markers: object) -> bool:
         texts = markers if isinstance(markers, list) else []
+        self.found.conditional = self.found.conditional or bool(texts)
         return not texts or any(_holds(text, self.markers, self.where) for text in texts)
 
     def _note(self, one: Table) -> None:

@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+@dataclass(frozen=True, order=True, slots=True)
+class Other:
+    """A version of a package that a file holds for another platform or Python."""
+
+    package: str
+    version: str
+    marker: str
+    """Where it is meant for, in the file's words; empty where it does not say."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installed:
     """A set of packages; names are canonical, versions those of PEP 440."""
@@ -29,6 +39,10 @@ class Installed:
     """Major and minor version of the interpreter, where that is known."""
     markers: Mapping[str, str] = field(default_factory=dict)
     """The platform that the markers were evaluated for."""
+    conditional: bool = False
+    """Whether the file holds different packages for different platforms or Pythons."""
+    others: tuple[Other, ...] = ()
+    """What it holds for others than this one, where the version is another."""
 
     def version(self, package: str) -> str:
         """Return the version of a package, or nothing where none is pinned."""
@@ -41,6 +55,20 @@ class Gathering:
 
     versions: dict[str, set[str]] = field(default_factory=dict)
     loose: dict[str, str] = field(default_factory=dict)
+    conditional: bool = False
+    passed: set[Other] = field(default_factory=set)
+
+    def pass_over(self, name: str, version: object, marker: str) -> None:
+        """Note what is meant for another platform or Python."""
+        self.passed.add(Other(canonicalize_name(name), str(version or ""), marker))
+
+    def others(self) -> tuple[Other, ...]:
+        """Return what was passed over in another version than the one that was taken."""
+        return tuple(
+            one
+            for one in sorted(self.passed)
+            if one.version and one.version not in self.versions.get(one.package, ())
+        )
 
     def pin(self, name: str, version: str) -> None:
         """Note a version; what is no version of PEP 440 pins nothing."""

@@ -67,7 +67,14 @@ def _from_text(content: bytes, path: Path, where: str) -> Installed:
     pins = gathered.pins()
     whole = form is not Form.REQUIREMENTS or pins.keys() >= _CLOSURE
     installed = Installed(
-        what=where, form=form, pins=pins, loose=gathered.left(), whole=whole, markers=here
+        what=where,
+        form=form,
+        pins=pins,
+        loose=gathered.left(),
+        whole=whole,
+        markers=here,
+        conditional=gathered.conditional,
+        others=gathered.others(),
     )
     return _with_transformers(installed)
 
@@ -111,6 +118,9 @@ def _with_transformers(found: Installed) -> Installed:
         return found
     count = len(found.pins) + len(found.loose)
     shown = f"{count} of other packages, no transformers" if count else "no packages"
+    elsewhere = [one for one in found.others if one.package == "transformers"]
+    if elsewhere:
+        shown += f" for this platform, but {elsewhere[0].version} for {elsewhere[0].marker}"
     remedy = "Every case is about transformers: name what holds it."
     allowed = "a set of packages with transformers"
     raise refuse(Fault(where=found.what, found=shown, allowed=allowed, remedy=remedy))

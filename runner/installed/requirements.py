@@ -114,7 +114,10 @@ def _requirement(line: str, markers: Mapping[str, str], found: Gathering) -> Non
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
+    found.conditional = found.conditional or one.marker is not None
     if one.marker is not None and not one.marker.evaluate(dict(markers)):
+        if _EXACT.fullmatch(str(one.specifier)):
+            found.pass_over(one.name, next(iter(one.specifier)).version, str(one.marker))
         return
     if one.url:
         found.leave(one.name, "an address, not a version")

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from runner.answering.audit import Audit, Avoiding, Hit, Remedy
     from runner.answering.levels import Stand
     from runner.answering.upgrading import Upgrade
+    from runner.installed.packages import Installed
 
 _SCREEN = 6
 """So many cases are told with their errors; of more there is a line each."""
 _WIDE = 96
+TOLD = frozenset({TRANSFORMERS, TORCH, "accelerate", "peft"})
+"""Of these it is told which versions a file holds for other platforms."""
 
 
 def text(found: Audit, *, verbose: bool = False) -> str:
@@ -51,8 +54,22 @@ def audited(found: Audit) -> Iterator[str]:
     mine, question = found.installed, found.question
     version = mine.version(TRANSFORMERS) or f"not pinned ({mine.loose.get(TRANSFORMERS, '')})"
     yield f"{mine.what} ({mine.form}): transformers {version}, {_torch(found)}"
+    if mine.conditional:
+        yield read_for(mine)
     where = measured_on(question.device, found.torch, found.python)
     yield f"Evidence: measured on {where}{''.join(f'; {one}' for one in _otherwise(found))}."
+
+
+def read_for(mine: Installed) -> str:
+    """Say for which platform a file was read that holds packages for several."""
+    also = [
+        f"{one.package} {one.version}{f' for {one.marker}' if one.marker else ''}"
+        for one in mine.others
+        if one.package in TOLD
+    ]
+    held = f"; it also holds {', '.join(also)}" if also else ""
+    markers = mine.markers
+    return f"Read for Python {markers['python_version']} on {markers['sys_platform']}{held}."
 
 
 def _otherwise(found: Audit) -> Iterator[str]:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from runner.answering.levels import TORCH, TRANSFORMERS
+from runner.telling.audit import TOLD
 
 if TYPE_CHECKING:
     from runner.answering.audit import Audit, Hit
@@ -28,6 +29,17 @@ def _object(found: Audit) -> dict[str, Any]:
             "torch": mine.version(TORCH) or None,
             "python": mine.python or None,
             "whole": mine.whole,
+            "read-for": {
+                "python": mine.markers["python_version"],
+                "platform": mine.markers["sys_platform"],
+            }
+            if mine.conditional
+            else None,
+            "also-holds": [
+                {"package": one.package, "version": one.version, "marker": one.marker or None}
+                for one in mine.others
+                if one.package in TOLD
+            ],
             "not-pinned": {name: mine.loose[name] for name in sorted(mine.loose)},
         },
         "measured-on": {
