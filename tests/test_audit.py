@@ -271,3 +271,25 @@ def test_what_a_lock_holds_for_other_platforms_is_said() -> None:
     assert said["also-holds"] == [
         {"package": "transformers", "version": "4.51.0", "marker": "os_name == 'nt'"}
     ]
+
+
+def test_of_many_cases_each_line_keeps_what_is_intended_and_how_sure_a_workaround_is() -> None:
+    names = [f"toy_{number}" for number in range(7)]
+    toys = {name: case(f'kind = "change"\n{HELPED}', name=name) for name in names}
+    environment = held("4.50.0")
+    rows = [
+        seen(
+            FAILS if workaround in {"", "useless"} else PASSES,
+            cell(name=name, workaround=workaround),
+            ran=provenance(toys[name], environment),
+        )
+        for name in names
+        for workaround in ("", *TRIED)
+    ]
+    found = audit(installed("4.50.0"), known(toys, {"4.50.0": environment}, rows), BF16)
+
+    assert "  toy_3  bf16            measured  works (measured)  (change, intended)\n" in text(
+        found
+    )
+    assert markdown(found).count("| works (measured), avoid (measured, only by not doing") == 7
+    assert markdown(found).count(" A toy breaks  (change, intended) |") == 7

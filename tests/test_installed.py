@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -394,3 +395,78 @@ def test_the_files_of_a_lock_say_nothing_about_its_packages(project: Path, tmp_p
     assert read(str(path)).pins == HELD
     with pytest.raises(RunnerError, match=r"at line 14|at end of document"):
         read(str(cut))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "git+https://example.org/accelerate",
+        "-e git+https://example.org/accelerate@main",
+        "./accelerate",
+        "https://example.org/archive/main.zip",
+    ],
+)
+def test_a_list_with_an_address_that_names_no_package_is_not_whole(
+    tmp_path: Path, address: str
+) -> None:
+    path = tmp_path / "requirements.txt"
+    lines = ["transformers==4.50.0", "tokenizers==0.21.1", "huggingface-hub==0.29.3"]
+    path.write_text("\n".join(lines))
+    whole = read(str(path))
+    path.write_text("\n".join([*lines, address]))
+    found = read(str(path))
+    path.write_text("\n".join([*lines, "https://example.org/peft-0.15.0-py3-none-any.whl"]))
+    wheel = read(str(path))
+
+    assert (whole.whole, whole.nameless) == (True, 0)
+    assert (found.whole, found.nameless, found.pins) == (False, 1, whole.pins)
+    assert (wheel.whole, wheel.nameless, wheel.pins["peft"]) == (True, 0, "0.15.0")
+
+
+MEGA = 2**20
+LOCK = (
+    'version = 1\n[[package]]\nname = "transformers"\nversion = "4.50.0"\n'
+    'source = { registry = "x" }\n'
+)
+LONG: dict[str, tuple[str, str]] = {
+    "hashes": ("uv.lock", LOCK + '    { url = "u", ' + 'hash = "' * (MEGA // 8) + "\n"),
+    "ends of tables": ("uv.lock", LOCK + '    { url = "u", hash = "' + "}," * (MEGA // 2) + "}\n"),
+    "parts of a key": ("uv.lock", "a." * (MEGA // 2)),
+    "brackets": ("uv.lock", f'{LOCK}dependencies = [{{name="a", marker = "{"(" * MEGA}"}}]\n'),
+    "extras": ("requirements.txt", "a[" + "b," * (MEGA // 2)),
+    "room": ("requirements.txt", "-e " + " " * MEGA + "x y"),
+    "a marker": ("requirements.txt", "a==1;" + "(" * MEGA),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_line_of_a_megabyte_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    name, text = LONG[kind]
+    path = tmp_path / name
+    path.write_text(text)
+    begin = time.process_time()
+
+    with pytest.raises(RunnerError) as error:
+        read(str(path))
+    assert time.process_time() - begin < 1
+    assert len(str(error.value)) < 1000
+
+
+def test_a_marker_of_many_brackets_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "uv.lock"
+    path.write_text(
+        f'{LOCK}dependencies = [{{name="transformers", marker = "{"(" * 9000}"}}]\n'
+        '[[package]]\nname = "mine"\nversion = "1"\nsource = { virtual = "." }\n'
+        f'dependencies = [{{name="transformers", marker = "{"(" * 9000}"}}]\n'
+    )
+
+    with pytest.raises(RunnerError, match="the marker"):
+        read(str(path))
+
+
+def test_the_kind_of_a_source_is_shown_and_obeyed_by_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "uv.lock"
+    source = f'"\\u001b[31m{"k" * 99}" = "x"'
+    path.write_text(f'{LOCK}[[package]]\nname = "odd"\nversion = "1"\nsource = {{ {source} }}\n')
+
+    assert read(str(path)).loose == {"odd": f"an address (�[31m{'k' * 35}…), not a version"}

@@ -24,7 +24,11 @@ class Form(StrEnum):
 
 ALLOWED = f"a {', '.join(Form)}, what `pip freeze` prints, or an interpreter"
 _PYLOCK = re.compile(r"pylock\.([^.]+\.)?toml")
-_FILES = re.compile(r'(?m)^ +\{ ?(?:url|path|file) = "[^"\n]*",[^\n]*\bhash = "[^\n]*\},\n')
+_FILE = re.compile(r'(?m)^ ++\{ ?(?:url|path|file) = "[^\n]*+\n')
+"""A line that may be about a file; what it says is looked at apart: no line is read twice."""
+_LONG = 10_000
+_DEEP = re.compile(r"(?<![\w-])(?:[\w-]++\.){200}")
+"""A key of so many parts, for which `tomllib` takes time by the square of their number."""
 _STRANGE = {
     "Pipfile": "Lock it, then `pipenv requirements > requirements.txt`.",
     "Pipfile.lock": "Say `pipenv requirements > requirements.txt`.",
@@ -46,6 +50,8 @@ def form_of(path: PurePath, text: str, where: str) -> tuple[Form, dict[str, Any]
         raise _unknown(where, f"{path.name!r}", _STRANGE.get(path.name, _ANY))
     if path.suffix not in {".toml", ".lock"} and not _PYLOCK.fullmatch(path.name):
         return Form.REQUIREMENTS, {}
+    if any(len(line) > _LONG and _DEEP.search(line) for line in text.split("\n")):
+        raise _unknown(where, "a line with a key of more than 200 parts", _ANY)
     table = _slim(text) or _table(text, where)
     form = _locked(path.name, table, where)
     # A lock of PEP 751 is held against its standard, files and all.
@@ -58,9 +64,15 @@ def _slim(text: str) -> dict[str, Any]:
     Return nothing where what is left is no TOML: the whole of it tells where that is.
     """
     try:
-        return tomllib.loads(_FILES.sub("", text))
+        return tomllib.loads(_FILE.sub(_unless_file, text))
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
+
+
+def _unless_file(match: re.Match[str]) -> str:
+    """Return a line that is not about one file with its hash and nothing else."""
+    line = match[0]
+    return "" if line.endswith("},\n") and '", hash = "' in line else line
 
 
 def _locked(name: str, table: dict[str, Any], where: str) -> Form:

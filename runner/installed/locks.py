@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
 
 from runner.errors import Fault, RunnerError, refuse
-from runner.installed.packages import Gathering
+from runner.installed.packages import Gathering, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 Table = dict[str, Any]
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+_LONGEST = 16_000
+"""Characters of a marker; uv writes some of a thousand."""
 _AGAIN = "It may be cut off: make it again."
 _OWN = {"editable", "virtual", "directory", "path"}
 
@@ -29,7 +31,7 @@ def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
 
     try:
         lock = Pylock.from_dict(table)
-    except (PylockValidationError, PylockUnsupportedVersionError) as error:
+    except (PylockValidationError, PylockUnsupportedVersionError, RecursionError) as error:
         raise _bad(where, str(error), "a lock of PEP 751, version 1") from error
     found = Gathering()
     here: dict[str, Any] = {
@@ -170,7 +172,7 @@ class _Walk:
         if "registry" in source:
             self.found.pin(one["name"], str(one.get("version", "")))
         else:
-            kind = next(iter(source), "no source")
+            kind = shown(next(iter(source), "no source"))
             self.found.leave(one["name"], f"an address ({kind}), not a version")
 
 
@@ -201,15 +203,18 @@ def _holds(marker: object, markers: Mapping[str, str], where: str) -> bool:
     """
     if not marker:
         return True
-    extras = ("", *_EXTRA.findall(str(marker)))
+    text = str(marker)
+    if len(text) > _LONGEST:
+        found = f"a marker of {len(text)} characters"
+        raise _bad(where, found, f"markers of at most {_LONGEST}")
+    extras = dict.fromkeys(("", *_EXTRA.findall(text)))
     try:
-        asked = Marker(str(marker))
+        asked = Marker(text)
         return any(asked.evaluate({**markers, "extra": extra}) for extra in extras)
-    except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName) as error:
+    except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName, RecursionError) as error:
         reason = str(error).splitlines()[0]
-        raise _bad(
-            where, f"the marker {str(marker)[:60]!r} ({reason})", "markers of PEP 508"
-        ) from (error)
+        found = f"the marker {text[:60]!r} ({reason})"
+        raise _bad(where, found, "markers of PEP 508") from error
 
 
 def _bad(where: str, found: str, allowed: str, remedy: str = "") -> RunnerError:

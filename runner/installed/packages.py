@@ -43,6 +43,8 @@ class Installed:
     """Whether the file holds different packages for different platforms or Pythons."""
     others: tuple[Other, ...] = ()
     """What it holds for others than this one, where the version is another."""
+    nameless: int = 0
+    """Addresses that do not say which package they are."""
 
     def version(self, package: str) -> str:
         """Return the version of a package, or nothing where none is pinned."""
@@ -57,6 +59,7 @@ class Gathering:
     loose: dict[str, str] = field(default_factory=dict)
     conditional: bool = False
     passed: set[Other] = field(default_factory=set)
+    nameless: int = 0
 
     def pass_over(self, name: str, version: object, marker: str) -> None:
         """Note what is meant for another platform or Python."""
@@ -103,3 +106,12 @@ class Gathering:
 
 def _ordered(versions: Iterable[str]) -> list[str]:
     return sorted(versions, key=Version)
+
+
+_SHORT = 40
+
+
+def shown(text: str) -> str:
+    """Return a text out of a file as part of a line: short, and obeyed by no terminal."""
+    line = "".join(sign if sign.isprintable() else "�" for sign in text[:_SHORT])
+    return line if len(text) <= _SHORT else f"{line}…"

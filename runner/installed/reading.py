@@ -65,16 +65,17 @@ def _from_text(content: bytes, path: Path, where: str) -> Installed:
     here = platform()
     gathered = _gathered(form, (text, table), path, where, here)
     pins = gathered.pins()
-    whole = form is not Form.REQUIREMENTS or pins.keys() >= _CLOSURE
+    listed = pins.keys() >= _CLOSURE and not gathered.nameless
     installed = Installed(
         what=where,
         form=form,
         pins=pins,
         loose=gathered.left(),
-        whole=whole,
+        whole=form is not Form.REQUIREMENTS or listed,
         markers=here,
         conditional=gathered.conditional,
         others=gathered.others(),
+        nameless=gathered.nameless,
     )
     return _with_transformers(installed)
 
@@ -119,6 +120,9 @@ def _with_transformers(found: Installed) -> Installed:
     count = len(found.pins) + len(found.loose)
     shown = f"{count} of other packages, no transformers" if count else "no packages"
     elsewhere = [one for one in found.others if one.package == "transformers"]
+    if found.nameless:
+        noun = "address that names" if found.nameless == 1 else "addresses that name"
+        shown += f", and {found.nameless} {noun} no package"
     if elsewhere:
         shown += f" for this platform, but {elsewhere[0].version} for {elsewhere[0].marker}"
     remedy = "Every case is about transformers: name what holds it."

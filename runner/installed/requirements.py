@@ -25,6 +25,7 @@ _NESTED = re.compile(r"(?:-r|--requirement)[= ]?\s*(\S+)")
 _EDITABLE = re.compile(r"(?:-e|--editable)[= ]?\s*(\S+)")
 _EXACT = re.compile(r"={2,3}[^*,]+")
 _FEW = 5
+_LONGEST = 16_000
 ALLOWED = "a line like `name==1.2.3`, or what pip takes"
 
 
@@ -104,14 +105,19 @@ def _address(text: str, found: Gathering) -> None:
         egg = re.search(r"\begg=([\w.-]+)", address.fragment)
         if egg:
             found.leave(egg[1], "an address, not a version")
+        else:
+            found.nameless += 1
     else:
         found.pin(name, str(version))
 
 
 def _requirement(line: str, markers: Mapping[str, str], found: Gathering) -> None:
+    if len(line) > _LONGEST:
+        msg = f"{len(line)} characters"
+        raise ValueError(msg)
     try:
         one = Requirement(line)
-    except InvalidRequirement as error:
+    except (InvalidRequirement, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
     found.conditional = found.conditional or one.marker is not None

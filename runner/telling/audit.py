@@ -56,6 +56,8 @@ def audited(found: Audit) -> Iterator[str]:
     yield f"{mine.what} ({mine.form}): transformers {version}, {_torch(found)}"
     if mine.conditional:
         yield read_for(mine)
+    if mine.nameless:
+        yield _nameless(mine.nameless)
     where = measured_on(question.device, found.torch, found.python)
     yield f"Evidence: measured on {where}{''.join(f'; {one}' for one in _otherwise(found))}."
 
@@ -70,6 +72,11 @@ def read_for(mine: Installed) -> str:
     held = f"; it also holds {', '.join(also)}" if also else ""
     markers = mine.markers
     return f"Read for Python {markers['python_version']} on {markers['sys_platform']}{held}."
+
+
+def _nameless(number: int) -> str:
+    said = "1 address names" if number == 1 else f"{number} addresses name"
+    return f"{said} no package: what is not named may be installed all the same."
 
 
 def _otherwise(found: Audit) -> Iterator[str]:
@@ -117,11 +124,12 @@ def _verdict(found: Audit) -> str:
 
 
 def _lines(hits: Sequence[Hit]) -> list[str]:
-    """Return a line for each case: name, precisions, how sure, what avoids it."""
+    """Return a line for each case: name, precisions, how sure, what avoids it, what it is."""
     names = max(len(hit.case.name) for hit in hits)
+    levels = max(len(_levels(hit)) for hit in hits)
     return [
-        f"  {hit.case.name:<{names}}  {_precisions(hit.stands):<14}  {_levels(hit):<8}"
-        f"  {_brief(hit)}"
+        f"  {hit.case.name:<{names}}  {_precisions(hit.stands):<14}  {_levels(hit):<{levels}}"
+        f"  {_brief(hit)}{_mark(hit)}"
         for hit in hits
     ]
 
@@ -129,7 +137,7 @@ def _lines(hits: Sequence[Hit]) -> list[str]:
 def _brief(hit: Hit) -> str:
     newer = [_versions(hit.newer)] if hit.newer else []
     older = [f"{_versions(hit.older)} (older)"] if hit.older else []
-    works = [one.name for one in hit.remedies if not one.skips][:1]
+    works = [f"{one.name} ({_sure(one, hit)})" for one in hit.remedies if not one.skips][:1]
     return "; ".join([*(newer or older), *works]) or "nothing measured avoids it"
 
 
@@ -184,12 +192,17 @@ def _versions(one: Avoiding) -> str:
 
 
 def _remedy(remedy: Remedy, hit: Hit) -> str:
+    return f"{remedy.name} ({_sure(remedy, hit)}): {remedy.says}"
+
+
+def _sure(remedy: Remedy, hit: Hit) -> str:
+    """Say how sure a workaround is, and where alone it works."""
     level = "/".join(dict.fromkeys(str(one.level) for one in remedy.stands))
     only = (
         f", in {_precisions(remedy.stands)} alone" if len(remedy.stands) < len(hit.stands) else ""
     )
     avoids = ", only by not doing the thing" if remedy.skips else ""
-    return f"{remedy.name} ({level}{only}{avoids}): {remedy.says}"
+    return f"{level}{only}{avoids}"
 
 
 def upgrades(found: Audit) -> Iterator[str]:
@@ -264,7 +277,7 @@ def _item(line: str) -> str:
 def _row(hit: Hit) -> str:
     error = code(cut(headline(hit.seen), _WIDE))
     versions = [_versions(one) for one in (hit.newer, hit.older) if one is not None]
-    works = [f"{one.name}{' (avoids the thing)' if one.skips else ''}" for one in hit.remedies]
+    works = [f"{one.name} ({_sure(one, hit)})" for one in hit.remedies]
     cells = (
         f"`{hit.case.name}`: {plain(hit.case.block.title)}{_mark(hit)}",
         _precisions(hit.stands),

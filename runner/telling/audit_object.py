@@ -29,6 +29,7 @@ def _object(found: Audit) -> dict[str, Any]:
             "torch": mine.version(TORCH) or None,
             "python": mine.python or None,
             "whole": mine.whole,
+            "addresses-without-a-name": mine.nameless,
             "read-for": {
                 "python": mine.markers["python_version"],
                 "platform": mine.markers["sys_platform"],
