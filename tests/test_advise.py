@@ -93,6 +93,25 @@ def test_without_a_passing_release_the_answer_is_no_or_not_enough_evidence() -> 
     assert markdown(open_).count("`nox -s matrix -- --case toy_breaks --release 4.50.0") == 1
 
 
+def test_where_none_passes_all_the_one_that_comes_nearest_is_named() -> None:
+    asked = Question(precisions=(Precision.BF16, Precision.FP16))
+    toy = case(BREAKS)
+    line = what_is_known({"4.49.0": FAILS, "4.50.0": FAILS}, toy)
+    ran = provenance(toy, line.environments["4.49.0"])
+    fp16 = seen(PASSES, cell("4.49.0", Precision.FP16), ran=ran)
+    rows = [*line.seen.values(), fp16]
+    found = advise(known_of({toy.name: toy}, line.environments, rows), asked)
+
+    assert text(found).splitlines()[1] == "The fewest fail on 4.49.0: toy_breaks (bf16)."
+    assert json.loads(as_json(found))["fewest-failing"] == {
+        "release": "4.49.0",
+        "passing": ["toy_breaks:fp16"],
+        "failing": ["toy_breaks:bf16"],
+        "not-applicable": [],
+        "unknown": [],
+    }
+
+
 def test_a_release_to_which_nothing_applies_is_not_advised() -> None:
     toy = case(BREAKS, dependencies=("torch", "transformers>=4.50"))
     found = advise(what_is_known({"4.49.0": NOT_RUN, "4.50.0": FAILS}, toy), BF16)

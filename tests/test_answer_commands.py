@@ -109,6 +109,28 @@ def test_what_cannot_be_meant_is_said(
     assert said in done.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["audit", "{lock}"],
+        ["advise"],
+        ["diff", "4.50.0", "4.51.0"],
+        ["bisect", "blip2_load_half"],
+        ["blame", "blip2_load_half", "--precision", "bf16", "--good", "4.49.0", "--bad", "4.50.0"],
+        ["results"],
+    ],
+)
+def test_a_format_that_there_is_not_is_refused_in_one_manner(
+    environ: dict[str, str], lock: str, arguments: list[str]
+) -> None:
+    asked = [one.format(lock=lock) for one in arguments]
+    done = call(environ, *asked, "--format", "yaml")
+    allowed = "csv, json" if arguments == ["results"] else "text, markdown, json"
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"--format: found 'yaml'; allowed: {allowed}.\n"
+
+
 def test_advice_cites_the_cell_that_broke_gemma_3(environ: dict[str, str]) -> None:
     done = call(
         environ,

@@ -288,8 +288,21 @@ def test_of_many_cases_each_line_keeps_what_is_intended_and_how_sure_a_workaroun
     ]
     found = audit(installed("4.50.0"), known(toys, {"4.50.0": environment}, rows), BF16)
 
-    assert "  toy_3  bf16            measured  works (measured)  (change, intended)\n" in text(
-        found
-    )
+    line = "  toy_3  bf16            measured  works here: works (measured)  (change, intended)\n"
+    assert line in text(found)
     assert markdown(found).count("| works (measured), avoid (measured, only by not doing") == 7
     assert markdown(found).count(" A toy breaks  (change, intended) |") == 7
+
+
+def test_the_text_to_paste_names_every_reason_and_sends_nobody_to_an_option() -> None:
+    names = [f"toy_{number}" for number in range(5)]
+    asked = {
+        name: case(BREAKS, name=name, dependencies=("torch", "transformers", f"needed-{name}"))
+        for name in names
+    }
+    mine = dataclasses.replace(installed("4.50.0"), whole=False)
+    found = audit(mine, known(asked, {"4.50.0": held("4.50.0")}, []), BF16)
+
+    assert text(found).splitlines()[-1] == "  and 2 more reasons; `--verbose` lists all"
+    assert markdown(found).count("  - needs needed-toy") == 5
+    assert "--verbose" not in markdown(found)

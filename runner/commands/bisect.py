@@ -13,7 +13,7 @@ from runner.bisecting.finding import together
 from runner.bisecting.runs import Runs
 from runner.bisecting.search import Wanted, failing_precisions, searches
 from runner.commands.commits import looked_at, portable, search_commits
-from runner.commands.formats import FORMATS
+from runner.commands.formats import check_format
 from runner.commands.own import own_files
 from runner.corpus import load_script
 from runner.engine.hardware import demand
@@ -64,8 +64,7 @@ class Options:
 
 def search(places: Places, options: Options, console: Console) -> ExitCode:
     """Answer from evidence, run what is missing, print it; return what it tells a script."""
-    if options.format not in FORMATS:
-        raise refuse(Fault(where="--format", found=options.format, allowed=", ".join(FORMATS)))
+    check_format(options.format)
     if not options.plan:
         demand(options.device)
     looked_at(options.clone)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from runner.errors import Fault, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FORMATS = ("text", "markdown", "json")
 
 
-def check_format(form: str) -> None:
+def check_format(form: str, formats: Sequence[str] = FORMATS) -> None:
     """Raise RunnerError for a format that there is not."""
-    if form not in FORMATS:
-        raise refuse(Fault(where="--format", found=repr(form), allowed=", ".join(FORMATS)))
+    if form not in formats:
+        raise refuse(Fault(where="--format", found=repr(form), allowed=", ".join(formats)))

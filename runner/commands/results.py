@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner import project, rendering
-from runner.errors import ExitCode, Fault, refuse
+from runner.commands.formats import check_format
+from runner.errors import ExitCode
 from runner.evidence import reading
 from runner.judging.axes import axes
 from runner.judging.ranges import ranges_along
@@ -39,8 +40,7 @@ class Printing:
 
 def print_cells(places: Places, printing: Printing, console: Console) -> ExitCode:
     """Print the selected cells, or the ranges in which they fail."""
-    if printing.format not in {"csv", "json"}:
-        raise refuse(Fault(where="--format", found=repr(printing.format), allowed="csv, json"))
+    check_format(printing.format, ("csv", "json"))
     rows = reading.both(places, lambda text: console.print(text, style="yellow"))
     loaded, grid = rendering.judged_grid(project.load(places), rows)
     mine = _selected(grid, loaded, printing)

@@ -73,11 +73,18 @@ def _none(found: Advice, what: str) -> str:
 
 
 def _best(found: Advice) -> Iterator[str]:
-    """Say which releases come nearest, so that the question can be made smaller."""
-    decided = [one for one in found.standings if one.failing and not one.unknown and one.passing]
-    if decided:
-        best = min(reversed(decided), key=lambda one: len(one.failing))
+    """Say which release comes nearest, so that the question can be made smaller."""
+    best = _nearest(found)
+    if best is not None:
         yield f"The fewest fail on {best.release}: {listed(best.failing)}."
+
+
+def _nearest(found: Advice) -> Standing | None:
+    """Return the newest of the releases on which the fewest fail, where none passes all."""
+    decided = [one for one in found.standings if one.failing and not one.unknown and one.passing]
+    if found.newest is not None or not decided:
+        return None
+    return min(reversed(decided), key=lambda one: len(one.failing))
 
 
 def _excluded(found: Advice) -> Iterator[str]:
@@ -163,11 +170,13 @@ def as_json(found: Advice) -> str:
 
 
 def _object(found: Advice) -> dict[str, Any]:
+    nearest = _nearest(found)
     return {
         "cases": list(by_case(found.spots)),
         "precisions": [str(one) for one in found.question.precisions],
         "device": str(found.question.device),
         "newest": found.newest.release if found.newest else None,
+        "fewest-failing": _standing(nearest) if nearest else None,
         "specifier": f"transformers{found.specifier}" if found.newest else None,
         "within": list(found.within),
         "packages": dict(found.packages),

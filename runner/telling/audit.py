@@ -135,10 +135,10 @@ def _lines(hits: Sequence[Hit]) -> list[str]:
 
 
 def _brief(hit: Hit) -> str:
-    newer = [_versions(hit.newer)] if hit.newer else []
-    older = [f"{_versions(hit.older)} (older)"] if hit.older else []
-    works = [f"{one.name} ({_sure(one, hit)})" for one in hit.remedies if not one.skips][:1]
-    return "; ".join([*(newer or older), *works]) or "nothing measured avoids it"
+    newer = [f"avoided by {_versions(hit.newer)}"] if hit.newer else []
+    older = [f"avoided by {_versions(hit.older)} (older)"] if hit.older else []
+    works = [f"works here: {one.name} ({_sure(one, hit)})" for one in hit.remedies if not one.skips]
+    return "; ".join([*(newer or older), *works[:1]]) or "nothing measured avoids it"
 
 
 def _block(hit: Hit) -> list[str]:
@@ -240,20 +240,23 @@ def _upgrade(what: str, one: Upgrade) -> Iterator[str]:
         yield f"  unknown there: {count(len(one.unknown), 'cell')}"
 
 
-def _silence(found: Audit, *, verbose: bool) -> Iterator[str]:
-    """Yield what is unknown, by its reason."""
-    reasons: dict[str, list[Stand]] = {}
+_REASONS = 3
+"""So many reasons of the unknown are told on a screen."""
+
+
+def _silence(found: Audit, *, verbose: bool, reasons: int = _REASONS) -> Iterator[str]:
+    """Yield what is unknown, by its reason: with `verbose` every cell of every one."""
+    cells: dict[str, list[Spot]] = {}
     for one in found.unknown:
-        reasons.setdefault(one.why, []).append(one)
-    if not reasons:
+        cells.setdefault(one.why, []).append(Spot(one.case, one.precision))
+    if not cells:
         return
     yield f"Unknown, {count(len(found.unknown), 'cell')}:"
-    ordered = sorted(reasons.items(), key=lambda item: -len(item[1]))
-    for why, stands in ordered if verbose else ordered[:3]:
-        cells = [Spot(one.case, one.precision) for one in stands]
-        yield f"  {why}: {listed(cells, len(cells) if verbose else 2)}"
-    if not verbose and len(ordered) > 3:  # noqa: PLR2004 - as many as are shown
-        yield f"  and {count(len(ordered) - 3, 'more reason')}; `--verbose` lists all"
+    ordered = sorted(cells.items(), key=lambda item: -len(item[1]))
+    for why, spots in ordered if verbose else ordered[:reasons]:
+        yield f"  {why}: {listed(spots, len(spots) if verbose else 2)}"
+    if not verbose and len(ordered) > reasons:
+        yield f"  and {count(len(ordered) - reasons, 'more reason')}; `--verbose` lists all"
 
 
 def markdown(found: Audit) -> str:
@@ -263,7 +266,7 @@ def markdown(found: Audit) -> str:
         "\n".join([f"**{plain(conclusion(found))}**", "", "  \n".join(map(plain, audited(found)))]),
         *(["\n".join([*table, *map(_row, found.hits)])] if found.hits else []),
         "\n".join(map(_item, upgrades(found))),
-        "\n".join(map(_item, _silence(found, verbose=False))),
+        "\n".join(map(_item, _silence(found, verbose=False, reasons=len(found.unknown)))),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
