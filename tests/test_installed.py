@@ -301,6 +301,14 @@ BAD: dict[str, tuple[str, str | Callable[[str], str], str]] = {
     "empty": ("requirements.txt", "", "found no packages"),
     "html": ("requirements.txt", "<b>hi", "line 1: found '<b>hi'"),
     "cut line": ("requirements.txt", "transformers==4.50.0 \\\n", "it is cut off"),
+    "another platform": (
+        "requirements.txt",
+        "torch==2.6.0\ntransformers==4.50.0; os_name == 'nt'\ngit+https://example.org/x\n",
+        (
+            "found 1 of other packages, no transformers for this platform, but 4.50.0 for"
+            ' os_name == "nt", and 1 address that names no package; allowed:'
+        ),
+    ),
     "nested": ("requirements.txt", "-r gone.txt", "-r gone.txt: found no such file"),
 }
 

@@ -14,7 +14,7 @@ from packaging.markers import default_environment
 from runner.errors import Fault, RunnerError, refuse
 from runner.installed.forms import ALLOWED, Form, form_of
 from runner.installed.locks import read_poetry, read_pylock, read_uv
-from runner.installed.packages import Gathering, Installed
+from runner.installed.packages import Gathering, Installed, shown
 from runner.installed.requirements import read_requirements
 from runner.model.script import decode
 
@@ -118,16 +118,16 @@ def _with_transformers(found: Installed) -> Installed:
     if "transformers" in found.pins or "transformers" in found.loose:
         return found
     count = len(found.pins) + len(found.loose)
-    shown = f"{count} of other packages, no transformers" if count else "no packages"
+    held = f"{count} of other packages, no transformers" if count else "no packages"
     elsewhere = [one for one in found.others if one.package == "transformers"]
+    if elsewhere:
+        held += f" for this platform, but {elsewhere[0].version} for {shown(elsewhere[0].marker)}"
     if found.nameless:
         noun = "address that names" if found.nameless == 1 else "addresses that name"
-        shown += f", and {found.nameless} {noun} no package"
-    if elsewhere:
-        shown += f" for this platform, but {elsewhere[0].version} for {elsewhere[0].marker}"
+        held += f", and {found.nameless} {noun} no package"
     remedy = "Every case is about transformers: name what holds it."
     allowed = "a set of packages with transformers"
-    raise refuse(Fault(where=found.what, found=shown, allowed=allowed, remedy=remedy))
+    raise refuse(Fault(where=found.what, found=held, allowed=allowed, remedy=remedy))
 
 
 def _active() -> Path:

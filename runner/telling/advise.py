@@ -103,7 +103,8 @@ def _why(one: Exclusion) -> str:
 def _silent(one: Exclusion) -> str:
     """Say why a clause stands that no failing cell speaks for."""
     if not one.releases:
-        return f"nothing {'older' if one.clause.startswith('>') else 'newer'} is measured"
+        side = {">": "older", "<": "newer"}.get(one.clause[0], "else")
+        return f"nothing {side} is measured"
     silent = one.releases[0]
     if silent.unknown:
         return f"{silent.release}: not enough evidence, {listed(silent.unknown)}"

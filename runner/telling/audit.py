@@ -65,7 +65,7 @@ def audited(found: Audit) -> Iterator[str]:
 def read_for(mine: Installed) -> str:
     """Say for which platform a file was read that holds packages for several."""
     also = [
-        f"{one.package} {one.version}{f' for {one.marker}' if one.marker else ''}"
+        f"{one.package} {one.version}{f' for {cut(one.marker, _WIDE)}' if one.marker else ''}"
         for one in mine.others
         if one.package in TOLD
     ]
