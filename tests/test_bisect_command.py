@@ -141,7 +141,7 @@ def test_what_is_no_transition_has_a_code_of_its_own(
         ([], "CASE: found nothing; allowed: a case, a script, or --area.\n"),
         (
             ["fnet_fourier_half", "--format", "xml"],
-            "--format: found xml; allowed: text, markdown, json.\n",
+            "--format: found 'xml'; allowed: text, markdown, json.\n",
         ),
         (
             ["nowhere/mine.py", "--precision", "bf16"],
