@@ -137,13 +137,16 @@ class Campaign:
         return self.verdict(seen, environment).is_surprise and not confirmed
 
 
-def run(campaign: Campaign, store: Store, audience: Audience, pause: Callable[[], None]) -> Tally:
+def run(
+    campaign: Campaign, store: Store, audience: Audience, pause: Callable[[int], None]
+) -> Tally:
     """Run a campaign to its end or to an interruption; what was measured is stored either way.
 
-    `pause` is called between two events, to render what there is so far.
+    `pause` is called between two events with the number of environments that are left, to render
+    what there is so far.
     """
-    hearing = _Hearing(campaign, store, audience, pause)
     units = campaign.units()
+    hearing = _Hearing(campaign, store, audience, pause, len(units))
     audience.began(len(units), sum(len(unit.cells) for unit in units))
     pool = Pool(campaign.terms, campaign.project.cases, campaign.prepare, campaign.doubted)
     try:
@@ -161,8 +164,14 @@ class _Hearing:
     """Stores what happens, counts it, and tells the audience."""
 
     def __init__(
-        self, campaign: Campaign, store: Store, audience: Audience, pause: Callable[[], None]
+        self,
+        campaign: Campaign,
+        store: Store,
+        audience: Audience,
+        pause: Callable[[int], None],
+        left: int,
     ) -> None:
+        self.left = left
         self.campaign = campaign
         self.store = store
         self.audience = audience
@@ -179,7 +188,8 @@ class _Hearing:
                 self.audience.phase(event.environment, event.doing)
             case Done():
                 self.audience.done(event.unit.environment)
-                self.pause()
+                self.left -= 1
+                self.pause(self.left)
             case BaseException():
                 raise event
 
@@ -192,6 +202,7 @@ class _Hearing:
     def _unbuilt(self, event: Unbuilt) -> None:
         name, known = event.unit.environment, self.campaign.known
         self.tally.unbuilt[name] = event.reason
+        self.left -= 1
         cells = [cell for cell in event.unit.cells if not _is_known(known.get(cell), event.reason)]
         run = self.campaign.terms.run
         self.store.put(*not_built(cells, self.campaign.project.cases, event.reason, run))

@@ -77,7 +77,7 @@ def measure(
     planned = Campaign(project=loaded, selection=selection, terms=terms, known={})
     store = Store(folder / "evidence.sqlite", pytest.fail)
     try:
-        campaign.run(planned, store, Nobody(), lambda: None)
+        campaign.run(planned, store, Nobody(), lambda _: None)
         return {row.cell: _seen(row) for row in store.rows()}
     finally:
         store.close()

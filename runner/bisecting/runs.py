@@ -49,7 +49,7 @@ class Runs:
         if self.ahead:
             self._build_ahead(following)
         heard = _Hearing(self.audience)
-        tally = campaign.run(self._campaign(environment, cells), self.store, heard, lambda: None)
+        tally = campaign.run(self._campaign(environment, cells), self.store, heard, lambda _: None)
         if tally.interrupted:
             raise Interrupted
         if environment in tally.unbuilt:

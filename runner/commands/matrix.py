@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
 from runner.commands.own import own_files
+from runner.commands.redrawing import Redrawing
 from runner.engine.hardware import demand
 from runner.environments import building, interpreter
 from runner.errors import ExitCode, Fault, refuse
@@ -29,13 +30,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from runner.evidence.store import Store
     from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
     from runner.places import Places
     from runner.project import Project
 
-_RENDER_EVERY = 60.0
 _LISTED = 20
 
 
@@ -71,7 +70,7 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
         plan = _campaign(loaded, wish, options, stored)
         if options.plan:
             return _print_plan(plan, console)
-        return _run(plan, _Renderer(loaded, store, stored), options, console)
+        return _run(plan, Redrawing(loaded, store, stored, options.jobs), options, console)
 
 
 def _told(console: Console) -> Callable[[str], None]:
@@ -147,7 +146,7 @@ def _is_built(places: Places, loaded: Project, name: str) -> bool:
     return building.is_built(places, name, project.recipe(loaded, name).digest)
 
 
-def _run(planned: Campaign, renderer: _Renderer, options: Options, console: Console) -> ExitCode:
+def _run(planned: Campaign, renderer: Redrawing, options: Options, console: Console) -> ExitCode:
     begin = time.monotonic()
     with Display(console) as display:
         for missing in unenforceable():
@@ -160,31 +159,6 @@ def _run(planned: Campaign, renderer: _Renderer, options: Options, console: Cons
     table = rendering.index(planned.project.places)
     console.print(f"The table: {table} (first drawn after {renderer.first:.0f} s)")
     return code
-
-
-class _Renderer:
-    """Renders what there is: after the first environment, now and then, and at the end."""
-
-    def __init__(self, loaded: Project, store: Store, stored: list[Observation]) -> None:
-        self.project = loaded
-        self.store = store
-        self.stored = stored
-        self.began = time.monotonic()
-        self.first = 0.0
-        self.last = 0.0
-
-    def now_and_then(self) -> None:
-        if time.monotonic() - self.last > _RENDER_EVERY:
-            self.finally_()
-
-    def finally_(self) -> list[Observation]:
-        self.last = time.monotonic()
-        stored = self.store.rows() if self.store.written else self.stored
-        rows = [*reading.published_rows(self.project.places), *stored]
-        rendering.render(self.project, rows)
-        self.last = time.monotonic()
-        self.first = self.first or self.last - self.began
-        return rows
 
 
 def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end

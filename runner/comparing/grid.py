@@ -53,7 +53,7 @@ def measure(
     chosen = dataclasses.replace(planned.selection, environments=frozenset(wanted))
     planned = dataclasses.replace(planned, selection=chosen)
     with asked.watched() as audience:
-        tally = campaign.run(planned, store, audience, lambda: None)
+        tally = campaign.run(planned, store, audience, lambda _: None)
     if tally.interrupted:
         raise Interrupted
     _refuse_unbuilt(tally.unbuilt)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _SINGLY_LIMIT = 2
 _FEW = 2
-_AT_ONCE = 8
-"""Cells that are sent together: enough to keep a zygote busy, few enough to stop soon."""
+_SPARE = 4
+"""Cells that wait in a zygote beside those that run: it is never idle, and soon stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,18 +101,24 @@ class Batch:
     def _answers(
         self, left: Mapping[int, Cell], losses: Mapping[Cell, int], *, fresh: bool
     ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield answers until they are all there, or the run is stopping."""
         zygote = self._zygote()
-        requests = [self._request(number, cell, fresh=fresh) for number, cell in left.items()]
         # After a loss one at a time, so that the next loss has exactly one suspect.
-        step = 1 if losses else _AT_ONCE
-        for begin in range(0, len(requests), step):
+        ahead = 1 if losses else self.floor.slots() + _SPARE
+        for number, answer in zygote.run(self._requests(left, fresh=fresh), ahead):
+            yield number, answer
             if self.floor.stopping.is_set():
                 return
-            batch = requests[begin : begin + step]
-            first = self.floor.cases[left[batch[0]["id"]].case].name
-            name = self.ready.environment.name
-            self.floor.emit(Phase(environment=name, doing=first))
-            yield from zygote.run(batch)
+
+    def _requests(self, left: Mapping[int, Cell], *, fresh: bool) -> Iterator[dict[str, Any]]:
+        """Yield what the zygote is asked, each when it is about to be sent."""
+        told = ""
+        for number, cell in list(left.items()):
+            if cell.case != told:
+                told = cell.case
+                name = self.ready.environment.name
+                self.floor.emit(Phase(environment=name, doing=self.floor.cases[told].name))
+            yield self._request(number, cell, fresh=fresh)
 
     def _request(self, number: int, cell: Cell, *, fresh: bool) -> dict[str, Any]:
         case = self.floor.cases[cell.case]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -22,7 +23,7 @@ from runner.inside.main import BOOT
 from runner.places import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from runner.environments.building import Built
     from runner.model.outcomes import Device
@@ -134,17 +135,33 @@ class Zygote:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"it ended with {how}" + (f": {said[-1][:300]}" if said else "")
 
-    def run(self, requests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Send cells and yield (id, answer) as they end; raises ZygoteError when it is lost."""
+    def run(
+        self, requests: Iterable[Mapping[str, Any]], ahead: int | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Send cells and yield (id, answer) as they end; raises ZygoteError when it is lost.
+
+        At most `ahead` cells are with it at any time, all of them where nothing is given: the
+        next one is sent when an answer comes, so that it never waits for the slowest of a group.
+        """
+        coming, sent, answered, longest = iter(requests), 0, 0, 0.0
+        while True:
+            room = None if ahead is None else max(0, ahead - (sent - answered))
+            for request in itertools.islice(coming, room):
+                self._hand(request)
+                sent += 1
+                longest = max(longest, request["seconds"])
+            if sent == answered:
+                return
+            # Each has its own deadline inside; twice, because a case that compiles runs twice.
+            answer = self._read(2 * longest + _GRACE)
+            answered += 1
+            yield answer.pop("id"), answer
+
+    def _hand(self, request: Mapping[str, Any]) -> None:
         try:
-            self._send(*requests)
+            self._send(request)
         except BrokenPipeError as error:
             raise ZygoteError(self._last_words()) from error
-        # Each has its own deadline inside; twice, because a case that compiles runs twice.
-        patience = 2 * max((request["seconds"] for request in requests), default=0) + _GRACE
-        for _ in requests:
-            answer = self._read(patience)
-            yield answer.pop("id"), answer
 
     def _send(self, *messages: Mapping[str, Any]) -> None:
         assert self.process is not None  # noqa: S101 - nothing is sent before it is ready
