@@ -49,6 +49,7 @@ class Report(TypedDict, total=False):
     message: str
     traceback: str
     seconds: float
+    cpu: float
     exercised: str
     computed: dict[str, int]
     measured: dict[str, float]
@@ -98,7 +99,7 @@ def _observe(request: Request, witness: Witness) -> Report:
     module.__file__ = request["case"]
     sys.modules["__main__"] = module
     report: Report = {"exit": None}
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), time.process_time()
     try:
         with open(request["case"], "rb") as file:  # noqa: PTH123
             # dont_inherit: the case decides itself about `from __future__ import …`.
@@ -112,6 +113,7 @@ def _observe(request: Request, witness: Witness) -> Report:
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does at its end
     _flush()
     report["seconds"] = time.perf_counter() - begin
+    report["cpu"] = time.process_time() - used
     report.update(_seen(request, witness, module, failed=report["exit"] != 0))
     return report
 

@@ -1,0 +1,50 @@
+"""What people wait for, in multiples of one import of torch and transformers: a release, a coarse
+table, a new case. Environments are built; the store is empty.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+import shared
+
+from runner import project
+from runner.model.cell import Source
+from runner.places import Places
+
+if TYPE_CHECKING:
+    from shared import Prepared, Row
+
+    from runner.project import Project
+
+NEW = "bert_new_head_uninitialised"
+"""A case of ordinary cost that applies everywhere."""
+EVERY = 10
+
+
+def measure(row: Row) -> None:
+    """Measure each, with imports before and after; `row` prints one number."""
+    loaded = project.load(Places())
+    releases = [name for name in loaded.names if loaded.environments[name].source is Source.RELEASE]
+    newest = shared.prepared(loaded, [releases[-1]])
+    shared.prepared(loaded, releases)
+    imports = [_import(loaded, newest) for _ in range(3)]
+    whole = shared.matrix("--release", releases[-1])
+    coarse = shared.matrix("--release", ",".join(releases[::-EVERY]))
+    new = shared.matrix("--release", ",".join(releases), "--case", NEW)
+    imports += [_import(loaded, newest) for _ in range(3)]
+    one = statistics.median(imports)
+    row("one import", one, "s", f"torch, transformers and what the cases take, {releases[-1]}")
+    for what, run, wanted in (
+        (f"the whole corpus on {releases[-1]}", whole, 8),
+        (f"the whole corpus on every {EVERY}th release", coarse, 60),
+        (f"a new case on {len(releases)} releases", new, 100),
+    ):
+        times = run.seconds / one
+        note = f"{run.seconds:.0f} s, {len(run.rows)} cells; wanted: at most {wanted}"
+        row(what, times, "times", note)
+
+
+def _import(loaded: Project, newest: list[Prepared]) -> float:
+    return shared.floor(newest[0].built, loaded.cases.values())[0]
