@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import answers
 import corpus
+import identity
 import multiples
 import phases
 import resources
@@ -28,6 +29,7 @@ PARTS = {
     "phases": phases.measure,
     "corpus": corpus.measure,
     "multiples": multiples.measure,
+    "identity": identity.measure,
     "resources": resources.measure,
     "searches": searches.measure,
     "answers": answers.measure,
