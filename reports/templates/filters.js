@@ -3,10 +3,15 @@
 const Filters = (() => {
   const quoted = (value) => (/[\s(),"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
-  // The terms of a key that stand on the top of a query; others are somebody's own words.
-  const termsOf = (tree, key) => {
-    if (tree.type === "and") return tree.parts.flatMap((part) => (part.type === "and" && part.parts.length === 1 ? termsOf(part, key) : part.type === "atom" && part.key === key ? [part] : []));
-    return [];
+  // The terms of a key that hold for the whole query; others are somebody's own words.
+  const termsOf = (tree, key) => (tree.type === "and" ? tree.parts.filter((part) => part.type === "atom" && part.key === key) : []);
+
+  // A term goes with the parentheses that held nothing else.
+  const without = (text, { start, end }) => {
+    const before = text.slice(0, start).trimEnd();
+    const after = text.slice(end).trimStart();
+    if (before.endsWith("(") && after.startsWith(")")) return without(text, { start: before.length - 1, end: text.length - after.length + 1 });
+    return text.slice(0, start) + text.slice(end);
   };
 
   const create = (form, book, on) => {
@@ -34,8 +39,8 @@ const Filters = (() => {
       const text = box.value;
       const term = value ? `${key}:${quoted(value)}` : "";
       let next = text;
-      for (const one of [...more].reverse()) next = next.slice(0, one.start) + next.slice(one.end);
-      if (old) next = next.slice(0, old.start) + term + next.slice(old.end);
+      for (const one of [...more].reverse()) next = without(next, one);
+      if (old) next = term ? next.slice(0, old.start) + term + next.slice(old.end) : without(next, old);
       else if (term) next = tree.type === "or" ? `(${text}) ${term}` : `${text} ${term}`;
       set(next.replace(/\s+/g, " ").trim());
       on.change(box.value, true);
@@ -125,6 +130,7 @@ const Filters = (() => {
       }
     };
     const refuse = (text, error) => {
+      tree = { type: "and", parts: [] };
       if (document.activeElement !== box) set(text);
       box.setAttribute("aria-invalid", "true");
       const wrong = element("mark", {}, text.slice(error.start, error.end) || " ");

@@ -6,6 +6,8 @@
   const help = at("help");
   let state = Address.read();
   let drawn = null;
+  let shown = null; // the last query that could be read, compiled,
+  let answered = ""; // and its text
 
   const go = (change, step = true) => {
     state = { ...state, ...change };
@@ -33,24 +35,37 @@
     const flags = ["stale", "simulated"].filter((flag) => found[flag]).map((flag) => element("li", { "data-mark": flag }, element("span", { class: "badge" }, flag), " ", element("b", {}, number(found[flag]))));
     at("found").textContent = `${number(cases.length)} of ${number(book.cases.length)} cases, ${number(found.cells)} cells with their workarounds`;
     at("counts").replaceChildren(...counts, ...flags);
+    at("counts").classList.remove("unasked");
     at("none").hidden = cases.length > 0;
+  };
+
+  // What a query that cannot be read leaves behind is no answer to it.
+  const unanswered = () => {
+    const last = answered ? `still that of ${answered}` : "every case";
+    at("found").textContent = `This query cannot be read; the table shows ${last}.`;
+    at("counts").classList.add("unasked");
+    at("none").hidden = true;
   };
 
   const apply = () => {
     let compiled;
+    let fault = null;
     try {
       compiled = Search.compile(state.q, book);
       filters.show(state, compiled);
     } catch (error) {
       if (!(error instanceof Query.Fault)) throw error;
+      fault = error;
       filters.refuse(state.q, error);
-      if (drawn) return;
-      compiled = Search.compile("", book); // the table is there although the address is wrong
+      compiled = shown ?? Search.compile("", book); // there is a table although the address is wrong
     }
-    const key = JSON.stringify([state.q, [...state.open], state.ways]);
+    if (!fault) answered = state.q;
+    shown = compiled;
+    const key = JSON.stringify([answered, Boolean(fault), [...state.open], state.ways]);
     if (drawn !== key) {
       const cases = book.cases.filter(compiled.holds);
-      summary(cases, compiled.scope);
+      if (fault) unanswered();
+      else summary(cases, compiled.scope);
       table.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, at: state.at });
       drawn = key;
     } else {

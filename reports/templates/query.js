@@ -9,24 +9,24 @@ const Query = (() => {
     }
   }
 
-  // What a key speaks of. A scope narrows the cells that are looked at, beside what it stands with.
+  // What a key speaks of. A scope says where to look, for the whole query.
   const KEYS = {
     fails: { kind: "cell", says: "some release fails in this precision (plain case)" },
     passes: { kind: "cell", says: "some release passes in this precision (plain case)" },
     verdict: { kind: "cell", says: "some cell has this verdict" },
     outcome: { kind: "cell", says: "some cell has this outcome" },
-    is: { kind: "cell", says: "some cell is stale, unstable, simulated, not-exercised …" },
+    is: { kind: "cell", says: "some cell is stale, unstable, simulated, not-exercised …; with commas, any of them" },
     error: { kind: "cell", says: "some cell's error or reason contains this", open: true },
     model: { kind: "case", says: "about this model" },
     area: { kind: "case", says: "in this area" },
     package: { kind: "case", says: "uses this package" },
     workaround: { kind: "case", says: "has this workaround; none, any" },
     case: { kind: "case", says: "its name contains this", open: true },
-    since: { kind: "scope", says: "only this release and later ones", open: true },
-    until: { kind: "scope", says: "only this release and earlier ones", open: true },
-    release: { kind: "scope", says: "only this release or line", open: true },
-    precision: { kind: "scope", says: "only this precision" },
-    device: { kind: "scope", says: "only this device" },
+    since: { kind: "scope", says: "look at this release and later ones only; -since: at earlier ones", open: true },
+    until: { kind: "scope", says: "look at this release and earlier ones only; -until: at later ones", open: true },
+    release: { kind: "scope", says: "look at this release or line only; -release: leaves it out", open: true },
+    precision: { kind: "scope", says: "look at this precision only" },
+    device: { kind: "scope", says: "look at this device only" },
   };
   const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "out-of-memory", "not-applicable"];
 
@@ -103,11 +103,15 @@ const Query = (() => {
         at += 1;
         parts.push(every(open, list[at - 1]));
       }
-      return parts.length === 1 ? parts[0] : { type: "or", parts };
+      return parts.length === 1 ? parts[0] : { type: "or", parts: parts.map(alone) };
     };
     const every = (open, before) => {
       const parts = [];
-      while (list[at] && list[at].type !== "or" && !(list[at].type === ")" && open)) parts.push(one());
+      // Parentheses around what holds together anyway change nothing.
+      while (list[at] && list[at].type !== "or" && !(list[at].type === ")" && open)) {
+        const next = one();
+        parts.push(...(next.type === "and" ? next.parts : [next]));
+      }
       if (!parts.length && (before || open || list[at])) {
         const near = before ?? open ?? list[at];
         throw new Fault(`nothing stands beside this ${near.type === "or" ? "or" : "parenthesis"}`, near.start, near.end);
@@ -119,7 +123,8 @@ const Query = (() => {
       at += 1;
       if (token.type === "-") {
         if (!list[at]) throw new Fault("nothing follows this minus", token.start, token.end);
-        return { type: "not", part: one() };
+        const part = alone(one());
+        return part.type === "not" ? part.part : { type: "not", part };
       }
       if (token.type === "(") {
         const inner = either(token);
@@ -134,7 +139,25 @@ const Query = (() => {
     };
     const tree = list.length ? either() : { type: "and", parts: [] };
     if (list[at]) throw new Fault("this parenthesis was never opened", list[at].start, list[at].end);
+    refuseScopes(tree, text);
     return tree;
+  };
+
+  const alone = (node) => (node.type === "and" && node.parts.length === 1 ? node.parts[0] : node);
+
+  // A scope holds for the whole query: on one side of an or, or denied with others, it could not.
+  const refuseScopes = (tree, text) => {
+    const scope = (node) => node.type === "atom" && KEYS[node.key]?.kind === "scope";
+    const look = (node, where) => {
+      if (where && scope(node)) {
+        const term = text.slice(node.start, node.end);
+        throw new Fault(`${node.key}: says where the whole query looks, so it cannot stand ${where[0]}; put it beside the parentheses: ${where[1]} ${term}`, node.start, node.end);
+      }
+      if (node.type === "or") for (const part of node.parts) look(part, ["on one side of an or", "(… or …)"]);
+      else if (node.type === "and") for (const part of node.parts) look(part, where);
+      else if (node.type === "not" && !(scope(node.part) && !where)) look(node.part, where ?? ["in a denied group", "-(…)"]);
+    };
+    look(tree, null);
   };
 
   const atom = (token, words) => {

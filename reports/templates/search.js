@@ -62,30 +62,25 @@ const Search = (() => {
     if (node.key === "device") {
       return { ...scope, devices: new Set([...scope.devices].filter((device) => holds((value) => value === device))) };
     }
-    return { ...scope, columns: scope.columns.map((on, i) => on && holds((value) => columnHolds(node.key, value, book.columns[i]))) };
+    // What has no version of its own, a stack, is neither since a release nor before it.
+    const placed = (column) => node.key === "release" || version(column.name) !== null;
+    return { ...scope, columns: scope.columns.map((on, i) => on && placed(book.columns[i]) && holds((value) => columnHolds(node.key, value, book.columns[i]))) };
   };
 
-  const bare = (node) => {
-    let wanted = true;
-    let found = node;
-    while (found.type === "not" || (found.type === "and" && found.parts.length === 1)) {
-      if (found.type === "not") wanted = !wanted;
-      found = found.type === "not" ? found.part : found.parts[0];
-    }
-    return { node: found, wanted };
-  };
+  const bare = (node) => (node.type === "not" ? { node: node.part, wanted: false } : { node, wanted: true });
 
-  // What a stack shows is asked once for each of the few stacks that there are.
+  // What a stack shows is asked once for each of the few stacks that there are. That a part is
+  // simulated is said of a case, and so of every cell that it has.
   const table = (node, scope, book) => {
-    if (node.key === "is" && node.values.includes("simulated")) return null;
     const plain = node.key === "fails" || node.key === "passes";
+    const simulated = node.key === "is" && node.values.includes("simulated");
     const hits = book.stacks.map((stack) => stack.some((told, i) => scope.precisions[i] && cellHolds(node, book.told[told], book.precisions[i])));
-    return { hits, plain };
+    return { hits, plain, simulated };
   };
   const someCell = (entry, scope, tables) => entry.tracks.some((track) => {
     if (!scope.devices.has(track.device)) return false;
     if (track.workaround && tables.some((one) => one.plain)) return false;
-    return track.cells.some((stack, column) => stack >= 0 && scope.columns[column] && tables.every((one) => one.hits[stack]));
+    return track.cells.some((stack, column) => stack >= 0 && scope.columns[column] && tables.every((one) => one.hits[stack] || (one.simulated && entry.simulated)));
   });
 
   const group = (node, scope, book) => {
@@ -109,8 +104,7 @@ const Search = (() => {
         tests.push((entry) => caseHolds(part, entry) === wanted);
       } else {
         const asked = table(part, inner, book);
-        if (!asked) tests.push((entry) => entry.simulated === wanted);
-        else if (wanted) together.push(asked);
+        if (wanted) together.push(asked);
         else tests.push((entry) => !someCell(entry, inner, [asked]));
       }
     }

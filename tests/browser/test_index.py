@@ -32,6 +32,9 @@ SCOPE = """(query) => {
   return [book.columns.map((one) => one.name).filter((_, at) => scope.columns[at]),
           book.precisions.filter((_, at) => scope.precisions[at])];
 }"""
+MISPLACED = "says where the whole query looks, so it cannot stand"
+OF_OR = "on one side of an or; put it beside the parentheses: (… or …)"
+OF_DENIAL = "in a denied group; put it beside the parentheses: -(…)"
 REFUSED = """(query) => {
   try { Search.compile(query, Book.open(matrix)); } catch (error) {
     if (error instanceof Query.Fault) return [error.message, error.start, error.end];
@@ -88,6 +91,11 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
         ("is:simulated", {"merge_quiet"}),
         ("-is:simulated", BOTH),
         ("is:unbuildable", EVERY),
+        ("is:simulated,unbuildable", EVERY),
+        ("is:simulated,unbuildable until:5.0", {"merge_quiet"}),
+        ("-is:simulated,unbuildable until:5.0", BOTH),
+        ("is:unstable,simulated", {"merge_quiet"}),
+        ("is:simulated outcome:fails", set()),  # one cell, and it passes
         ("model:gemma3", {"cache_float"}),
         ("area:norms,loading", {"norm_drift", "merge_quiet"}),
         ("package:peft", {"merge_quiet"}),
@@ -99,6 +107,15 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
         ('error:"no attribute"', {"cache_float"}),
         ("drift or float", BOTH),
         ("nothing-like-it", set()),
+        ("(fails:any since:5.0)", {"norm_drift"}),
+        ("(since:5.0) fails:bf16", set()),
+        ("((since:5.0 area:norms)) fails:any", {"norm_drift"}),
+        ("fails:any -since:5.0", {"cache_float"}),
+        ("fails:any -(since:5.0)", {"cache_float"}),
+        ("fails:any -(-(since:5.0))", {"norm_drift"}),
+        ("fails:any -until:4.50", {"norm_drift"}),
+        ("(fails:bf16 or fails:fp16) since:5.0", {"norm_drift"}),
+        ("-(fails:bf16 model:gemma3) until:4.51", {"merge_quiet", "norm_drift"}),
     ],
 )
 def test_a_query_holds_for_cases(language: Page, query: str, expected: set[str]) -> None:
@@ -113,6 +130,8 @@ def test_a_query_holds_for_cases(language: Page, query: str, expected: set[str])
         ("until:4.50.0 -release:4.49.0", ["4.50.0"], ["fp32", "bf16", "fp16"]),
         ("release:4.50 precision:bf16,fp16", ["4.50.0", "4.50.1"], ["bf16", "fp16"]),
         ("since:main", ["main"], ["fp32", "bf16", "fp16"]),
+        ("-since:4.50", ["4.49.0"], ["fp32", "bf16", "fp16"]),
+        ("(-until:5.0 (precision:bf16))", ["main"], ["bf16"]),
     ],
 )
 def test_a_scope_narrows_what_is_looked_at(
@@ -135,6 +154,11 @@ def test_a_scope_narrows_what_is_looked_at(
         ("since:soon", "since: takes a release, like 5.0 or 4.50.1, or main; not soon.", 6, 10),
         ("release:4.51.9", "there is no release 4.51.9. Did you mean 4.51.0?", 8, 14),
         ("model:gemma3,lama", "model: does not know lama. Did you mean llama?", 13, 17),
+        ("float or since:5.0", f"since: {MISPLACED} {OF_OR} since:5.0", 9, 18),
+        ("((float or drift or until:5) x)", f"until: {MISPLACED} {OF_OR} until:5", 20, 27),
+        ("(a or -precision:bf16) b", f"precision: {MISPLACED} {OF_OR} precision:bf16", 7, 21),
+        ("-(fails:any until:5.0)", f"until: {MISPLACED} {OF_DENIAL} until:5.0", 12, 21),
+        ("-(x (device:cpu y))", f"device: {MISPLACED} {OF_DENIAL} device:cpu", 5, 15),
     ],
 )
 def test_a_fault_points_at_its_characters(
@@ -149,6 +173,27 @@ def test_a_fault_is_shown_where_it_is_and_the_table_stays(show: Show) -> None:
     assert page.inner_text("#fault mark") == "modle"
     assert "At character 1: no key is called modle." in page.inner_text("#fault p")
     assert page.locator(".row:visible").count() == len(CASES)
+
+
+def test_what_stood_there_before_a_fault_is_no_answer_to_it(show: Show) -> None:
+    page = show("index.html#q=fails%3Abf16")
+    before = page.inner_text("#found")
+    for text, told in (("fails:bf1", "still that of fails:bf16"), ("fails:", "still that")):
+        page.fill("#query", text)
+        says = f"This query cannot be read; the table shows {told}"
+        eventually(page, lambda: page.inner_text("#found")[: len(says)], says)  # noqa: B023
+        assert page.locator("#counts").is_hidden()
+
+    page.fill("#query", "fails:bf16")
+    eventually(page, lambda: page.inner_text("#found"), before)
+    assert page.locator("#counts").is_visible()
+
+
+def test_a_filter_leaves_no_empty_parentheses(show: Show) -> None:
+    page = show("index.html#q=fails%3Aany%20((since%3A5.0))")
+    page.select_option("select[data-key=since]", "")
+
+    assert page.input_value("#query") == "fails:any"
 
 
 def test_the_counts_without_a_query_are_those_of_the_headline(show: Show) -> None:
