@@ -35,7 +35,7 @@
     const flags = ["stale", "simulated"].filter((flag) => found[flag]).map((flag) => element("li", { "data-mark": flag }, element("span", { class: "badge" }, flag), " ", element("b", {}, number(found[flag]))));
     at("found").textContent = `${number(cases.length)} of ${number(book.cases.length)} cases, ${number(found.cells)} cells with their workarounds`;
     at("counts").replaceChildren(...counts, ...flags);
-    at("counts").classList.remove("unasked");
+    for (const name of ["counts", "take"]) at(name).classList.remove("unasked");
     at("none").hidden = cases.length > 0;
   };
 
@@ -43,7 +43,7 @@
   const unanswered = () => {
     const last = answered ? `still that of ${answered}` : "every case";
     at("found").textContent = `This query cannot be read; the table shows ${last}.`;
-    at("counts").classList.add("unasked");
+    for (const name of ["counts", "take"]) at(name).classList.add("unasked");
     at("none").hidden = true;
   };
 
@@ -89,6 +89,14 @@
   at("shut").addEventListener("click", () => help.close());
   at("fold").addEventListener("click", () => go({ open: state.open.size ? new Set() : new Set(book.lines.map((line) => line.label)), at: null }));
   at("keys").append(...Object.entries(Query.KEYS).map(([key, one]) => element("div", {}, element("dt", {}, element("code", {}, `${key}:`)), element("dd", {}, one.says))));
+
+  at("take").addEventListener("click", (event) => {
+    const kind = event.target.dataset.as;
+    if (!kind || !shown) return;
+    const rows = Rows.cells(book, table.tracks(), shown.scope);
+    if (kind === "csv") Rows.save("rows.csv", "text/csv", Rows.csv(rows));
+    else Rows.save("rows.json", "application/json", Rows.json(rows, answered));
+  });
 
   Paste.attach(at("pasted"), at("answer"), known);
   apply();

@@ -300,7 +300,7 @@ const Table = (() => {
     });
     addEventListener("beforeprint", () => rowsShown().forEach(fill));
 
-    return { show, openAt, shown: () => shownAt, focus: () => stop?.focus() };
+    return { show, openAt, tracks: () => rowsShown().map((row) => trackOf.get(row)) };
   };
   return { create };
 })();

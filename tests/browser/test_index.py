@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -409,6 +412,49 @@ def test_without_scripts_the_cases_and_their_ranges_are_a_list(show: Show) -> No
         "bf16: 4.50.0 to 4.50.1, healed in 4.51.0"
     )
     assert not page.locator("#table").is_visible()
+
+
+def downloaded(page: Page, kind: str) -> str:
+    with page.expect_download() as waited:
+        page.click(f"#take button[data-as={kind}]")
+    assert waited.value.suggested_filename == f"rows.{kind}"
+    return waited.value.path().read_text("utf-8")
+
+
+def test_the_rows_that_are_shown_can_be_downloaded(show: Show) -> None:
+    page = show("index.html#q=case%3Acache since%3A4.50 until%3A4.50 precision%3Abf16")
+    table = [*csv.reader(io.StringIO(downloaded(page, "csv")))]
+    found = json.loads(downloaded(page, "json"))
+
+    error = "AttributeError: 'HybridCache' object has no attribute 'float'"
+    cell = ["bf16", "cpu", "fails", "as-expected", error, "yes", ""]
+    assert table[1:] == [
+        ["cache_float", "", name, *cell, "false", "false", "0"] for name in ("4.50.0", "4.50.1")
+    ]
+    assert found == {
+        "query": "case:cache since:4.50 until:4.50 precision:bf16",
+        "columns": table[0],
+        "rows": [
+            ["cache_float", "", name, *cell, False, False, 0] for name in ("4.50.0", "4.50.1")
+        ],
+    }
+
+
+def test_the_rows_of_workarounds_are_downloaded_where_they_are_shown(show: Show) -> None:
+    page = show("index.html#q=case%3Acache&ways=1")
+    rows = json.loads(downloaded(page, "json"))["rows"]
+
+    assert {row[1] for row in rows} == {"", "away", "cache-off"}
+    assert len(rows) == 3 * 7 * 3
+
+
+def test_no_spreadsheet_takes_a_downloaded_message_for_a_formula(language: Page) -> None:
+    script = "(value) => Rows.csv([[value]]).split('\\n')[1]"
+    given = ["=1+1", "-1", "plain", 'say "a", b']
+
+    assert [language.evaluate(script, value) for value in given] == [
+        *("'=1+1", "'-1", "plain", '"say ""a"", b"'),
+    ]
 
 
 def test_the_tables_are_beside_the_page(show: Show, site: Path) -> None:
