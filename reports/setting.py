@@ -1,17 +1,25 @@
-"""On what everything was measured, in one sentence per kind of machine: no page is without it."""
+"""On what everything was measured, in one sentence per kind of machine: no page is without it.
+
+A page counts the cells of its own subject.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reports.phrases import counted, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from reports.survey import Survey
+    from runner.model.cell import Environment
+    from runner.model.observation import Observation
 
 NOTHING = "Nothing has been run yet."
+_NOTHING_HERE = "Nothing of this has been run yet."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,30 +30,78 @@ class Setting:
     brief: str
 
 
-def setting(survey: Survey) -> Setting:
-    """Return on what the cells of a survey were run."""
-    found = Counter(
-        (
-            row.seen.cell.device.value,
-            row.seen.provenance.hardware,
-            row.seen.provenance.torch_build,
-            row.seen.provenance.python,
-            row.seen.source,
-        )
-        for row in survey.rows.values()
-        if row.seen.outcome.was_run
-    )
-    briefs = dict.fromkeys(f"{device}, torch {torch}" for device, _, torch, _, _ in sorted(found))
+class _Machine(NamedTuple):
+    """Where a cell was run, and where that is written."""
+
+    device: str
+    hardware: str
+    torch: str
+    python: str
+    source: str
+
+
+class Settings:
+    """On what the cells of a survey were run, counted once for every page."""
+
+    def __init__(self, survey: Survey) -> None:
+        """Count the cells of every case and of every environment."""
+        self._environments = survey.environments
+        of_case: dict[str, Counter[_Machine]] = {}
+        self._in: dict[str, Counter[_Machine]] = {}
+        for cell, row in survey.rows.items():
+            if row.seen.outcome.was_run:
+                machine = _machine(row.seen)
+                of_case.setdefault(cell.case, Counter())[machine] += 1
+                self._in.setdefault(cell.environment, Counter())[machine] += 1
+        # Pages know cases by the names that can be read.
+        self._of_case = {visible(name): counts for name, counts in of_case.items()}
+
+    def whole(self) -> Setting:
+        """Return on what everything was measured."""
+        return _told(self._of_case.values(), "", NOTHING)
+
+    def of_cases(self, names: Iterable[str], subject: str) -> Setting:
+        """Return on what some cases were measured; `subject` is what the page calls them."""
+        found = (self._of_case.get(visible(name), Counter[_Machine]()) for name in names)
+        return _told(found, f" of {subject}")
+
+    def of_release(self, name: str) -> Setting:
+        """Return on what the cells in the column of a release were measured."""
+        return self._where(lambda one: one.column == name, " on this release")
+
+    def with_package(self, name: str) -> Setting:
+        """Return on what was measured where a package was installed."""
+        return self._where(lambda one: bool(one.version(name)), f" with {name} installed")
+
+    def _where(self, holds: Callable[[Environment], bool], which: str) -> Setting:
+        names = (one.name for one in self._environments if holds(one))
+        return _told((self._in.get(name, Counter[_Machine]()) for name in names), which)
+
+
+def _told(counts: Iterable[Counter[_Machine]], which: str, nothing: str = _NOTHING_HERE) -> Setting:
+    found: Counter[_Machine] = Counter()
+    for one in counts:
+        found.update(one)
+    machines = sorted(found)
     return Setting(
-        sentences=tuple(_sentence(*key, found[key]) for key in sorted(found)) or (NOTHING,),
-        brief=visible("; ".join(briefs)) or "nothing measured",
+        sentences=tuple(_sentence(one, found[one], which) for one in machines) or (nothing,),
+        brief=visible("; ".join(dict.fromkeys(map(_brief, machines)))) or "nothing measured",
     )
 
 
-def _sentence(  # noqa: PLR0913, PLR0917 - a machine, where that is written, and how many cells
-    device: str, hardware: str, torch: str, python: str, source: str, cells: int
-) -> str:
-    ran = counted(cells, "cell")
+def _machine(seen: Observation) -> _Machine:
+    ran = seen.provenance
+    return _Machine(seen.cell.device.value, ran.hardware, ran.torch_build, ran.python, seen.source)
+
+
+def _sentence(one: _Machine, cells: int, which: str) -> str:
     return visible(
-        f"Measured on {device} ({hardware}), torch {torch}, Python {python}: {ran} from {source}."
+        f"Measured on {one.device} ({one.hardware}), torch {one.torch}, Python {one.python}: "
+        f"{counted(cells, 'cell')}{which} from {one.source}."
     )
+
+
+def _brief(one: _Machine) -> str:
+    """Return the device, torch without its build, and the line of Python."""
+    torch, python = one.torch.partition("+")[0], ".".join(one.python.split(".")[:2])
+    return f"{one.device}, torch {torch}, Python {python}"

@@ -53,16 +53,21 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signatures:
-    """Every case that fails somewhere, and the rules that make a message a signature."""
+    """Every case that fails somewhere, and the rules that make a message a signature.
 
+    `measured` says in few words on what they failed.
+    """
+
+    measured: str
     noise: tuple[tuple[str, str], ...]
     cases: tuple[Known, ...]
 
 
-def signatures(survey: Survey) -> Signatures:
+def signatures(survey: Survey, measured: str) -> Signatures:
     """Return what is known of errors; a case without failure and expectation is left out."""
     known = (_known(survey, case) for case in survey.cases.values())
     return Signatures(
+        measured=measured,
         noise=tuple((_for_scripts(pattern), put) for pattern, put in NOISE),
         cases=tuple(one for one in known if one.traces or one.matches),
     )

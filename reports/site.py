@@ -12,12 +12,13 @@ from reports import behind, firstpage
 from reports.context import index
 from reports.markup import cells, said
 from reports.publishing import Published
-from reports.setting import setting
+from reports.setting import Settings
 from reports.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from reports.setting import Setting
     from reports.survey import Survey
     from runner.judging.verdicts import Judged
     from runner.model.case import Case
@@ -66,14 +67,16 @@ def draw(
     """Yield every file of the site: its path below the folder, and its content."""
     for name in _ASSETS:
         yield name, (_TEMPLATES / name).read_bytes()
-    templates, told, known = _templates(), setting(found), published or Published()
-    templates.globals.update(setting=told, base_url=known.base_url)
+    templates, settings, known = _templates(), Settings(found), published or Published()
+    whole = settings.whole()
+    templates.globals.update(base_url=known.base_url)
 
-    def drawn(template: str, page: object, root: str) -> bytes:
-        return _encoded(templates.get_template(template).render(page=page, root=root))
+    def drawn(template: str, page: object, root: str, setting: Setting = whole) -> bytes:
+        drawn_by = templates.get_template(template)
+        return _encoded(drawn_by.render(page=page, root=root, setting=setting))
 
-    yield from behind.draw(found, known, told, drawn)
-    yield from firstpage.files(found)
+    yield from behind.draw(found, known, settings, drawn)
+    yield from firstpage.files(found, whole)
     yield "index.html", drawn("index.html.jinja", index(found, note), "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -43,7 +44,7 @@ from reports.pages.package import Alone, packages
 from reports.pages.release import Companion, Failing, Number, Releases
 from reports.phrases import Link
 from reports.publishing import Published
-from reports.setting import Setting, setting
+from reports.setting import Setting, Settings
 from reports.site import render
 from reports.survey import survey
 from reports.workarounds import advise
@@ -67,6 +68,7 @@ BROKE = Difference(
     before="not applicable: needs transformers>=4.50, has 4.49.0",
     after=HEADLINE,
 )
+BRIEF = "cpu, torch 2.13.0, Python 3.11"
 TOLD = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: 27 cells from this machine."
 PUBLICATION = Publication(
     name="2026-11-21",
@@ -330,7 +332,7 @@ def test_the_feed_has_an_entry_per_publication_and_case() -> None:
     )
     found = surveyed()
 
-    assert expected == feed(changes(found, PUBLISHED), PUBLISHED, setting(found).sentences)
+    assert expected == feed(changes(found, PUBLISHED), PUBLISHED, Settings(found).whole().sentences)
 
 
 def test_the_feed_is_atom_with_every_element_that_atom_asks_for() -> None:
@@ -359,34 +361,36 @@ def test_the_feed_is_atom_with_every_element_that_atom_asks_for() -> None:
 
 def test_badges_say_what_holds_on_the_newest_release_and_on_what_it_was_measured() -> None:
     found = surveyed()
-    by_path = {badge.path: badge for badge in badges(found, setting(found).brief)}
+    by_path = {badge.path: badge for badge in badges(found, Settings(found))}
 
     assert by_path["badge/case/cache_float"] == Badge(
         path="badge/case/cache_float",
         label="cache_float",
-        message="passes on 4.51.0, failed earlier (cpu, torch 2.13.0+cpu)",
+        message=f"passes on 4.51.0, failed earlier ({BRIEF})",
         colour=Colour.GOOD,
+        measured=TOLD.replace("cells", "cells of this case"),
     )
     assert by_path["badge/release/4.50.0"] == Badge(
         path="badge/release/4.50.0",
         label="transformers 4.50.0",
-        message="1 of 1 case fail (cpu, torch 2.13.0+cpu)",
+        message=f"1 of 1 case fail ({BRIEF})",
         colour=Colour.BAD,
+        measured=TOLD.replace("27 cells", "9 cells on this release"),
     )
-    assert by_path["badge/release/4.49.0"].message == "unknown (cpu, torch 2.13.0+cpu)"
+    assert by_path["badge/release/4.49.0"].message == "unknown (nothing measured)"
     assert "badge/release/main" not in by_path
 
 
 def test_without_evidence_a_badge_is_unknown_and_never_green() -> None:
     found = survey({CASE.name: CASE}, ENVIRONMENTS, ())
-    made = list(badges(found, setting(found).brief))
+    made = list(badges(found, Settings(found)))
 
     assert {badge.message for badge in made} == {"unknown (nothing measured)"}
     assert {badge.colour for badge in made} == {Colour.UNKNOWN}
 
 
 def test_a_badge_is_what_shields_reads_and_a_picture() -> None:
-    badge = Badge(path="b", label=HOSTILE[:-1], message="x", colour=Colour.GOOD)
+    badge = Badge(path="b", label=HOSTILE[:-1], message="x", colour=Colour.GOOD, measured="On.")
     (_, endpoint), (_, picture) = badge_files(badge)
 
     assert json.loads(endpoint) == {
@@ -394,8 +398,10 @@ def test_a_badge_is_what_shields_reads_and_a_picture() -> None:
         "label": HOSTILE[:-1],
         "message": "x",
         "color": "#1b6233",
+        "cacheSeconds": 21600,
     }
-    assert ET.fromstring(picture)[0].text == f"{HOSTILE[:-1]}: x"  # noqa: S314 - our own bytes
+    drawn = ET.fromstring(picture)  # noqa: S314 - our own bytes
+    assert drawn[0].text == drawn.get("aria-label") == f"{HOSTILE[:-1]}: x. On."
 
 
 def test_a_derived_range_is_an_entry_of_a_database_of_bugs() -> None:
@@ -508,8 +514,40 @@ def test_a_table_is_the_same_as_csv_and_json_and_no_formula() -> None:
 
 
 def test_a_page_says_on_what_it_was_measured() -> None:
-    assert setting(surveyed()) == Setting(sentences=(TOLD,), brief="cpu, torch 2.13.0+cpu")
-    assert setting(survey({}, (), ())).sentences == ("Nothing has been run yet.",)
+    assert Settings(surveyed()).whole() == Setting(sentences=(TOLD,), brief=BRIEF)
+    assert Settings(survey({}, (), ())).whole().sentences == ("Nothing has been run yet.",)
+
+
+def test_a_page_counts_the_cells_of_its_own_subject() -> None:
+    found = Settings(surveyed())
+    of = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: {} from this machine."
+
+    assert found.of_cases(["cache_float"], "this case").sentences == (
+        of.format("27 cells of this case"),
+    )
+    assert found.of_release("4.50.0").sentences == (of.format("9 cells on this release"),)
+    assert found.with_package("transformers").sentences == (
+        of.format("27 cells with transformers installed"),
+    )
+    nothing = Setting(sentences=("Nothing of this has been run yet.",), brief="nothing measured")
+    assert found.of_cases(["other"], "this case") == nothing
+    assert found.with_package("peft") == nothing
+
+
+def test_every_page_says_once_on_what_its_own_cells_were_measured(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    found = {
+        path.relative_to(tmp_path).as_posix(): re.findall(r"Python 3.11.7: (.*) from", text)
+        for path in tmp_path.rglob("*.html")
+        if path.name != "index.html" and (text := path.read_text("utf-8"))
+    }
+
+    assert found["case/cache_float.html"] == ["27 cells of this case"]
+    assert found["model/gemma3.html"] == ["27 cells of these cases"]
+    assert found["release/4.50.0.html"] == ["9 cells on this release"]
+    assert found["release/4.49.0.html"] == []
+    assert found["releases.html"] == found["changes.html"] == ["27 cells"]
+    assert {name for name, told in found.items() if len(told) > 1} == set()
 
 
 class Text(HTMLParser):

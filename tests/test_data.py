@@ -134,7 +134,7 @@ def _measured(one: Judged) -> Judged:
 
 
 def test_every_known_failure_has_its_signature_and_what_to_do() -> None:
-    found = {one.case: one for one in signatures(surveyed()).cases}
+    found = {one.case: one for one in signatures(surveyed(), "cpu").cases}
     expected = Known(
         case="cache_float",
         title=f"About cache_float {HOSTILE}",
@@ -158,7 +158,7 @@ def test_every_known_failure_has_its_signature_and_what_to_do() -> None:
 
 
 def test_the_rules_of_signatures_are_the_runners_with_letters_of_every_alphabet() -> None:
-    written = signatures(surveyed()).noise
+    written = signatures(surveyed(), "cpu").noise
 
     assert [put for _, put in written] == [put for _, put in NOISE]
     assert written[1][0] == r"(?:[A-Za-z]:)?(?:/[\p{L}\p{N}_.+@~-]+){2,}/?"

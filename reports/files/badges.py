@@ -17,10 +17,13 @@ from runner.model.outcomes import Outcome, Precision
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from reports.setting import Setting, Settings
     from reports.survey import Survey
     from runner.model.case import Case
 
 _WIDE, _HIGH, _LABEL = 6.4, 20, 60
+_KEPT = 6 * 60 * 60
+"""Seconds that others may keep a badge for: a publication is an event of days."""
 
 
 class Colour(StrEnum):
@@ -39,19 +42,22 @@ class Badge:
     label: str
     message: str
     colour: Colour
+    measured: str
+    """On what, in whole sentences: for whoever rests on it or has it read aloud."""
 
 
-def badges(survey: Survey, brief: str) -> Iterator[Badge]:
-    """Yield a badge for every case and every release; `brief` says on what it was measured."""
+def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
+    """Yield a badge for every case and every release; each says on what it was measured."""
     for case in survey.cases.values():
-        yield of_case(survey, case, brief)
+        yield _of_case(survey, case, settings.of_cases((case.name,), "this case"))
     cases = _judged(survey)
     for environment in survey.columns:
         if environment.source is Source.RELEASE:
-            yield _of_release(environment.name, cases.get(environment.name, {}), brief)
+            name = environment.name
+            yield _of_release(name, cases.get(name, {}), settings.of_release(name))
 
 
-def of_case(survey: Survey, case: Case, brief: str) -> Badge:
+def _of_case(survey: Survey, case: Case, setting: Setting) -> Badge:
     """Return what is known of the plain case on the newest release that says anything."""
     known: dict[str, list[Precision]] = {}
     ever = False
@@ -68,8 +74,9 @@ def of_case(survey: Survey, case: Case, brief: str) -> Badge:
     return Badge(
         path=f"badge/case/{case.name}",
         label=shortened(case.name, _LABEL),
-        message=f"{message} ({brief})",
+        message=f"{message} ({setting.brief})",
         colour=colour,
+        measured=" ".join(setting.sentences),
     )
 
 
@@ -106,7 +113,7 @@ def _worse(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001
     return None if one is other is None else bool(one or other)
 
 
-def _of_release(name: str, known: _Known, brief: str) -> Badge:
+def _of_release(name: str, known: _Known, setting: Setting) -> Badge:
     judged = [failed for failed in known.values() if failed is not None]
     unknown = len(known) - len(judged)
     message = f"{sum(judged)} of {counted(len(judged), 'case')} fail" if judged else "unknown"
@@ -117,8 +124,9 @@ def _of_release(name: str, known: _Known, brief: str) -> Badge:
     return Badge(
         path=f"badge/release/{name}",
         label=visible(f"transformers {name}"),
-        message=f"{message}{gap} ({brief})",
+        message=f"{message}{gap} ({setting.brief})",
         colour=colour,
+        measured=" ".join(setting.sentences),
     )
 
 
@@ -129,6 +137,7 @@ def files(badge: Badge) -> Iterator[tuple[str, bytes]]:
         "label": badge.label,
         "message": badge.message,
         "color": badge.colour.value,
+        "cacheSeconds": _KEPT,
     }
     yield f"{badge.path}.json", json.dumps(told).encode()
     yield f"{badge.path}.svg", _picture(badge).encode("utf-8", "backslashreplace")
@@ -136,10 +145,11 @@ def files(badge: Badge) -> Iterator[tuple[str, bytes]]:
 
 def _picture(badge: Badge) -> str:
     left, right = (round(_WIDE * len(text)) + 12 for text in (badge.label, badge.message))
-    label, message = escape(badge.label), escape(badge.message)
+    label, message, measured = map(escape, (badge.label, badge.message, badge.measured))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HIGH}" '
-        f'role="img"><title>{label}: {message}</title>'
+        f'role="img" aria-label="{label}: {message}. {measured}">'
+        f"<title>{label}: {message}. {measured}</title>"
         f'<rect width="{left}" height="{_HIGH}" fill="#333"/>'
         f'<rect x="{left}" width="{right}" height="{_HIGH}" fill="{badge.colour.value}"/>'
         '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'

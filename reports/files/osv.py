@@ -31,11 +31,11 @@ VERSION = "1.7.5"
 
 
 def entries(
-    survey: Survey, published: Published, setting: Sequence[str]
+    survey: Survey, published: Published, settings: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, bytes]]:
     """Yield a file for every bug that fails on some release; none before anything is published."""
     for case in survey.cases.values():
-        found = entry(survey, case, published, setting)
+        found = entry(survey, case, published, settings[case.name])
         if found:
             yield f"osv/{found['id']}.json", f"{json.dumps(found, indent=1)}\n".encode()
 

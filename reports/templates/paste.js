@@ -94,7 +94,7 @@ const Paste = (() => {
     return { rank, read, signature };
   };
 
-  const item = (found) => {
+  const item = (found, tied) => {
     const { one, trace, why, same } = found;
     // Only what healed this very failure wherever it was seen; of a similar one nothing is known.
     const heals = same && trace.heals.length ? ` (${trace.heals.join(", ")} ${trace.heals.length > 1 ? "were" : "was"} measured to heal it)` : "";
@@ -102,11 +102,13 @@ const Paste = (() => {
       element("a", { href: `${one.href}#${trace.anchor}` }, one.case), ` ${one.title}`,
       trace.headline ? element("div", {}, element("code", {}, trace.headline)) : "",
       element("div", { class: "quiet" }, trace.where),
-      element("div", { class: "quiet" }, `Why: ${why.join("; ")}.`),
+      element("div", { class: "quiet" }, `Why: ${why.join("; ")}${tied ? "; others are equally near, in the order of the alphabet" : ""}.`),
       element("div", {}, element("a", { href: `${one.href}#workarounds` }, "What to do"), heals, " · ", element("a", { href: `${one.href}#ranges` }, "which releases")));
   };
   const attach = (box, answer, known) => {
     const engine = create(known);
+    // What is equally near stands in the order of the alphabet, which says nothing.
+    const tied = (found, at) => [at - 1, at + 1].some((beside) => found[beside] && Math.abs(found[beside].score - found[at].score) < 1e-9);
     let waiting = 0;
     const look = () => {
       const pasted = box.value.trim();
@@ -116,8 +118,9 @@ const Paste = (() => {
       const cases = (count, verb) => `${count} ${count === 1 ? `case ${verb}s` : `cases ${verb}`}`;
       const others = found.length - very;
       const exact = very ? `${cases(very, "fail")} with this message${others ? `; ${others} similar` : ""}` : `No case fails with this message; ${others} similar`;
-      const says = pasted ? (found.length ? `${exact}, the nearest first.` : nothing) : "";
-      answer.replaceChildren(element("p", { role: "status" }, says), element("ol", {}, ...found.map(item)));
+      const measured = `Held against what was measured on ${known.measured}.`;
+      const says = pasted ? `${found.length ? `${exact}, the nearest first.` : nothing} ${measured}` : "";
+      answer.replaceChildren(element("p", { role: "status" }, says), element("ol", {}, ...found.map((one, at) => item(one, tied(found, at)))));
     };
     box.addEventListener("input", () => {
       clearTimeout(waiting);

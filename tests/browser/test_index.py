@@ -309,6 +309,11 @@ def test_what_is_chosen_beside_the_query_is_written_into_it(show: Show) -> None:
     eventually(page, page.locator("select[data-key=area]").input_value, "norms")
 
 
+TWICE = """() => {
+  const one = known.cases.find((entry) => entry.case === "cache_float");
+  known.cases.push({ ...one, case: "another" });
+  Paste.attach(document.getElementById("pasted"), document.getElementById("answer"), known);
+}"""
 PASTED = """Traceback (most recent call last):
   File "/home/me/train.py", line 12, in <module>
     trainer.train()
@@ -333,6 +338,21 @@ def test_a_pasted_traceback_leads_to_its_case(show: Show) -> None:
     link.click()
     page.wait_for_url("**/case/cache_float.html#failure-1")
     assert page.locator("#failure-1").count() == 1
+
+
+def test_an_answer_says_on_what_it_rests_and_what_is_equally_near(show: Show) -> None:
+    page = show()
+    told = "Held against what was measured on cpu, torch 2.13.0, Python 3.11."
+
+    assert answered(page, "the kettle is boiling over").endswith(told)
+    assert told in answered(page, PASTED)
+    assert "equally near" not in page.inner_text("#answer")
+    page.evaluate(TWICE)
+    answered(page, PASTED)
+    first, second = page.locator("#answer li").all_inner_texts()[:2]
+    assert first.startswith("another")
+    assert second.startswith("cache_float")
+    assert all("others are equally near" in text for text in (first, second))
 
 
 def test_a_message_of_other_sizes_is_the_same_message(show: Show) -> None:
