@@ -52,10 +52,13 @@ from runner.evidence.changes import Changed, Record
 from runner.evidence.published import Publication
 from runner.judging.claims import Standing
 from runner.judging.difference import Change
+from runner.judging.verdicts import judge_all
 from runner.model.cell import Cell, Environment, Source
 from runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from runner.model.observation import Observation
 
 BROKE = Difference(
@@ -481,19 +484,87 @@ def test_a_range_with_no_pass_before_it_may_be_older_than_what_is_measured() -> 
     assert failing_too("4.49.0")[0] == {"introduced": "0"}
 
 
-def test_entries_hold_against_the_published_schema() -> None:
-    """The schema is that of `osv` 0.0.22 on PyPI (Apache-2.0), from github.com/ossf/osv-schema.
+def decided_by_peft(
+    fails: Mapping[str, bool], *, pair: bool = True, releases: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the entry of a case that fails with some versions of peft.
 
-    Since then 1.7 has let names of databases that nobody aggregates begin with `x_`.
+    The pair fails with peft 0.14.0 or not, its release stands with 0.15.0 like the newest one.
+    """
+    held = releases or {"4.49.0": "0.14.0", "4.50.0": "0.14.0", "4.50.1": "0.15.0"}
+    name = "4.51.0+peft0.14.0"
+    column = {one.name: one for one in ENVIRONMENTS}["4.51.0"]
+    pinned = {**column.pins, "transformers": "4.51.0", "peft": "0.14.0"}
+    environments = [
+        *(
+            replace(column, name=one, pins={**column.pins, "transformers": one, "peft": version})
+            for one, version in {**held, "4.51.0": "0.15.0"}.items()
+        ),
+        replace(column, name=name, source=Source.PAIR, pins=pinned),
+    ]
+    block = CASE.block.model_copy(update={"environments": (name,)})
+    of = replace(CASE, block=block)
+    passing, broken = (
+        next(row.seen for row in judged() if row.seen.outcome is outcome)
+        for outcome in (Outcome.PASSES, Outcome.FAILS)
+    )
+    rows = []
+    for one in environments:
+        failing = pair if one.name == name else fails[one.pins["peft"]]
+        cell = Cell(of.name, "", one.name, Precision.BF16, passing.cell.device)
+        rows.append(replace(broken if failing else passing, cell=cell, source=PUBLICATION.name))
+    known = {one.name: one for one in environments}
+    found = survey({of.name: of}, environments, judge_all(rows, {of.name: of}, known))
+    return entry(found, of, PUBLISHED, [])
+
+
+@pytest.mark.parametrize(
+    ("releases", "versions", "events"),
+    [
+        (None, ["0.14.0"], [{"introduced": "0"}, {"fixed": "0.15.0"}]),
+        (
+            {"4.50.0": "0.13.0", "4.50.1": "0.14.0"},
+            ["0.14.0"],
+            [{"introduced": "0.14.0"}, {"fixed": "0.15.0"}],
+        ),
+    ],
+)
+def test_what_another_package_decides_is_told_along_its_versions(
+    releases: dict[str, str] | None, versions: list[str], events: list[dict[str, str]]
+) -> None:
+    fails = {"0.13.0": False, "0.14.0": True, "0.15.0": False}
+    made = decided_by_peft(fails, releases=releases)
+
+    assert made["affected"] == [
+        {
+            "package": {"ecosystem": "PyPI", "name": "peft", "purl": "pkg:pypi/peft"},
+            "ranges": [{"type": "ECOSYSTEM", "events": events}],
+            "versions": versions,
+            "ecosystem_specific": {"precision": "bf16", "device": "cpu"},
+        }
+    ]
+
+
+def test_where_one_version_both_fails_and_passes_nothing_is_told() -> None:
+    assert decided_by_peft({"0.14.0": False, "0.15.0": False}) == {}
+    assert decided_by_peft({"0.14.0": True, "0.15.0": False}, pair=False)["affected"][0]["package"][
+        "name"
+    ] == ("transformers")
+
+
+def test_entries_hold_against_the_published_schema() -> None:
+    """The schema is validation/schema.json of github.com/ossf/osv-schema (Apache-2.0).
+
+    Its main branch at 51b8156b69b9 of 2026-07-01, behind 1.7.5: the first that knows the names
+    beginning with `x_`, of databases that nobody aggregates.
     """
     jsonschema = pytest.importorskip("jsonschema", reason="the schema needs jsonschema")
     schema = json.loads((Path(__file__).parent / "osv_schema.json").read_text())
-    pattern = schema["$defs"]["prefix"]["pattern"]
-    schema["$defs"]["prefix"]["pattern"] = f"^(x_|{pattern.removeprefix('^')})"
     made = entry(surveyed(published_run), CASE, PUBLISHED, [HOSTILE])
     check = jsonschema.Draft202012Validator(schema)
 
     assert list(check.iter_errors(made)) == []
+    assert list(check.iter_errors(decided_by_peft({"0.14.0": True, "0.15.0": False}))) == []
     assert list(check.iter_errors(made | {"id": "REPROMATRIX-1"})) != []
 
 

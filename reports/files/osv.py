@@ -7,21 +7,24 @@ Names begin with `x_`, as those of a database do that nobody aggregates.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports.phrases import link_to, page_of, visible
 from runner.judging.axes import axes
+from runner.judging.deciding import deciding
 from runner.judging.ranges import ranges_along
 from runner.model.case import PLAIN, Kind
 from runner.model.cell import Source
 from runner.model.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from reports.publishing import Published
     from reports.survey import Survey
     from runner.judging.axes import Axis
+    from runner.judging.deciding import Deciding
     from runner.judging.ranges import Range
     from runner.model.case import Case
     from runner.model.observation import Observation
@@ -77,12 +80,55 @@ def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
     releases, *pairs = axes(case, survey.by_name)
     for (workaround, device, precision), rows in survey.series(case.name).items():
         seen = {name: row.seen for name, row in rows.items()}
+        if workaround != PLAIN:
+            continue
         # Where the version of another package decides, a range of transformers would be wrong.
-        elsewhere = any(ranges_along(pair, seen) for pair in pairs)
-        found = ranges_along(releases, seen) if workaround == PLAIN and not elsewhere else ()
-        versions = _versions(survey, found)
-        if versions:
-            yield _package(found, versions, (device, precision), survey, born=_born(releases, seen))
+        if any(ranges_along(pair, seen) for pair in pairs):
+            found = _of_another(deciding(pairs, survey.by_name, seen))
+        else:
+            found = _of_transformers(survey, releases, seen)
+        if found is not None:
+            yield _package(found, device, precision)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Affected:
+    """The failing versions of a package, and the events between which they lie."""
+
+    package: str
+    versions: list[str]
+    events: list[dict[str, str]]
+
+
+def _of_transformers(
+    survey: Survey, releases: Axis, seen: Mapping[str, Observation]
+) -> _Affected | None:
+    found = ranges_along(releases, seen)
+    born = _born(releases, seen)
+    versions = [name for one in found for name in one.releases if _is_release(survey, name)]
+    if not versions:
+        return None
+    events = [
+        event
+        for one in found
+        if _is_release(survey, one.releases[0])
+        for event in _events(one, born=born, healed=_is_release(survey, one.until))
+    ]
+    return _Affected(package="transformers", versions=versions, events=events)
+
+
+def _of_another(found: Deciding | None) -> _Affected | None:
+    if found is None or not found.ranges:
+        return None
+    return _Affected(
+        package=found.package,
+        versions=[version for one in found.ranges for version in one.releases],
+        events=[
+            event
+            for one in found.ranges
+            for event in _events(one, born=found.born, healed=bool(one.until))
+        ],
+    )
 
 
 def _born(releases: Axis, seen: Mapping[str, Observation]) -> bool:
@@ -91,42 +137,28 @@ def _born(releases: Axis, seen: Mapping[str, Observation]) -> bool:
     return first is not None and first.outcome is Outcome.NOT_APPLICABLE
 
 
-def _versions(survey: Survey, found: Iterable[Range]) -> list[str]:
-    return [name for one in found for name in one.releases if _is_release(survey, name)]
-
-
 def _is_release(survey: Survey, name: str) -> bool:
     return name in survey.by_name and survey.by_name[name].source is Source.RELEASE
 
 
-def _package(
-    found: Iterable[Range],
-    versions: list[str],
-    where: tuple[Device, Precision],
-    survey: Survey,
-    *,
-    born: bool,
-) -> dict[str, Any]:
-    device, precision = where
-    events = [event for one in found for event in _events(survey, one, born=born)]
+def _package(found: _Affected, device: Device, precision: Precision) -> dict[str, Any]:
     return {
         "package": {
             "ecosystem": "PyPI",
-            "name": "transformers",
-            "purl": "pkg:pypi/transformers",
+            "name": found.package,
+            "purl": f"pkg:pypi/{found.package}",
         },
-        "ranges": [{"type": "ECOSYSTEM", "events": events}],
-        "versions": versions,
+        "ranges": [{"type": "ECOSYSTEM", "events": found.events}],
+        "versions": found.versions,
         "ecosystem_specific": {"precision": precision.value, "device": device.value},
     }
 
 
-def _events(survey: Survey, one: Range, *, born: bool) -> Iterator[dict[str, str]]:
+def _events(one: Range, *, born: bool, healed: bool) -> Iterator[dict[str, str]]:
     """Yield where a range begins and ends; with no pass before it, it may be older."""
-    if _is_release(survey, one.releases[0]):
-        yield {"introduced": one.releases[0] if one.after or born else "0"}
-        if _is_release(survey, one.until):
-            yield {"fixed": one.until}
+    yield {"introduced": one.releases[0] if one.after or born else "0"}
+    if healed:
+        yield {"fixed": one.until}
 
 
 def _references(case: Case, published: Published) -> Iterator[dict[str, str]]:
