@@ -9,6 +9,7 @@ from reports import between as steps_of
 from reports.casepage import case_page
 from reports.files import badges, feed, osv
 from reports.files.cases import case_sheet
+from reports.files.pinned import pins
 from reports.files.sheet import Sheet
 from reports.files.sheet import files as both
 from reports.pages.changes import changes, changes_sheet
@@ -16,6 +17,7 @@ from reports.pages.claims import claims, claims_sheet
 from reports.pages.family import Family, families, family_sheet
 from reports.pages.package import PackagePage, package_sheet, packages
 from reports.pages.release import ReleasePage, Releases, address_of, failing_sheet
+from reports.script import assignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +52,7 @@ def draw(survey: Survey, published: Published, settings: Settings, drawn: Draw) 
         yield f"case/{name}.html", drawn("case.html.jinja", page, _UP, of_case[name])
         if page.pinned is not None:
             yield page.pinned.path, page.pinned.text.encode("utf-8", "backslashreplace")
+    yield "data/pins.js", assignment("pins", pins(survey))
     yield from _releases(survey, settings, drawn)
     found = families(survey, {name: cases[name].workarounds for name in cases})
     yield from _models(found, settings, drawn)

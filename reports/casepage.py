@@ -10,7 +10,7 @@ from reports.commands import Command, commands
 from reports.failures import Signed, failures
 from reports.figures.plot import Plot, plots
 from reports.figures.timeline import Timeline, timeline
-from reports.files.pinned import Pinned, pinned
+from reports.files.pinned import Pinned, Sources, pinned, sources
 from reports.grid import Grid, grid
 from reports.marks import seen_as
 from reports.naming import link_to_family
@@ -122,6 +122,7 @@ class CasePage:
     dtypes: Dtypes
     repeat: tuple[Repeat, ...]
     pinned: Pinned | None
+    sources: Sources | None
     commands: tuple[Command, ...]
     blocks: tuple[Block, ...]
 
@@ -155,6 +156,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         dtypes=dtypes(survey, case.name),
         repeat=repeat(survey, case),
         pinned=pinned(survey, case),
+        sources=sources(survey, case),
         commands=commands(survey, case),
         blocks=blocks(survey, case),
     )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = (
     *("data/matrix.js", "data/known.js"),
-    *("element.js", "query.js", "search.js", "book.js", "address.js"),
+    *("element.js", "save.js", "query.js", "search.js", "book.js", "address.js"),
     *("detail.js", "table.js", "rows.js", "filters.js", "paste.js", "index.js"),
 )
 """What the first page runs, in this order: data, then what others are made of."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from runner.model.cell import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_ASSETS = ("style.css", "pages.css", "grid.js", *firstpage.ASSETS)
+_ASSETS = ("style.css", "pages.css", "grid.js", "pinned.js", *firstpage.ASSETS)
 
 
 def render(  # noqa: PLR0913 - what is drawn, and where to
@@ -91,6 +92,7 @@ def _templates() -> jinja2.Environment:
     templates.filters["thousands"] = "{:,}".format
     templates.filters["cells"] = cells
     templates.filters["said"] = said
+    templates.filters["plain"] = asdict
     return templates
 
 

@@ -14,7 +14,7 @@ from reports.figures.plot import Level, Plot, Stroke
 from reports.figures.scale import Tick, ticks
 from reports.figures.shares import Part, shares
 from reports.figures.timeline import Band, Bar, State
-from reports.files.pinned import Pinned
+from reports.files.pinned import Pinned, Sources, pins
 from reports.wording import Line, Sort, Version, Wording
 from runner.model.cell import Cell
 from runner.model.outcomes import Device, Outcome, Precision
@@ -162,7 +162,10 @@ def test_a_case_that_failed_can_be_downloaded_with_every_package_of_that_cell() 
         '#   "transformers==4.50.1",\n'
         "# ]\n"
         "# ///\n"
-        "# cases/cache_float.py of repromatrix with every pin of 4.50.1: fails in bf16.\n"
+        "# cases/cache_float.py of repromatrix with every pin of 4.50.1.\n"
+        "# Measured there on cpu, torch 2.13.0+cpu, Python 3.11.7: "
+        "fp32 passes, bf16 fails, fp16 passes.\n"
+        "# Which build of that torch is installed here, the index decides.\n"
         f"{CASE.script.code.lstrip()}"
     )
     expected = Pinned(
@@ -204,3 +207,30 @@ def test_of_a_case_that_never_fails_nothing_is_asked_and_nothing_downloaded() ->
     page = case_page(surveyed(passes), CASE)
 
     assert (page.commands, page.pinned, page.wording.versions) == ((), None, ())
+
+
+def test_of_every_environment_that_was_run_there_is_what_its_file_is_made_from() -> None:
+    page = case_page(surveyed(), CASE)
+    on = "# Measured there on cpu, torch 2.13.0+cpu, Python 3.11.7: "
+    build = "# Which build of that torch is installed here, the index decides.\n"
+    healthy = f"{on}fp32 passes, bf16 passes, fp16 passes.\n{build}"
+    broken = f"{on}fp32 passes, bf16 fails, fp16 passes.\n{build}"
+
+    assert page.sources == Sources(
+        name="cache_float",
+        where="cases/cache_float.py",
+        code=CASE.script.code.lstrip(),
+        environments=("4.51.0", "4.50.1", "4.50.0"),
+        told=((healthy, ("4.51.0",)), (broken, ("4.50.1", "4.50.0"))),
+    )
+
+
+def test_every_pin_is_named_once_for_all_environments() -> None:
+    found = pins(surveyed())
+
+    assert set(found.environments) == {"4.49.0", "4.50.0", "4.50.1", "4.51.0"}
+    python, numbers = found.environments["4.50.1"]
+    assert python == "3.11"
+    assert [found.packages[number] for number in numbers] == [
+        *("accelerate==1.5.2", "torch==2.13.0", "transformers==4.50.1"),
+    ]

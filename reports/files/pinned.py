@@ -1,4 +1,7 @@
-"""One file to download: a case that asks for exactly the packages of a cell that fails."""
+"""Files to download: a case that asks for exactly the packages of one environment.
+
+That of the newest cell that fails lies beside the pages; the page makes those of all others.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,12 @@ from reports.phrases import in_address, shortened, visible
 from runner.model.case import PLAIN
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from reports.survey import Survey
     from runner.model.case import Case
     from runner.model.cell import Cell, Environment
+    from runner.model.observation import Observation
 
 
 _NAME = 200
@@ -31,10 +37,30 @@ class Pinned:
     text: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sources:
+    """What the page makes the file of any other environment from, newest first."""
+
+    name: str
+    where: str
+    code: str
+    environments: tuple[str, ...]
+    told: tuple[tuple[str, tuple[str, ...]], ...]
+    """Lines of comment, and the environments of which they are true."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pins:
+    """Every pin once; of an environment its line of Python, and the numbers of its pins."""
+
+    packages: tuple[str, ...]
+    environments: Mapping[str, tuple[str, tuple[int, ...]]]
+
+
 def pinned(survey: Survey, case: Case) -> Pinned | None:
     """Return the file for the newest cell that fails and has a lock; None where there is none."""
-    cell = _failing(survey, case)
-    if cell is None:
+    cell, made_of = _failing(survey, case), sources(survey, case)
+    if cell is None or made_of is None:
         return None
     name = f"{case.name}-{cell.environment}.py"
     environment = survey.by_name[cell.environment]
@@ -43,7 +69,7 @@ def pinned(survey: Survey, case: Case) -> Pinned | None:
         href=f"download/{in_address(name)}",
         cell=visible(f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"),
         command=shlex.join(["uv", "run", name, cell.precision.value]),
-        text=_header(case, environment, cell) + case.script.code.lstrip("\n"),
+        text=_text(environment, made_of),
     )
 
 
@@ -60,18 +86,73 @@ def _failing(survey: Survey, case: Case) -> Cell | None:
     return chosen[-1].seen.cell if chosen else None
 
 
-def _header(case: Case, environment: Environment, cell: Cell) -> str:
-    pins = (f"#   {json.dumps(f'{name}=={pin}')},\n" for name, pin in _sorted(environment))
-    minor = ".".join(environment.python.split(".")[:2])
-    where, held = (shortened(name, _NAME) for name in (case.where, environment.name))
-    return (
-        "# /// script\n"
-        f'# requires-python = "=={minor}.*"\n'
-        f"# dependencies = [\n{''.join(pins)}# ]\n"
-        "# ///\n"
-        f"# {where} of repromatrix with every pin of {held}: fails in {cell.precision}.\n"
+def sources(survey: Survey, case: Case) -> Sources | None:
+    """Return what the file of every cell that was run is made from; None where none was."""
+    told: dict[str, list[str]] = {}
+    rows: dict[str, list[Observation]] = {}
+    for row in survey.of_case(case.name):
+        name = row.seen.cell.environment
+        has_lock = survey.by_name[name].source.has_lock
+        if row.seen.cell.workaround == PLAIN and row.seen.outcome.was_run and has_lock:
+            rows.setdefault(name, []).append(row.seen)
+    for name in reversed(rows):
+        told.setdefault(_measured(rows[name]), []).append(name)
+    if not rows:
+        return None
+    return Sources(
+        name=case.name,
+        where=shortened(case.where, _NAME),
+        code=case.script.code.lstrip("\n"),
+        environments=tuple(reversed(rows)),
+        told=tuple((text, tuple(names)) for text, names in told.items()),
     )
 
 
-def _sorted(environment: Environment) -> list[tuple[str, str]]:
-    return sorted(environment.pins.items())
+def pins(survey: Survey) -> Pins:
+    """Return the pins of every environment that has a lock."""
+    locked = [one for one in survey.environments if one.source.has_lock]
+    packages = {pin: None for one in locked for pin in _pins(one)}
+    number = {pin: place for place, pin in enumerate(packages)}
+    return Pins(
+        packages=tuple(packages),
+        environments={
+            one.name: (_minor(one), tuple(number[pin] for pin in _pins(one))) for one in locked
+        },
+    )
+
+
+def _text(environment: Environment, made_of: Sources) -> str:
+    """Return the file as `pinned.js` makes it, for readers without scripts."""
+    wanted = "".join(f"#   {json.dumps(pin)},\n" for pin in _pins(environment))
+    told = next(text for text, names in made_of.told if environment.name in names)
+    return (
+        "# /// script\n"
+        f'# requires-python = "=={_minor(environment)}.*"\n'
+        f"# dependencies = [\n{wanted}# ]\n"
+        "# ///\n"
+        f"# {made_of.where} of repromatrix with every pin of {environment.name}.\n"
+        f"{told}{made_of.code}"
+    )
+
+
+def _measured(rows: Sequence[Observation]) -> str:
+    """Return, as lines of comment, on what an environment was measured and what came out."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        ran = row.provenance
+        on = row.cell.device.value, ran.torch_build, ran.python
+        found.setdefault(on, []).append(f"{row.cell.precision} {row.outcome.replace('-', ' ')}")
+    return "".join(
+        f"# Measured there on {device}, torch {shortened(torch, _NAME)}, "
+        f"Python {shortened(python, _NAME)}: {', '.join(said)}.\n"
+        "# Which build of that torch is installed here, the index decides.\n"
+        for (device, torch, python), said in found.items()
+    )
+
+
+def _minor(environment: Environment) -> str:
+    return ".".join(environment.python.split(".")[:2])
+
+
+def _pins(environment: Environment) -> list[str]:
+    return [f"{name}=={pin}" for name, pin in sorted(environment.pins.items())]

@@ -94,8 +94,8 @@
     const kind = event.target.dataset.as;
     if (!kind || !shown) return;
     const rows = Rows.cells(book, table.tracks(), shown.scope);
-    if (kind === "csv") Rows.save("rows.csv", "text/csv", Rows.csv(rows));
-    else Rows.save("rows.json", "application/json", Rows.json(rows, answered));
+    if (kind === "csv") save("rows.csv", "text/csv", Rows.csv(rows));
+    else save("rows.json", "application/json", Rows.json(rows, answered));
   });
 
   Paste.attach(at("pasted"), at("answer"), known);

@@ -1,5 +1,5 @@
 "use strict";
-// What the table shows, as a file that is made in the page: nothing is asked from anywhere.
+// What the table shows, as rows for programs and spreadsheets.
 const Rows = (() => {
   const COLUMNS = ["case", "workaround", "release", "precision", "device", "outcome", "verdict", "error or reason", "exercised", "measured", "stale", "simulated", "repeats"];
 
@@ -23,10 +23,5 @@ const Rows = (() => {
   const csv = (rows) => [COLUMNS, ...rows].map((row) => `${row.map(field).join(",")}\n`).join("");
   const json = (rows, query) => JSON.stringify({ query, columns: COLUMNS, rows });
 
-  const save = (name, type, text) => {
-    const href = URL.createObjectURL(new Blob([text], { type }));
-    element("a", { href, download: name }).click();
-    setTimeout(() => URL.revokeObjectURL(href), 60000);
-  };
-  return { cells, csv, json, save };
+  return { cells, csv, json };
 })();
