@@ -12,7 +12,6 @@ from reports.figures.plot import Plot, plots
 from reports.figures.timeline import Timeline, timeline
 from reports.files.pinned import Pinned, Sources, pinned, sources
 from reports.grid import Grid, grid
-from reports.marks import seen_as
 from reports.naming import link_to_family
 from reports.numbers import Dtypes, Measured, dtypes, measured
 from reports.phrases import (
@@ -23,27 +22,23 @@ from reports.phrases import (
     link_to,
     listed,
     paragraphs,
-    requirement_words,
+    requirements_words,
     visible,
 )
+from reports.stated import Stated, stated
 from reports.wording import Wording, wording
 from reports.workarounds import Advice, advise
 from runner.judging.axes import axes
-from runner.judging.claims import Standing, check_claims
 from runner.judging.ranges import ranges_along
-from runner.model.case import EVERY, PLAIN
+from runner.model.case import EVERY
 from runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from packaging.requirements import Requirement
-
     from reports.survey import Survey
     from runner.judging.axes import Axis
-    from runner.judging.claims import CheckedClaim
-    from runner.model.case import Case, Claim, Failure
-    from runner.model.cell import Cell
+    from runner.model.case import Case, Failure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,18 +58,6 @@ class Expectation:
     matches: tuple[str, ...]
     fixed_by: tuple[Link, ...]
     note: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stated:
-    """A claim of a report beside what was measured; `example` is a cell that decides it."""
-
-    report: Link
-    says: str
-    where: str
-    standing: Standing
-    tally: str
-    example: tuple[Link, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +129,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         grids=tuple(grid(survey, device, [case.name], page="") for device in survey.devices),
         timelines=tuple(timeline(survey, case, device) for device in survey.devices),
         ranges=_derived(survey, case),
-        claims=_claims(survey, case),
+        claims=stated(survey, case),
         expectations=tuple(_expectation(entry) for entry in case.block.fails),
         workarounds=advise(survey, case),
         failures=failures(survey, case.name),
@@ -170,7 +153,7 @@ def _facts(survey: Survey, case: Case) -> tuple[Fact, ...]:
         "kind": block.kind.value,
         "found by": block.found_by or "",
         "needs": ", ".join(block.needs),
-        "depends on": _joined(case.head.dependencies),
+        "depends on": requirements_words(case.head.dependencies),
         "Python": case.head.requires_python,
         "isolation": block.isolation.value,
         "exercises": block.exercises.value,
@@ -178,10 +161,6 @@ def _facts(survey: Survey, case: Case) -> tuple[Fact, ...]:
         "time limit": f"{block.timeout:g} s" if block.timeout else "",
     }
     return tuple(Fact(term=term, text=visible(text)) for term, text in told.items() if text)
-
-
-def _joined(requirements: Iterable[Requirement]) -> str:
-    return ", ".join(requirement_words(requirement) for requirement in requirements)
 
 
 def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
@@ -225,54 +204,6 @@ def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
     return f"fails on {sum(failing)} of {counted(len(failing), what)}{gap}"
 
 
-def _claims(survey: Survey, case: Case) -> tuple[Stated, ...]:
-    seen = [row.seen for row in survey.of_case(case.name)]
-    checked = check_claims(case, seen, survey.by_name)
-    return tuple(_stated(survey, claim) for claim in checked)
-
-
-def _stated(survey: Survey, checked: CheckedClaim) -> Stated:
-    claim = checked.claim
-    example = (checked.contradicting or checked.agreeing)[:1]
-    return Stated(
-        report=link_to(claim.report),
-        says=visible(claim.says),
-        where=_where(claim),
-        standing=checked.standing,
-        tally=_agreement(checked),
-        example=tuple(_example(survey, cell) for cell in example),
-    )
-
-
-def _where(claim: Claim) -> str:
-    told = (
-        _joined(claim.when),
-        listed([precision.value for precision in claim.precisions]),
-        f"with {claim.workaround}" if claim.workaround != PLAIN else "",
-    )
-    where = "; ".join(text for text in told if text) or "everywhere"
-    return visible(f"{where}: {claim.outcome}" if claim.outcome else where)
-
-
-def _agreement(checked: CheckedClaim) -> str:
-    total = len(checked.agreeing) + len(checked.contradicting)
-    match checked.standing:
-        case Standing.UNCHECKED if checked.claim.outcome is None:
-            return "names no outcome to check"
-        case Standing.UNCHECKED:
-            return "no measured cell is covered"
-        case Standing.CONFIRMED:
-            return f"agrees with {counted(total, 'cell')}"
-        case Standing.CONTRADICTED:
-            return f"contradicted by {len(checked.contradicting):,} of {counted(total, 'cell')}"
-
-
-def _example(survey: Survey, cell: Cell) -> Link:
-    where = f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"
-    said = seen_as(survey.rows[cell], cell.precision).text
-    return Link(text=f"{where}: {said}", href=f"#{in_address(cell.environment)}")
-
-
 def _expectation(entry: Failure) -> Expectation:
     return Expectation(
         where=visible(_covered(entry)),
@@ -286,7 +217,7 @@ def _expectation(entry: Failure) -> Expectation:
 def _covered(entry: Failure) -> str:
     narrowed = len(entry.precisions) < len(Precision)
     told = (
-        _joined(entry.when) or "every release",
+        requirements_words(entry.when) or "every release",
         listed([item.value for item in entry.precisions]) if narrowed else "",
         listed([item.value for item in entry.devices]) if len(entry.devices) < len(Device) else "",
         _variants(entry),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from packaging.requirements import Requirement
 
@@ -103,6 +103,11 @@ def requirement_words(requirement: Requirement) -> str:
     written = str(requirement)
     bounds = sorted(str(bound) for bound in requirement.specifier)
     return written.replace(",".join(bounds), ",".join(reversed(bounds)))
+
+
+def requirements_words(requirements: Iterable[Requirement]) -> str:
+    """Return requirements as a list."""
+    return ", ".join(requirement_words(requirement) for requirement in requirements)
 
 
 def number(value: float) -> str:

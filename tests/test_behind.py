@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from markupsafe import escape
 from test_page import (
     CASE,
     ENVIRONMENTS,
@@ -37,7 +38,7 @@ from reports.files.feed import Entry, Feed, feed, written
 from reports.files.osv import entry
 from reports.files.sheet import Sheet, files
 from reports.naming import filed
-from reports.pages.changes import Act, ChangesPage, Step, changes
+from reports.pages.changes import Act, ChangesPage, Counts, Kind, Step, changes
 from reports.pages.claims import claims
 from reports.pages.family import Member, Remedy, Spell, families
 from reports.pages.package import Alone, packages
@@ -57,7 +58,7 @@ from runner.model.cell import Cell, Environment, Source
 from runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from runner.model.observation import Observation
 
@@ -272,6 +273,17 @@ def test_claims_that_measurement_contradicts_have_a_list_of_their_own() -> None:
 
 
 def test_changes_are_told_newest_first_and_from_where_on() -> None:
+    step = Step(
+        change=Change.BROKE,
+        case="cache_float",
+        href="case/cache_float.html",
+        workaround="",
+        precision="bf16",
+        device="cpu",
+        releases="4.50.0 to 4.50.1, lost",
+        before="passes",
+        after=HEADLINE,
+    )
     expected = ChangesPage(
         acts=(
             Act(
@@ -279,21 +291,10 @@ def test_changes_are_told_newest_first_and_from_where_on() -> None:
                 anchor="2026-11-21",
                 date="2026-11-21",
                 against="2026-11-01",
-                steps=(
-                    Step(
-                        change=Change.BROKE,
-                        case="cache_float",
-                        href="case/cache_float.html",
-                        workaround="",
-                        precision="bf16",
-                        device="cpu",
-                        releases="4.50.0 to 4.50.1, lost",
-                        before="passes",
-                        after=HEADLINE,
-                    ),
-                ),
-                new=("a: 2 cells", "b: 1 cell"),
-                gone=(),
+                steps=(step,),
+                kinds=(Kind(change=Change.BROKE, says="1 change in 1 case", steps=(step,)),),
+                new=Counts(says="3 cells of 2 cases", cases=("a: 2 cells", "b: 1 cell")),
+                gone=Counts(says="", cases=()),
             ),
         ),
         begins="The record begins behind publication 2026-11-01: "
@@ -323,7 +324,8 @@ def test_the_feed_has_an_entry_per_publication_and_case() -> None:
                 title="Publication 2026-11-21: 1 change",
                 href="changes.html#2026-11-21",
                 date="2026-11-21",
-                text=f"Compared with 2026-11-01. new: a: 2 cells, b: 1 cell. {TOLD}",
+                text="Compared with 2026-11-01.\nbroke: 1 change in 1 case\n"
+                f"new: 3 cells of 2 cases\n{TOLD}",
             ),
             Entry(
                 title="cache_float: broke",
@@ -336,6 +338,40 @@ def test_the_feed_has_an_entry_per_publication_and_case() -> None:
     found = surveyed()
 
     assert expected == feed(changes(found, PUBLISHED), PUBLISHED, Settings(found).whole().sentences)
+
+
+def with_changes(*changes_: Changed, new: Sequence[tuple[str, int]] = ()) -> Published:
+    record = replace(RECORD, changes=changes_, new=tuple(new))
+    return replace(PUBLISHED, records=(record,))
+
+
+def test_a_case_that_broke_here_and_is_fixed_there_is_one_entry() -> None:
+    [broke] = RECORD.changes
+    other = replace(broke, case="other")
+    healed = replace(broke, change=Change.FIXED, precision="fp16")
+    published = with_changes(broke, other, healed)
+    made = feed(changes(surveyed(), published), published, [])
+
+    assert [one.title for one in made.entries] == [
+        "Publication 2026-11-21: 3 changes",
+        "cache_float: broke, fixed",
+        "other: broke",
+    ]
+
+
+def test_a_publication_that_changes_nothing_is_told_and_one_that_changes_much_is_cut() -> None:
+    [broke] = RECORD.changes
+    none = with_changes()
+    many = with_changes(*(replace(broke, case=f"case_{number}") for number in range(300)))
+
+    assert [one.title for one in feed(changes(surveyed(), none), none, []).entries] == [
+        "Publication 2026-11-21: no change",
+    ]
+    page = changes(surveyed(), many)
+    assert [(kind.change, kind.says) for kind in page.acts[0].kinds] == [
+        (Change.BROKE, "300 changes in 300 cases"),
+    ]
+    assert len(feed(page, many, []).entries) == 200
 
 
 def test_the_feed_is_atom_with_every_element_that_atom_asks_for() -> None:
@@ -359,7 +395,7 @@ def test_the_feed_is_atom_with_every_element_that_atom_asks_for() -> None:
         "https://x.org/r/case/cache_float.html",
     ]
     assert len(set(ids)) == len(ids) == 3
-    assert all(HOSTILE[:-1] in entry.findtext(f"{atom}content", "") for entry in entries)
+    assert all(escape(HOSTILE[:-1]) in entry.findtext(f"{atom}content", "") for entry in entries)
 
 
 def test_badges_say_what_holds_on_the_newest_release_and_on_what_it_was_measured() -> None:

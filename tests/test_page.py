@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reports.casepage import Derived, Expectation, Fact, Fails, Stated, case_page
+from reports.casepage import Derived, Expectation, Fact, Fails, case_page
 from reports.cells import Block, Built, Entry, Repeat, Variant
 from reports.context import SCRIPTS, Count, Setup, Surprise, Unmeasured, index
 from reports.failures import Place, Signed
@@ -22,6 +22,7 @@ from reports.messages import Message, Sighting
 from reports.numbers import Computed, Dtypes, Measured, Run
 from reports.phrases import Link, excerpt, first_sentence, link_to, requirement_words, spans
 from reports.site import render
+from reports.stated import Stated
 from reports.survey import Survey, survey
 from reports.workarounds import Advice, Effect, Effects, Where, effect
 from runner.judging.claims import Standing

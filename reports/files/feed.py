@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import islice
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
+
+from markupsafe import escape
 
 from reports.phrases import counted, visible
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _NEVER = "1970-01-01"
+_KEPT = 200
+"""Entries, the newest: who reads a feed has seen the others, and the page has them all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +47,8 @@ class Feed:
 def feed(page: ChangesPage, published: Published, setting: Iterable[str]) -> Feed:
     """Return the feed of what the page of changes shows, and of the newest publication."""
     told = " ".join(setting)
-    entries = tuple(entry for act in page.acts for entry in _entries(act, told))
+    every = (entry for act in page.acts for entry in _entries(act, told))
+    entries = tuple(islice(every, _KEPT))
     newest = published.newest
     if newest is not None and not entries:
         title = f"Publication {visible(newest.name)}"
@@ -58,18 +63,21 @@ def feed(page: ChangesPage, published: Published, setting: Iterable[str]) -> Fee
 
 
 def _entries(act: Act, told: str) -> Iterator[Entry]:
-    number = counted(len(act.steps), "change")
-    counts = (f"new: {', '.join(act.new)}. " if act.new else "") + (
-        f"gone: {', '.join(act.gone)}. " if act.gone else ""
-    )
+    number = counted(len(act.steps), "change") if act.steps else "no change"
+    counts = [f"{kind.change}: {kind.says}" for kind in act.kinds]
+    counts += [f"new: {act.new.says}"] if act.new.says else []
+    counts += [f"gone: {act.gone.says}"] if act.gone.says else []
     yield Entry(
         title=f"Publication {act.name}: {number}",
         href=f"changes.html#{act.anchor}",
         date=act.date,
-        text=f"Compared with {act.against}. {counts}{told}",
+        text="\n".join([f"Compared with {act.against}.", *counts, told]),
     )
-    for case, found in groupby(act.steps, key=lambda step: (step.case, step.href)):
-        yield _of_case(act, *case, list(found), told)
+    cases: dict[tuple[str, str], list[Step]] = {}
+    for step in act.steps:
+        cases.setdefault((step.case, step.href), []).append(step)
+    for case, found in cases.items():
+        yield _of_case(act, *case, found, told)
 
 
 def _of_case(act: Act, case: str, href: str, steps: list[Step], told: str) -> Entry:
@@ -109,7 +117,9 @@ def _entry(root: ET.Element, base_url: str, entry: Entry) -> None:
     _add(node, "id", _name(base_url, f"{entry.date} {entry.title}", entry.href))
     _add(node, "updated", f"{entry.date}T00:00:00Z")
     _add(node, "link", href=f"{base_url}{entry.href}")
-    _add(node, "content", entry.text, type="text")
+    # Readers of feeds run the lines of a plain text together.
+    lines = "".join(f"<p>{escape(line)}</p>" for line in entry.text.splitlines())
+    _add(node, "content", lines, type="html")
 
 
 def _name(*parts: str) -> str:

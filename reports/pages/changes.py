@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from reports.files.sheet import Sheet
 from reports.phrases import counted, in_address, page_of, shortened, spans, visible
+from runner.judging.difference import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from reports.publishing import Published
     from reports.survey import Survey
     from runner.evidence.changes import Changed, Record
-    from runner.judging.difference import Change
 
 _ERROR = 160
 
@@ -35,6 +35,23 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """The changes of one kind, what is worst first, and how many cases they are about."""
+
+    change: Change
+    says: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """Cells that only one of two publications has: all of them in words, and by case."""
+
+    says: str
+    cases: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Act:
     """One publication and all that it changed."""
 
@@ -43,8 +60,9 @@ class Act:
     date: str
     against: str
     steps: tuple[Step, ...]
-    new: tuple[str, ...]
-    gone: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    new: Counts
+    gone: Counts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,15 +94,26 @@ def _begins(published: Published) -> str:
 
 
 def _act(survey: Survey, record: Record) -> Act:
+    steps = tuple(_step(survey, one) for one in record.changes)
     return Act(
         name=visible(record.publication),
         anchor=in_address(record.publication),
         date=visible(record.date),
         against=visible(record.against),
-        steps=tuple(_step(survey, one) for one in record.changes),
+        steps=steps,
+        kinds=tuple(
+            _kind(change, found)
+            for change in Change
+            if (found := tuple(one for one in steps if one.change is change))
+        ),
         new=_counts(record.new),
         gone=_counts(record.gone),
     )
+
+
+def _kind(change: Change, steps: tuple[Step, ...]) -> Kind:
+    cases = counted(len({one.case for one in steps}), "case")
+    return Kind(change=change, says=f"{counted(len(steps), 'change')} in {cases}", steps=steps)
 
 
 def _step(survey: Survey, one: Changed) -> Step:
@@ -104,8 +133,14 @@ def _step(survey: Survey, one: Changed) -> Step:
     )
 
 
-def _counts(found: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    return tuple(f"{visible(case)}: {counted(number, 'cell')}" for case, number in sorted(found))
+def _counts(found: Collection[tuple[str, int]]) -> Counts:
+    cells = counted(sum(number for _, number in found), "cell")
+    return Counts(
+        says=f"{cells} of {counted(len(found), 'case')}" if found else "",
+        cases=tuple(
+            f"{visible(case)}: {counted(number, 'cell')}" for case, number in sorted(found)
+        ),
+    )
 
 
 def changes_sheet(acts: Sequence[Act]) -> Sheet:

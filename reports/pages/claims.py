@@ -12,7 +12,7 @@ from runner.judging.claims import Standing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from reports.casepage import Stated
+    from reports.stated import Stated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,86 @@
+"""What the reports of a case claim, beside what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.marks import seen_as
+from reports.phrases import (
+    Link,
+    counted,
+    in_address,
+    link_to,
+    listed,
+    requirements_words,
+    visible,
+)
+from runner.judging.claims import Standing, check_claims
+from runner.model.case import PLAIN
+
+if TYPE_CHECKING:
+    from reports.survey import Survey
+    from runner.judging.claims import CheckedClaim
+    from runner.model.case import Case, Claim
+    from runner.model.cell import Cell
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stated:
+    """A claim of a report beside what was measured; `example` is a cell that decides it."""
+
+    report: Link
+    says: str
+    where: str
+    standing: Standing
+    tally: str
+    example: tuple[Link, ...]
+
+
+def stated(survey: Survey, case: Case) -> tuple[Stated, ...]:
+    """Return every claim of a case with its standing."""
+    seen = [row.seen for row in survey.of_case(case.name)]
+    checked = check_claims(case, seen, survey.by_name)
+    return tuple(_stated(survey, claim) for claim in checked)
+
+
+def _stated(survey: Survey, checked: CheckedClaim) -> Stated:
+    claim = checked.claim
+    example = (checked.contradicting or checked.agreeing)[:1]
+    return Stated(
+        report=link_to(claim.report),
+        says=visible(claim.says),
+        where=_where(claim),
+        standing=checked.standing,
+        tally=_agreement(checked),
+        example=tuple(_example(survey, cell) for cell in example),
+    )
+
+
+def _where(claim: Claim) -> str:
+    told = (
+        requirements_words(claim.when),
+        listed([precision.value for precision in claim.precisions]),
+        f"with {claim.workaround}" if claim.workaround != PLAIN else "",
+    )
+    where = "; ".join(text for text in told if text) or "everywhere"
+    return visible(f"{where}: {claim.outcome}" if claim.outcome else where)
+
+
+def _agreement(checked: CheckedClaim) -> str:
+    total = len(checked.agreeing) + len(checked.contradicting)
+    match checked.standing:
+        case Standing.UNCHECKED if checked.claim.outcome is None:
+            return "names no outcome to check"
+        case Standing.UNCHECKED:
+            return "no measured cell is covered"
+        case Standing.CONFIRMED:
+            return f"agrees with {counted(total, 'cell')}"
+        case Standing.CONTRADICTED:
+            return f"contradicted by {len(checked.contradicting):,} of {counted(total, 'cell')}"
+
+
+def _example(survey: Survey, cell: Cell) -> Link:
+    where = f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"
+    said = seen_as(survey.rows[cell], cell.precision).text
+    return Link(text=f"{where}: {said}", href=f"#{in_address(cell.environment)}")
