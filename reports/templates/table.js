@@ -3,8 +3,9 @@
 // It is one stop of the Tab key, and the arrows move inside it.
 const Table = (() => {
   const AHEAD = "240px";
-  const NARROW = 17; // pixels that a mark needs
-  const WIDE = 44;
+  const REM = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // who reads large has larger marks
+  const NARROW = 17 * REM; // pixels that a mark needs
+  const WIDE = 44 * REM;
   const EDGES = 18; // borders, and a scrollbar
 
   const create = (root, book, on) => {
@@ -135,6 +136,7 @@ const Table = (() => {
       stretch();
     };
     const stretch = () => {
+      root.style.setProperty("--places", String(places.length));
       const width = sizes.head + places.length * sizes.column;
       for (const group of root.children) group.style.width = `${width}px`;
       const inside = root.querySelector(".inside");

@@ -21,6 +21,8 @@ KINDS = (
     *("releases.html", "models.html", "packages.html", "changes.html", "claims.html"),
     *("case/*.html", "release/*.html", "model/*.html", "package/*.html"),
 )
+HEIGHTS = """() => [...document.querySelectorAll("h1, p, td, .name a, .mark")].slice(0, 200)
+  .map((one) => Number.parseFloat(getComputedStyle(one).fontSize))"""
 WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -42,12 +44,43 @@ def test_every_kind_of_page_leaves_nobody_out(
     assert found == {kind: [] for kind in KINDS}
 
 
-@pytest.mark.parametrize("width", [360, 1300, 2560])
+@pytest.mark.parametrize("width", [320, 360, 640, 1300, 2560])
 def test_every_kind_of_page_fits(show: Show, site: Path, width: int) -> None:
     size = {"width": width, "height": 900}
-    found = {kind: show(_one(site, kind), viewport=size).evaluate(WIDTH) for kind in KINDS}
+    every = ("index.html", *KINDS)
+    found = {kind: show(_one(site, kind), viewport=size).evaluate(WIDTH) for kind in every}
 
-    assert found == dict.fromkeys(KINDS, 0)
+    assert found == dict.fromkeys(every, 0)
+
+
+def test_whoever_reads_large_has_everything_larger(show: Show, site: Path) -> None:
+    """A browser's own size of text is what `rem` goes by; nothing is left behind, nothing hangs
+    over."""
+    grown = {}
+    for kind in ("index.html", "case/*.html", "release/*.html", "changes.html"):
+        page = show(_one(site, kind), viewport={"width": 1280, "height": 900})
+        before = page.evaluate(HEIGHTS)
+        page.evaluate("document.documentElement.style.fontSize = '200%'")
+        grown[kind] = [
+            round(after / height, 1)
+            for height, after in zip(before, page.evaluate(HEIGHTS), strict=True)
+        ]
+        assert page.evaluate(WIDTH) == 0
+
+    assert {kind: set(times) for kind, times in grown.items()} == {kind: {2.0} for kind in grown}
+
+
+def test_the_heads_of_folded_lines_are_printed_and_what_only_works_on_a_screen_is_not(
+    show: Show,
+) -> None:
+    page = show("index.html")
+    page.emulate_media(media="print", color_scheme="dark")
+
+    assert page.locator(".head button").first.is_visible()
+    assert [page.locator(name).first.is_visible() for name in ("#take", "#query", "nav")] == [
+        *(3 * [False]),
+    ]
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
 def test_every_kind_of_page_is_reached_from_the_first(show: Show) -> None:
