@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.phrases import Link, link_to, page_of, visible
-from runner.judging.claims import Standing, check_claims
+from runner.judging.claims import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,7 @@ def contradictions(survey: Survey) -> tuple[Contradiction, ...]:
 
 
 def _of_case(survey: Survey, name: str) -> Iterator[Contradiction]:
-    seen = [row.seen for row in survey.of_case(name)]
-    for checked in check_claims(survey.cases[name], seen, survey.by_name):
+    for checked in survey.claims(name):
         if checked.standing is Standing.CONTRADICTED:
             against, agreeing = len(checked.contradicting), len(checked.agreeing)
             yield Contradiction(

@@ -264,4 +264,4 @@ def _folded(numbers: Iterable[int]) -> Folded:
 
 def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
     for number_, run in groupby(numbers):
-        yield sum(1 for _ in run), number_
+        yield len([*run]), number_

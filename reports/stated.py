@@ -15,7 +15,7 @@ from reports.phrases import (
     requirements_words,
     visible,
 )
-from runner.judging.claims import Standing, check_claims
+from runner.judging.claims import Standing
 from runner.model.case import PLAIN
 
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ class Stated:
 
 def stated(survey: Survey, case: Case) -> tuple[Stated, ...]:
     """Return every claim of a case with its standing."""
-    seen = [row.seen for row in survey.of_case(case.name)]
-    checked = check_claims(case, seen, survey.by_name)
-    return tuple(_stated(survey, claim) for claim in checked)
+    return tuple(_stated(survey, claim) for claim in survey.claims(case.name))
 
 
 def _stated(survey: Survey, checked: CheckedClaim) -> Stated:

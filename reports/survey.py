@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from reports import tables
 from reports.marks import Seen, seen_as
+from runner.judging.claims import check_claims
 from runner.judging.ranges import fails
 from runner.model.cell import Cell, Source, belongs
 from runner.model.naming import with_extras
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from runner.judging.claims import CheckedClaim
     from runner.judging.verdicts import Judged
     from runner.model.case import Case
     from runner.model.cell import Environment
@@ -178,6 +180,17 @@ class Survey:
                 _, workaround, environment, precision, device = row.seen.cell
                 series.setdefault((workaround, device, precision), {})[environment] = row
         return found
+
+    def claims(self, name: str) -> tuple[CheckedClaim, ...]:
+        """Return the claims of a case with what was measured of them."""
+        return self._claims[name]
+
+    @cached_property
+    def _claims(self) -> dict[str, tuple[CheckedClaim, ...]]:
+        return {
+            name: check_claims(case, [row.seen for row in self.of_case(name)], self.by_name)
+            for name, case in self.cases.items()
+        }
 
     def on(self, device: Device) -> str:
         """Return `, cuda` where a device must be named because there are several."""

@@ -184,6 +184,21 @@ def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_wi
     assert (page.broke, page.healed, page.unknown) == ((), (), 0)
 
 
+def test_of_a_release_on_which_nothing_is_known_nothing_is_called_zero(tmp_path: Path) -> None:
+    found = surveyed()
+    arranged = Releases(found, between(found))
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    [row] = re.findall(r'release/main.html".*', (tmp_path / "releases.html").read_text())
+    page = _read((tmp_path / "release" / "main.html").read_text())
+
+    assert [arranged.page(name).judged for name in found.releases] == [
+        *(False, True, True, True, False),
+    ]
+    assert re.findall(r">(unknown|\d+)<", row) == [*(4 * ["unknown"]), "9"]
+    assert "what main breaks or heals is unknown" in page
+    assert "Nothing that was measured" not in page
+
+
 def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() -> None:
     heals = ("bf16: 4.50.0 to 4.50.1",)
     expected = Member(

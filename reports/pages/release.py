@@ -12,6 +12,7 @@ from reports.marks import Mark, mark_of
 from reports.phrases import Link, in_address, page_of, shortened, visible
 from runner.judging.difference import Change
 from runner.model.cell import Source
+from runner.model.outcomes import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ COMPANIONS = (
     *("safetensors", "numpy"),
 )
 _ERROR = 200
+_SAYS_NOTHING = frozenset({Verdict.UNPROVEN, Verdict.NOT_APPLICABLE})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +74,8 @@ class ReleasePage:
     after: tuple[Link, ...]
     companions: tuple[Companion, ...]
     numbers: tuple[Number, ...]
+    judged: bool
+    """Whether anything at all is known: without it nothing broke, and nothing is safe."""
     broke: tuple[Difference, ...]
     healed: tuple[Difference, ...]
     otherwise: tuple[Difference, ...]
@@ -113,13 +117,15 @@ class Releases:
         place = names.index(name)
         step = self.steps.get(name)
         environment = self.survey.by_name[name]
+        shown = self._shown.get(name, Counter())
         return ReleasePage(
             name=visible(name),
             is_release=environment.source is Source.RELEASE,
             before=_links(names[place - 1 : place] if place else ()),
             after=_links(names[place + 1 : place + 2]),
             companions=_companions(environment, self._before(place)),
-            numbers=_numbers(self._shown.get(name, Counter())),
+            numbers=_numbers(shown),
+            judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
             broke=step.of(Change.BROKE) if step else (),
             healed=step.of(Change.FIXED) if step else (),
             otherwise=step.of(Change.CHANGED) if step else (),
