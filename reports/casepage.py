@@ -113,6 +113,7 @@ class CasePage:
 def case_page(survey: Survey, case: Case) -> CasePage:
     """Return the context of the page of one case."""
     sentence, rest = first_sentence(case.docstring)
+    made_of = sources(survey, case)
     return CasePage(
         name=visible(case.name),
         title=visible(case.block.title),
@@ -138,8 +139,8 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         numbers=measured(survey, case.name),
         dtypes=dtypes(survey, case.name),
         repeat=repeat(survey, case),
-        pinned=pinned(survey, case),
-        sources=sources(survey, case),
+        pinned=pinned(survey, case, made_of),
+        sources=made_of,
         commands=commands(survey, case),
         blocks=blocks(survey, case),
     )

@@ -5,7 +5,7 @@ A page counts the cells of its own subject.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,13 +46,13 @@ class Settings:
     def __init__(self, survey: Survey) -> None:
         """Count the cells of every case and of every environment."""
         self._environments = survey.environments
-        of_case: dict[str, Counter[_Machine]] = {}
-        self._in: dict[str, Counter[_Machine]] = {}
+        of_case: defaultdict[str, Counter[_Machine]] = defaultdict(Counter)
+        self._in: defaultdict[str, Counter[_Machine]] = defaultdict(Counter)
         for cell, row in survey.rows.items():
             if row.seen.outcome.was_run:
                 machine = _machine(row.seen)
-                of_case.setdefault(cell.case, Counter())[machine] += 1
-                self._in.setdefault(cell.environment, Counter())[machine] += 1
+                of_case[cell.case][machine] += 1
+                self._in[cell.environment][machine] += 1
         # Pages know cases by the names that can be read.
         self._of_case = {visible(name): counts for name, counts in of_case.items()}
 

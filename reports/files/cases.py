@@ -28,6 +28,7 @@ def case_sheet(survey: Survey, name: str) -> Sheet:
 
 
 def _row(row: Judged, *, simulated: bool) -> tuple[Value, ...]:
+    # An enum of texts is a text; to ask each for its value costs as much as all the rest.
     seen, ran = row.seen, row.seen.provenance
     packages = ran.packages
     name, workaround, environment, precision, device = seen.cell
@@ -35,12 +36,12 @@ def _row(row: Judged, *, simulated: bool) -> tuple[Value, ...]:
         name,
         workaround,
         environment,
-        precision.value,
-        device.value,
-        seen.outcome.value,
-        row.verdict.value,
+        precision,
+        device,
+        seen.outcome,
+        row.verdict,
         seen.failed.headline if seen.failed is not None else seen.reason,
-        seen.exercised.value,
+        seen.exercised,
         packages.get("transformers", ""),
         packages.get("accelerate", ""),
         packages.get("peft", ""),

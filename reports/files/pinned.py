@@ -57,9 +57,9 @@ class Pins:
     environments: Mapping[str, tuple[str, tuple[int, ...]]]
 
 
-def pinned(survey: Survey, case: Case) -> Pinned | None:
+def pinned(survey: Survey, case: Case, made_of: Sources | None) -> Pinned | None:
     """Return the file for the newest cell that fails and has a lock; None where there is none."""
-    cell, made_of = _failing(survey, case), sources(survey, case)
+    cell = _failing(survey, case)
     if cell is None or made_of is None:
         return None
     name = f"{case.name}-{cell.environment}.py"

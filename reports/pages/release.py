@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from reports.between import Between, Difference, Shift
-    from reports.marks import Seen
     from reports.survey import Survey
     from runner.judging.verdicts import Judged
-    from runner.model.cell import Cell, Environment
+    from runner.model.cell import Environment
 
 COMPANIONS = (
     *("transformers", "torch", "accelerate", "peft", "tokenizers", "huggingface-hub"),
@@ -104,12 +103,9 @@ class Releases:
                 if row.seen.outcome.is_failure:
                     column = self._columns[row.seen.cell.environment]
                     self._failing.setdefault(column, []).append(row)
-        self._shown: dict[str, Counter[Mark]] = {}
+        self._shown: defaultdict[str, Counter[Mark]] = defaultdict(Counter)
         for cell, seen in zip(survey.cells, survey.shown, strict=True):
-            self._count(cell, seen)
-
-    def _count(self, cell: Cell, seen: Seen) -> None:
-        self._shown.setdefault(self._columns[cell.environment], Counter())[seen.mark] += 1
+            self._shown[self._columns[cell.environment]][seen.mark] += 1
 
     def page(self, name: str) -> ReleasePage:
         """Return the context of the page of one release."""
@@ -117,7 +113,7 @@ class Releases:
         place = names.index(name)
         step = self.steps.get(name)
         environment = self.survey.by_name[name]
-        shown = self._shown.get(name, Counter())
+        shown = self._shown[name]
         return ReleasePage(
             name=visible(name),
             is_release=environment.source is Source.RELEASE,
