@@ -126,6 +126,18 @@ def publish(session: nox.Session) -> None:
     _runner(session, "publish", *session.posargs)
 
 
+@nox.session(default=False)
+def merge(session: nox.Session) -> None:
+    """Bring evidence of shards and other machines into this machine's store."""
+    _runner(session, "merge", *session.posargs)
+
+
+@nox.session(default=False)
+def shards(session: nox.Session) -> None:
+    """Print the shards of a run as the matrix of a GitHub Actions job."""
+    _runner(session, "shards", *session.posargs)
+
+
 @nox.session(default=False, tags=["update"])
 def lock(session: nox.Session) -> None:
     """Pin environments: all, the named ones, --missing, or --new for releases that appeared."""

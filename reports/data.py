@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from reports.lines import lines
 from reports.marks import Mark, mark_of
 from reports.phrases import in_address, number, page_of, shortened, visible
+from runner.judging.agreement import dispute
 from runner.model.naming import with_extras
 from runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
 
@@ -247,9 +248,12 @@ class _Pen:
         seen = row.seen
         detail = seen.failed.headline if seen.failed is not None else seen.reason
         exercised = seen.exercised.value if seen.exercised is not Exercised.EMPTY else ""
-        repeats = seen.repeats if seen.unstable else 0
+        repeats = seen.repeats if seen.unstable and not seen.sides else 0
         said = mark_of(row).value, seen.outcome.value, exercised
-        return self.told.number((*said, int(row.stale), repeats, shortened(detail, _TEXT)))
+        text = shortened(detail, _TEXT)
+        if seen.sides:
+            text = visible(f"disputed between machines: {dispute(seen)}")
+        return self.told.number((*said, int(row.stale), repeats, text))
 
     def _measured(self, row: Judged | None) -> int:
         if row is None or not row.seen.measured:

@@ -6,7 +6,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from reports.phrases import shortened
+from reports.phrases import shortened, visible
+from runner.judging.agreement import dispute
 from runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ _WORDS = {
     Mark.FIXED: "fixed: passes, expected to fail",
     Mark.CHANGED: "changed: fails, not as described",
     Mark.NOT_APPLICABLE: "not applicable",
-    Mark.UNSTABLE: "unstable: repeats disagree",
+    Mark.UNSTABLE: "unstable: repeats or machines disagree",
     Mark.NOT_EXERCISED: "never computed in its precision",
     Mark.OUT_OF_MEMORY: "out of memory",
     Mark.UNBUILDABLE: "environment not buildable",
@@ -169,11 +170,24 @@ def seen_as(row: Judged | None, precision: Precision) -> Seen:
     if row is None:
         return _UNSEEN
     seen, failed = row.seen, row.seen.failed
+    if seen.sides:
+        return _disputed(row)
     detail = seen.reason if failed is None else failed.headline
     error = "" if failed is None else failed.error_class
     unexercised = seen.exercised is Exercised.NO
     happened = seen.outcome, seen.repeats, precision, detail, error
     return _seen(mark_of(row), *happened, unexercised=unexercised, stale=row.stale)
+
+
+def _disputed(row: Judged) -> Seen:
+    """Say who says what of a cell about which machines disagree."""
+    mark, stale = mark_of(row), "; stale" if row.stale else ""
+    return Seen(
+        mark=mark,
+        style=f"{mark.value} stale" if row.stale else mark.value,
+        text=visible(f"disputed between machines: {dispute(row.seen)}{stale}"),
+        words=f"disputed{', stale' if row.stale else ''}",
+    )
 
 
 # Thousands of cells say the same few things.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from reports.marks import Mark
+from runner.judging.agreement import dispute
 from runner.model.outcomes import Precision
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ COLUMNS = (
 )
 """What `results -- --format csv` prints; other people's scripts depend on names and order."""
 
-WIDE = ("unstable", "stale", "simulated", "repeats", "source", "reason", "signature")
+WIDE = ("unstable", "stale", "simulated", "repeats", "source", "reason", "signature", "disputed")
 """What `--wide` adds."""
 
 FLAGS = ("stale", "simulated")
@@ -108,6 +109,7 @@ def _record(row: Judged, simulated: Collection[str]) -> dict[str, Any]:
         "source": seen.source,
         "reason": seen.reason,
         "signature": seen.failed.signature if seen.failed is not None else "",
+        "disputed": dispute(seen),
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.evidence import changes, published
 from runner.evidence.survey import Grid, choose, survey
+from runner.judging.agreement import dispute
 from runner.judging.verdicts import judge_all
 from runner.model.outcomes import Device
 from runner.project import informed
@@ -67,7 +68,7 @@ def _shown(row: Observation) -> str:
     provenance = row.provenance
     digests = (provenance.case_digest, provenance.environment_digest, provenance.hardware)
     facts = (row.failed, row.reason, row.computed, row.measured)
-    flags = (row.unstable, row.repeats, row.seconds, row.source)
+    flags = (row.unstable, row.repeats, row.seconds, row.source, dispute(row))
     # An enum writes itself many times slower than the text that it is.
     words = map(str, (*row.cell, row.outcome, row.exercised))
     return repr((*words, *digests, *facts, *flags))

@@ -21,13 +21,15 @@ from reports.script import assignment
 from reports.signatures import Known, Trace, frames, signatures
 from reports.survey import survey
 from reports.tables import as_json, tabulate
-from runner.model.cell import Source
-from runner.model.outcomes import Device, Precision, Verdict
+from runner.model.cell import Cell, Source
+from runner.model.observation import MERGED
+from runner.model.outcomes import Device, Outcome, Precision, Verdict
 from runner.model.signature import NOISE
 
 if TYPE_CHECKING:
     from runner.judging.verdicts import Judged
 
+DISPUTED = Cell("norm_drift", "", "4.50.0", Precision.FP32, Device.CPU)
 PASSED = ("passes", "passes", "yes", 0, 0, "")
 MESSAGE = "'HybridCache' object has no attribute 'float'"
 
@@ -253,3 +255,18 @@ def test_precisions_and_devices_are_those_that_were_looked_at() -> None:
     found = data(surveyed())
 
     assert (found.precisions, found.devices) == (tuple(Precision), (Device.CPU,))
+
+
+def test_the_detail_of_a_disputed_cell_names_the_sides_and_no_number_of_runs() -> None:
+    [one] = [one for one in judged() if one.seen.cell == DISPUTED]
+    other = replace(one.seen, outcome=Outcome.DECLINES, source=MERGED)
+    seen = replace(one.seen, unstable=True, repeats=3, sides=(one.seen, other))
+    found = data(survey(CASES, tuple(ENVIRONMENTS.values()), [replace(one, seen=seen)]))
+
+    assert found.told[1][4:] == (
+        0,
+        (
+            "disputed between machines: passes (here, x86_64 avx2, torch 2.13.0+cpu);"
+            " declines (x86_64 avx2, torch 2.13.0+cpu)"
+        ),
+    )

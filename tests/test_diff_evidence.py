@@ -211,7 +211,7 @@ NEWER = f"was written by a newer version (format {VERSION + 1}, this one reads {
     ("statement", "expected"),
     [
         (f"PRAGMA user_version={VERSION + 1}", f"a store that {NEWER}"),
-        ("DROP TABLE cells", "an SQLite database with other tables (provenances)"),
+        ("DROP TABLE cells", "an SQLite database with other tables (merged, provenances, shards)"),
         ("UPDATE cells SET outcome='melts'", "damaged: ValueError: 'melts' is not a valid Outcome"),
         ("UPDATE cells SET measured='nothing'", "damaged: JSONDecodeError: Expecting value"),
         ("UPDATE cells SET measured='[1]'", "damaged: AttributeError: "),

@@ -26,6 +26,20 @@ from runner.planning.selection import Wish
             {"python": Path("python3"), "wish": Wish(release=["4.50.0"])},
             "--python: found --release beside it; allowed: either an interpreter or releases.",
         ),
+        *(
+            ({"shard": text}, f"--shard: found {text!r}; allowed: i/N with i from 1 to N, as 1/4.")
+            for text in ("0/4", "5/4", "x/y", "1", "1/0", "-1/4", "1/4/4", "1.0/4", "\u0661/\u0664")
+        ),
+        *(
+            (
+                {"shard": "1/4", option.removeprefix("--"): value},
+                (
+                    f"--shard: found {option} beside it;"
+                    " allowed: cells that every machine works out alike."
+                ),
+            )
+            for option, value in (("--only", "unexpected"), ("--python", Path("python3")))
+        ),
         (
             {"wish": Wish(case=["./mine.py", "gemma3*"])},
             "--case: found ./mine.py gemma3*; allowed: either files of yours or cases by name.",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from reports.marks import Seen, seen_as
+from reports.marks import Mark, Seen, seen_as
 from reports.tables import COLUMNS, WIDE, marks, tabulate, totals
 from runner.judging.verdicts import Judged
 from runner.model.cell import Cell
@@ -63,9 +63,9 @@ def test_the_columns_are_those_that_scripts_depend_on() -> None:
 
 
 def test_a_wide_table_adds_the_flags_behind_the_same_columns() -> None:
-    expected = ["unstable", "stale", "simulated", "repeats", "source", "reason", "signature"]
+    expected = [*("unstable", "stale", "simulated", "repeats", "source", "reason", "signature")]
 
-    assert [*COLUMNS, *expected] == list(tabulate([], ORDER, wide=True).columns)
+    assert [*COLUMNS, *expected, "disputed"] == list(tabulate([], ORDER, wide=True).columns)
 
 
 def test_a_row_says_what_happened_and_on_what() -> None:
@@ -94,6 +94,7 @@ def test_a_row_says_what_happened_and_on_what() -> None:
         "source": "this machine",
         "reason": "why",
         "signature": "TypeError: no more",
+        "disputed": "",
     }
 
     assert [expected] == tabulate([row], ORDER, wide=True, simulated={"alpha"}).to_dict("records")
@@ -151,3 +152,18 @@ def test_devices_are_counted_apart_and_a_device_without_cells_counts_nothing() -
 
 def test_no_wide_column_repeats_a_narrow_one() -> None:
     assert set() == set(COLUMNS) & set(WIDE)
+
+
+def test_a_disputed_cell_is_told_with_all_its_sides() -> None:
+    row = judged(cell(), Outcome.PASSES, Verdict.UNPROVEN)
+    other = replace(row.seen, outcome=Outcome.DECLINES, provenance=replace(RAN_ON, hardware="far"))
+    row = replace(row, seen=replace(row.seen, unstable=True, sides=(row.seen, other)))
+    [told] = tabulate([row], ORDER, wide=True)["disputed"]
+    seen = shown(row)
+
+    assert told == (
+        "passes (here, a CPU, torch 2.13.0+cpu); declines (here, far, torch 2.13.0+cpu)"
+    )
+    assert (seen.mark, seen.text, seen.words) == (
+        *(Mark.UNSTABLE, f"disputed between machines: {told}", "disputed"),
+    )

@@ -12,7 +12,7 @@ from runner.environments import building, recipes
 from runner.environments.building import UnbuildableError
 from runner.judging.answers import answer
 from runner.judging.currency import is_current
-from runner.model.observation import LOCAL
+from runner.model.observation import UNPUBLISHED
 from runner.searching.oracle import Answer
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Runs:
             and is_current(row, case, environment)
             and not row.outcome.blames_machine
         ]
-        own = [row for row in rows if row.source == LOCAL]
+        own = [row for row in rows if row.source in UNPUBLISHED]
         return own or rows[-1:]
 
     def _judged(self, trial: Trial, rows: list[Observation], *, known: bool) -> Trial:

@@ -32,6 +32,10 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
     python: Annotated[
         Path | None, typer.Option("--python", help="A ready interpreter instead of releases.")
     ] = None,
+    shard: Annotated[
+        str,
+        typer.Option("--shard", metavar="I/N", help="One of N shares, the same on every machine."),
+    ] = "",
     *,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
     plan: Annotated[
@@ -59,12 +63,39 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
         only=only,
         jobs=jobs or cores(),
         python=python,
+        shard=shard,
         rerun=rerun,
         plan=plan,
         strict=strict,
         trust_published=trust_published,
     )
     raise typer.Exit(measure(Places(), options, told()))
+
+
+@app.command()
+def shards(  # noqa: PLR0913, PLR0917
+    count: Annotated[
+        int, typer.Option("--count", min=1, max=256, help="How many shards; jobs on GitHub.")
+    ],
+    case: Cases = [],  # noqa: B006
+    area: Areas = [],  # noqa: B006
+    release: Releases = [],  # noqa: B006
+    precision: Precisions = [],  # noqa: B006
+    workaround: Workarounds = [],  # noqa: B006
+    device: OnDevice = Device.CPU,
+) -> None:
+    """Print the shards of a run as the matrix of a GitHub Actions job, in JSON."""
+    from runner.commands.shards import print_shards  # noqa: PLC0415
+
+    wish = Wish(
+        case=case,
+        area=area,
+        release=release,
+        precision=precision,
+        workaround=workaround,
+        device=device,
+    )
+    raise typer.Exit(print_shards(Places(), wish, count, told()))
 
 
 @app.command()

@@ -84,3 +84,26 @@ def publish() -> None:
     from runner.commands.publish import publish_all  # noqa: PLC0415
 
     raise typer.Exit(publish_all(Places(), told()))
+
+
+@app.command()
+def merge(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Stores, or folders with publications.toml."),
+    ],
+    *,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Merge nothing unless these are all shards of a run.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would come in; write nothing.")
+    ] = False,
+) -> None:
+    """Bring evidence of shards and other machines into this machine's store."""
+    from runner.commands.merge import Options  # noqa: PLC0415
+    from runner.commands.merge import merge as bring  # noqa: PLC0415
+
+    gc.disable()
+    options = Options(files=files, whole=whole, dry_run=dry_run)
+    raise typer.Exit(bring(Places(), options, told()))

@@ -15,7 +15,7 @@ from runner.judging.scrutiny import scrutinise
 from runner.judging.verdicts import by_case
 from runner.model.case import PLAIN, read_case
 from runner.model.cell import Source
-from runner.model.observation import LOCAL
+from runner.model.observation import UNPUBLISHED
 from runner.model.outcomes import Device, Outcome, Precision, Verdict
 from runner.model.rewriting import Written, rewritten
 from runner.model.script import decode
@@ -57,7 +57,7 @@ def accept(places: Places, options: Accepting, console: Console) -> ExitCode:
     drafts: dict[Path, tuple[str, str]] = {}
     faults: list[Fault] = []
     judged = by_case(one for one in grid if _counts(known_to, one))
-    published = {row.cell.case for row in rows if row.source != LOCAL}
+    published = {row.cell.case for row in rows if row.source not in UNPUBLISHED}
     for name in sorted(chosen):
         case = loaded.cases[name]
         mine = judged.get(name, [])

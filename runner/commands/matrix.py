@@ -13,16 +13,19 @@ from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
 from runner.commands.own import own_files
 from runner.commands.redrawing import Redrawing
+from runner.commands.shards import share
 from runner.engine.hardware import demand
 from runner.environments import building, interpreter
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading
 from runner.inside.cage import unenforceable
 from runner.model.matrix import MAIN
-from runner.model.observation import LOCAL
+from runner.model.observation import UNPUBLISHED
 from runner.model.outcomes import Verdict
 from runner.planning.selection import Wish, select
-from runner.terminal.progress import Display, cell_name, what_happened
+from runner.planning.shards import shard
+from runner.terminal.progress import Display
+from runner.terminal.surprises import say_surprises
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,12 +33,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from runner.commands.shards import Share
     from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
     from runner.places import Places
+    from runner.planning.shards import Shard
     from runner.project import Project
-
-_LISTED = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,12 +53,14 @@ class Options:
     plan: bool
     strict: bool
     trust_published: bool
+    shard: str = ""
 
 
 def measure(places: Places, options: Options, console: Console) -> ExitCode:
     """Do the main job and return what its end means."""
     if options.only not in {"", "unexpected"}:
         raise refuse(Fault(where="--only", found=repr(options.only), allowed="unexpected"))
+    one = _shard(options)
     demand(options.wish.device)
     if options.python and options.wish.release:
         allowed = "either an interpreter or releases"
@@ -68,9 +73,38 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
     with reading.opened(places, _told(console)) as store:
         stored = list(store.rows())
         plan = _campaign(loaded, wish, options, stored)
+        mine = share(loaded, wish, one) if one else None
+        if mine:
+            plan = _within(plan, mine)
         if options.plan:
             return _print_plan(plan, console)
-        return _run(plan, Redrawing(loaded, store, stored, options.jobs), options, console)
+        if mine and not mine.environments:
+            code = _nothing_to_do(mine, console)
+        else:
+            code = _run(plan, Redrawing(loaded, store, stored, options.jobs), options, console)
+        if mine and code in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
+            store.end_shard(str(mine.shard), mine.split, plan.terms.run)
+        return code
+
+
+def _nothing_to_do(mine: Share, console: Console) -> ExitCode:
+    console.print(f"Shard {mine.shard} has no environment to run: there are fewer than shards.")
+    return ExitCode.AS_EXPECTED
+
+
+def _shard(options: Options) -> Shard | None:
+    """Return the shard that was asked for; its cells must be decided by the commit alone."""
+    beside = {"--only": options.only, "--python": options.python}
+    for option in [name for name, value in beside.items() if options.shard and value]:
+        allowed = "cells that every machine works out alike"
+        raise refuse(Fault(where="--shard", found=f"{option} beside it", allowed=allowed))
+    return shard(options.shard) if options.shard else None
+
+
+def _within(planned: Campaign, mine: Share) -> Campaign:
+    names = planned.selection.environments & mine.environments
+    selection = dataclasses.replace(planned.selection, environments=names)
+    return dataclasses.replace(planned, selection=selection)
 
 
 def _told(console: Console) -> Callable[[str], None]:
@@ -172,10 +206,10 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
 ) -> ExitCode:
     _, grid = rendering.judged_grid(loaded, rows)
     mine = [one for one in grid if planned.selection(one.seen.cell)]
-    trusted = [one for one in mine if options.trust_published or one.seen.source == LOCAL]
+    trusted = [one for one in mine if options.trust_published or one.seen.source in UNPUBLISHED]
     surprises = [one for one in trusted if one.verdict.is_surprise]
     _print_counts(mine, tally, console, seconds)
-    _print_surprises(surprises, console)
+    say_surprises(surprises, console)
     if tally.interrupted:
         console.print("Interrupted; what was measured is kept, and the next run goes on from here.")
         return ExitCode.INTERRUPTED
@@ -207,15 +241,7 @@ def _core_seconds() -> float:
 def _why(one: Judged) -> str:
     seen = one.seen
     if seen.unstable:
-        return "unstable"
+        return "disputed between machines" if seen.sides else "unstable"
     if seen.outcome.was_run and not seen.outcome.blames_machine:
         return "never computed in its precision"
     return f"{seen.outcome}: {seen.reason}" if seen.reason else str(seen.outcome)
-
-
-def _print_surprises(surprises: Sequence[Judged], console: Console) -> None:
-    for one in surprises[:_LISTED]:
-        seen = one.seen
-        console.print(f"  {one.verdict}: {cell_name(seen)}: {what_happened(seen)}", markup=False)
-    if len(surprises) > _LISTED:
-        console.print(f"  … and {len(surprises) - _LISTED} more; the table has them all.")

@@ -14,13 +14,13 @@ from runner.evidence import changes, published, publishing, reading
 from runner.evidence.changes import Record
 from runner.evidence.published import Publication
 from runner.model.matrix import MAIN
-from runner.model.observation import LOCAL, Observation
+from runner.model.observation import UNPUBLISHED, Observation
 from runner.model.outcomes import Outcome
 
 _NO_EVIDENCE = frozenset({Outcome.NOT_APPLICABLE, Outcome.NOT_RUN})
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -38,13 +38,17 @@ def publish_all(places: Places, console: Console) -> ExitCode:
     grid = tuple(one for one in grid if one.seen.cell.environment in checkout.environments)
     _refuse_gaps(grid)
     earlier = published.read_publications(places.published)
-    fresh = _publication(grid, earlier)
-    final = [_named(row, fresh.name) for row in _evidence(grid)]
+    fresh = _publications(grid, earlier)
+    final = [_named(row, fresh) for row in _evidence(grid)]
     used = {row.source for row in final}
-    publications = [one for one in [*earlier.values(), fresh] if one.name in used]
+    publications = [one for one in [*earlier.values(), *fresh.values()] if one.name in used]
     files = publishing.write(places.published, final, publications, loaded.names)
-    files[places.published / changes.NAME] = changes.written(_records(places, loaded, final, fresh))
+    files[places.published / changes.NAME] = changes.written(
+        _records(places, loaded, final, next(iter(fresh.values())))
+    )
     _replace(places.published, files)
+    if disputes := sum(bool(row.sides) for row in final):
+        console.print(f"{disputes} cells are disputed between machines; published as unstable.")
     console.print(f"{len(final)} cells in {len(files)} files: {places.shown(places.published)}")
     return ExitCode.AS_EXPECTED
 
@@ -101,27 +105,48 @@ def _refuse_gaps(grid: Sequence[Judged]) -> None:
         )
 
 
-def _named(row: Observation, name: str) -> Observation:
-    return dataclasses.replace(row, source=name) if row.source == LOCAL else row
+_Class = tuple[str, str, str]
+"""Hardware, torch build and Python: what a publication says once for all its cells."""
 
 
-def _publication(grid: Iterable[Judged], earlier: Mapping[str, Publication]) -> Publication:
-    rows = [one.seen for one in grid if one.seen.source == LOCAL]
-    ran = [row.provenance for row in rows if row.outcome.was_run]
+def _named(row: Observation, fresh: Mapping[_Class, Publication]) -> Observation:
+    if row.source not in UNPUBLISHED:
+        return row
+    # What could not be built ran nowhere.
+    one = fresh.get(_class(row)) or next(iter(fresh.values()))
+    return dataclasses.replace(row, source=one.name)
+
+
+def _class(row: Observation) -> _Class:
+    ran = row.provenance
+    return ran.hardware, ran.torch_build, ran.python
+
+
+def _publications(
+    grid: Iterable[Judged], earlier: Mapping[str, Publication]
+) -> dict[_Class, Publication]:
+    """Return a publication for each class of machines that measured something new."""
+    rows = [one.seen for one in grid if one.seen.source in UNPUBLISHED]
+    ran = [row for row in rows if row.outcome.was_run]
     if not ran:
-        allowed = "cells measured on this machine"
+        allowed = "cells measured on this machine, or merged from others"
         raise refuse(Fault(where="publish", found="no local evidence", allowed=allowed))
-    main = {
-        row.provenance.packages.get("transformers", "")
-        for row in rows
-        if _is_main(row) and row.outcome.was_run
-    }
+    found: dict[_Class, Publication] = {}
+    for kind in sorted({_class(row) for row in ran}):
+        taken = {*earlier, *(one.name for one in found.values())}
+        found[kind] = _publication(kind, [row for row in ran if _class(row) == kind], taken)
+    return found
+
+
+def _publication(kind: _Class, ran: Iterable[Observation], taken: Collection[str]) -> Publication:
+    hardware, torch_build, python = kind
+    main = {row.provenance.packages.get("transformers", "") for row in ran if _is_main(row)}
     return Publication(
-        name=_fresh_name(earlier),
+        name=_fresh_name(taken),
         date=_today(),
-        hardware=_each(found.hardware for found in ran),
-        torch_build=_each(found.torch_build for found in ran),
-        python=_each(found.python for found in ran),
+        hardware=hardware,
+        torch_build=torch_build,
+        python=python,
         main=_each(main) or "unbuildable",
     )
 
@@ -134,9 +159,9 @@ def _today() -> str:
     return dt.datetime.now(tz=dt.UTC).date().isoformat()
 
 
-def _fresh_name(earlier: Mapping[str, Publication]) -> str:
+def _fresh_name(taken: Collection[str]) -> str:
     names = [_today(), *(f"{_today()}-{letter}" for letter in string.ascii_lowercase[1:])]
-    return next(name for name in names if name not in earlier)
+    return next(name for name in names if name not in taken)
 
 
 def _replace(folder: Path, files: Mapping[Path, str]) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import shutil
 import sqlite3
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from runner.evidence import published
 from runner.evidence.store import Store, why_unusable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from runner.model.observation import Observation
 
@@ -35,6 +36,13 @@ def read_store(path: Path) -> list[Observation]:
 
     Raises RunnerError where it cannot be read, is no store, of a newer format, or damaged.
     """
+    with opened(path) as store:
+        return [dataclasses.replace(row, source=path.name) for row in checked(path, store.rows())]
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Store]:
+    """Open a copy of a store for the length of a block; raises RunnerError as `read_store`."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
             copy = _copied(path.resolve(), Path(scratch))
@@ -42,11 +50,44 @@ def read_store(path: Path) -> list[Observation]:
             raise _refused(path, f"unreadable: {error.strerror}", STORE) from error
         _refuse_unless_ours(path, copy)
         try:
-            rows = list(_rows(copy))
-            _check(rows)
-        except _UNREADABLE as error:
+            store = Store(copy, lambda _: None)
+        except sqlite3.Error as error:
             raise _refused(path, f"damaged: {_said(error)}", STORE) from error
-    return [dataclasses.replace(row, source=path.name) for row in rows]
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What a file holds, as it was measured: nothing is decided where rows deny each other."""
+
+    rows: Iterable[Observation]
+    shards: frozenset[tuple[str, str]] = frozenset()
+    """The shards that were measured to their end, each with the split that it is of."""
+
+
+@contextlib.contextmanager
+def evidence(path: Path) -> Iterator[Evidence]:
+    """Open a store or a published set for the length of a block; raises RunnerError."""
+    if path.is_dir():
+        yield Evidence(rows=read_set(path))
+        return
+    if not path.exists():
+        raise _refused(path, "no such file", f"{STORE}, or {SET}")
+    with opened(path) as store:
+        yield Evidence(rows=checked(path, store.statements()), shards=store.shards())
+
+
+def checked(path: Path, rows: Iterable[Observation]) -> Iterator[Observation]:
+    """Yield the rows of a store as long as they are such as we write; raises RunnerError."""
+    try:
+        for row in rows:
+            _check(row)
+            yield row
+    except _UNREADABLE as error:
+        raise _refused(path, f"damaged: {_said(error)}", STORE) from error
 
 
 def _copied(path: Path, scratch: Path) -> Path:
@@ -97,14 +138,6 @@ def _refuse_unless_ours(path: Path, copy: Path) -> None:
         raise _refused(path, f"an SQLite database with other tables ({named})", STORE)
 
 
-def _rows(copy: Path) -> Iterator[Observation]:
-    store = Store(copy, lambda _: None)
-    try:
-        yield from store.rows()
-    finally:
-        store.close()
-
-
 def read_set(folder: Path) -> list[Observation]:
     """Return what a folder of published evidence holds; raises RunnerError."""
     if not (folder / "publications.toml").is_file():
@@ -113,7 +146,8 @@ def read_set(folder: Path) -> list[Observation]:
         raise _refused(folder, "a folder without publications.toml", SET, remedy)
     try:
         rows = list(published.read(folder))
-        _check(rows)
+        for row in rows:
+            _check(row)
     except RunnerError as error:
         faults = [dataclasses.replace(one, where=str(folder / one.where)) for one in error.faults]
         raise RunnerError(faults, error.code) from error
@@ -125,22 +159,22 @@ def read_set(folder: Path) -> list[Observation]:
     return rows
 
 
-def _check(rows: list[Observation]) -> None:
+def _check(row: Observation) -> None:
     """Raise TypeError where a row holds what no row of ours does: SQLite keeps any type."""
-    for row in rows:
-        ran, failed = row.provenance, row.failed
-        texts = [row.cell.case, row.cell.workaround, row.cell.environment, row.reason]
-        texts += [ran.case_digest, ran.environment_digest, ran.python, ran.torch_build]
-        texts += [ran.hardware, ran.run]
-        texts += [failed.error_class, failed.message, failed.signature] if failed else []
-        if not all(isinstance(text, str) for text in texts):
-            message = "something that is no text where a text belongs"
-            raise TypeError(message)
-        _check_numbers(row.measured)
+    ran, failed = row.provenance, row.failed
+    texts = [row.cell.case, row.cell.workaround, row.cell.environment, row.reason]
+    texts += [ran.case_digest, ran.environment_digest, ran.python, ran.torch_build]
+    texts += [ran.hardware, ran.run]
+    texts += [failed.error_class, failed.message, failed.signature] if failed else []
+    if not all(isinstance(text, str) for text in texts):
+        message = "something that is no text where a text belongs"
+        raise TypeError(message)
+    _check_numbers([*row.measured.values(), *row.computed.values(), row.repeats])
+    _check_numbers([] if row.seconds is None else [row.seconds])
 
 
-def _check_numbers(found: Mapping[str, float]) -> None:
-    if not all(isinstance(number, int | float) for number in found.values()):
+def _check_numbers(found: Iterable[object]) -> None:
+    if not all(isinstance(number, int | float) for number in found):
         message = "something that is no number where a number belongs"
         raise TypeError(message)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.evidence import published, reading
 from runner.judging.currency import contests, is_current, stands
 from runner.judging.ranges import fails, judged
+from runner.model.observation import LOCAL
 from runner.model.outcomes import Exercised, Outcome
 
 if TYPE_CHECKING:
@@ -92,13 +93,18 @@ def of_rows(
 ) -> Seen:
     """Return what answers of observations that have been read; the later ones count."""
     seen = Seen(cases, environments)
+    _add(rows, seen)
+    return seen
+
+
+def _add(rows: Iterable[Observation], seen: Seen) -> None:
     for row in rows:
-        case, environment = cases.get(row.cell.case), environments.get(row.cell.environment)
+        case = seen.cases.get(row.cell.case)
+        environment = seen.environments.get(row.cell.environment)
         if case is None or environment is None or not is_current(row, case, environment):
             continue
         seen.add([row.cell], Glance(fails(row), row.repeats, partial(_given, row)))
         seen.ran.add((row.provenance.torch_build, row.provenance.python))
-    return seen
 
 
 def _given(row: Observation, _: Cell) -> Observation:
@@ -151,10 +157,14 @@ def _today(sheet: Sheet, seen: Seen) -> Mapping[str, Mapping[str, Ran]]:
 
 
 def _look_into(store: Store, seen: Seen, cases: Collection[str] | None, keep: Keep | None) -> None:
-    from runner.evidence.store import cell_of, observation  # noqa: PLC0415 - a fresh clone has none
+    from runner.evidence.columns import cell_of, observation  # noqa: PLC0415 - a clone has none
+
+    if store.has_merged:  # who answers is known once all sides of a cell are
+        _add(store.rows(cases, keep), seen)
+        return
 
     def in_full(row: sqlite3.Row, ran: Provenance, _: Cell) -> Observation:
-        return observation(row, ran)
+        return observation(row, ran, LOCAL)
 
     for row, ran in store.selected(cases, keep):
         case = seen.cases.get(row["case_name"])

@@ -1,54 +1,60 @@
 """This machine's evidence in SQLite: one row per cell and identity, written cell by cell.
 
 A kill at any moment loses at most the cells in flight. Several runs may write at once: a row's
-key is what was measured, so the same cell measured twice is one row.
+key is what was measured, so the same cell measured twice is one row. What others measured stands
+in a table beside it (`elsewhere`); both are read as one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import json
 import sqlite3
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
-from runner.model.cell import Cell
-from runner.model.observation import LOCAL, Failed, Observation, Provenance
-from runner.model.outcomes import Device, Exercised, Outcome, Precision
+from runner.evidence import elsewhere
+from runner.evidence.columns import (
+    COLUMNS,
+    KEY,
+    RAN,
+    held,
+    observation,
+    provenance,
+    provenance_row,
+    values,
+)
+from runner.judging.agreement import answers
+from runner.model.observation import LOCAL, MERGED
+from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
+    from runner.evidence.elsewhere import Taken
     from runner.evidence.published import Keep
+    from runner.model.observation import Observation, Provenance
 
-VERSION = 1
+VERSION = 2
+"""1 had what this machine measured; 2 has beside it what was merged, and the shards that ended."""
 _WAIT = 60.0
 # Busy or not allowed, which is no damage: such a store stays where it is.
 _OUT_OF_REACH = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 )
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE IF NOT EXISTS provenances (
     id TEXT PRIMARY KEY, packages TEXT NOT NULL, python TEXT NOT NULL, torch_build TEXT NOT NULL,
     hardware TEXT NOT NULL, imported TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cells (
-    case_name TEXT NOT NULL, workaround TEXT NOT NULL, environment TEXT NOT NULL,
-    precision TEXT NOT NULL, device TEXT NOT NULL, case_digest TEXT NOT NULL,
-    environment_digest TEXT NOT NULL, protocol INTEGER NOT NULL,
-    outcome TEXT NOT NULL, error_class TEXT, message TEXT, signature TEXT, traceback TEXT,
-    reason TEXT NOT NULL, exercised TEXT NOT NULL, computed TEXT NOT NULL, measured TEXT NOT NULL,
-    unstable INTEGER NOT NULL, repeats INTEGER NOT NULL, seconds REAL, output TEXT NOT NULL,
-    run TEXT NOT NULL, provenance TEXT NOT NULL REFERENCES provenances(id),
-    PRIMARY KEY (case_name, workaround, environment, precision, device,
-                 case_digest, environment_digest, protocol)
+CREATE TABLE IF NOT EXISTS cells ({COLUMNS},
+    PRIMARY KEY ({", ".join(KEY)})
 );
+{elsewhere.TABLE}
+CREATE TABLE IF NOT EXISTS shards (
+    shard TEXT NOT NULL, split TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (shard, split)
+) WITHOUT ROWID;
 """
-
-_RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
-"""The columns that say what a cell ran on."""
 
 
 class Store:
@@ -66,20 +72,31 @@ class Store:
             # Not every file system allows it; without it only concurrency suffers.
             self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
-        with self._transaction():
+        with self.together():
             for statement in filter(str.strip, _TABLES.split(";")):
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version={VERSION}")
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
+    def together(self) -> Iterator[None]:
+        """Write all that a block writes, or, where it raises, nothing of it."""
+        nested = self._db.in_transaction
+        self._db.execute("SAVEPOINT inner" if nested else "BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self._db.execute("ROLLBACK")
+            self._db.execute("ROLLBACK TO inner" if nested else "ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+        self._db.execute("RELEASE inner" if nested else "COMMIT")
+
+    @contextlib.contextmanager
+    def rehearsing(self) -> Iterator[None]:
+        """Let a block write and read what it wrote; afterwards nothing of it is there."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            self._db.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close; nothing is pending."""
@@ -88,7 +105,7 @@ class Store:
     def put(self, *rows: Observation) -> None:
         """Store observations; a cell that was measured drops what said that it could not be."""
         self.written = self.written or bool(rows)
-        with self._transaction():
+        with self.together():
             for row in rows:
                 self._put(row)
 
@@ -99,38 +116,84 @@ class Store:
                 " AND precision=? AND device=? AND environment_digest=''",
                 tuple(map(str, row.cell)),
             )
-        identity, provenance = _provenance_row(row.provenance)
+        identity, provenance = provenance_row(row.provenance)
         self._db.execute("INSERT OR IGNORE INTO provenances VALUES (?,?,?,?,?,?)", provenance)
-        values = _values(row, identity)
-        marks = ",".join("?" * len(values))
-        self._db.execute(f"INSERT OR REPLACE INTO cells VALUES ({marks})", values)  # noqa: S608
+        told = values(row, identity)
+        marks = ",".join("?" * len(told))
+        self._db.execute(f"INSERT OR REPLACE INTO cells VALUES ({marks})", told)  # noqa: S608
+        if row.is_confirmed:
+            elsewhere.settle(self._db, row)
+
+    def take(self, rows: Iterable[Observation]) -> Taken:
+        """Keep what others measured beside what was measured here: all of it, or none."""
+        self.written = True
+        with self.together():
+            return elsewhere.take(self._db, rows)
+
+    def end_shard(self, shard: str, split: str, run: str) -> None:
+        """Keep that a run of this store measured its whole share of a split."""
+        with self.together():
+            self._db.execute("INSERT OR REPLACE INTO shards VALUES (?,?,?)", (shard, split, run))
+
+    def shards(self) -> frozenset[tuple[str, str]]:
+        """Return the shards that were measured to their end, each with its split."""
+        return frozenset(self._db.execute("SELECT shard, split FROM shards").fetchall())
 
     def rows(
         self, cases: Collection[str] | None = None, keep: Keep | None = None
     ) -> Iterator[Observation]:
-        """Yield everything that is stored, or what is wanted of some cases, oldest first."""
-        for row, ran in self.selected(cases, keep):
-            yield observation(row, ran)
+        """Yield what answers for all that is stored, or for some cases, oldest first."""
+        merged = [*self._elsewhere(cases, keep)] if self.has_merged else []
+        own = (observation(row, ran, LOCAL) for row, ran in self.selected(cases, keep))
+        yield from answers([*own, *merged]) if merged else own
+
+    @property
+    def has_merged(self) -> bool:
+        """Whether others measured something that nobody has settled here."""
+        asked = "SELECT EXISTS (SELECT 1 FROM merged WHERE settled='')"
+        return bool(self._db.execute(asked).fetchone()[0])
+
+    def _elsewhere(self, cases: Collection[str] | None, keep: Keep | None) -> Iterator[Observation]:
+        found = self._select("merged", cases, keep, "settled=''")
+        return (observation(row, ran, MERGED) for row, ran in found)
+
+    def statements(self) -> Iterator[Observation]:
+        """Yield every row as it was measured, here and elsewhere, whatever denies it."""
+        for table, source in (("cells", LOCAL), ("merged", MERGED)):
+            for row, ran in self._select(table):
+                yield observation(row, ran, source)
 
     def selected(
         self, cases: Collection[str] | None = None, keep: Keep | None = None
     ) -> Iterator[tuple[sqlite3.Row, Provenance]]:
-        """Yield the same rows as they are stored, with what they ran on."""
+        """Yield what was measured here as it is stored, with what it ran on."""
+        return self._select("cells", cases, keep)
+
+    def _select(
+        self,
+        table: str,
+        cases: Collection[str] | None = None,
+        keep: Keep | None = None,
+        which: str = "",
+    ) -> Iterator[tuple[sqlite3.Row, Provenance]]:
         names = list(cases or ())
-        marks = ",".join("?" * len(names))
-        within = "" if cases is None else f"WHERE case_name IN ({marks})"
+        asked = [which] if which else []
+        if cases is not None:
+            asked.append(f"case_name IN ({','.join('?' * len(names))})")
         if keep is not None:
             self._db.create_function("wanted", 5, _wanted(keep))
-            asked = "wanted(case_name, workaround, environment, precision, device)"
-            within = f"{within} AND {asked}" if within else f"WHERE {asked}"
-        cells = self._db.execute(f"SELECT * FROM cells {within} ORDER BY rowid", names).fetchall()  # noqa: S608 - marks
+            asked.append("wanted(case_name, workaround, environment, precision, device)")
+        within = f"WHERE {' AND '.join(asked)}" if asked else ""
+        order = "rowid" if table == "cells" else ", ".join([*KEY, "said"])
+        cells = self._db.execute(f"SELECT * FROM {table} {within} ORDER BY {order}", names)  # noqa: S608 - our own words and marks
+        found = cells.fetchall()
         # After the cells: what another run stores in between must not lack its provenance.
-        held = {row["id"]: _held(row) for row in self._db.execute("SELECT * FROM provenances")}
+        ran = {row["id"]: held(row) for row in self._db.execute("SELECT * FROM provenances")}
         known: dict[tuple[object, ...], Provenance] = {}
-        for row in cells:
-            key = tuple(row[name] for name in _RAN)
+        for row in found:
+            key = tuple(row[name] for name in RAN)
             if key not in known:
-                known[key] = _provenance(row, held[row["provenance"]])
+                known[key] = provenance(row, ran[row["provenance"]])
             yield row, known[key]
 
 
@@ -179,116 +242,3 @@ def why_unusable(path: Path) -> str:
         if error.sqlite_errorcode & 0xFF in _OUT_OF_REACH:
             raise
         return f"is damaged ({error})"
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def _provenance_row(found: Provenance) -> tuple[str, tuple[str, ...]]:
-    facts = (
-        _json(dict(found.packages)),
-        found.python,
-        found.torch_build,
-        found.hardware,
-        _json(dict(found.imported)),
-    )
-    identity = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-    return identity, (identity, *facts)
-
-
-def _values(row: Observation, provenance: str) -> tuple[object, ...]:
-    failed = row.failed
-    return (
-        *map(str, row.cell),
-        row.provenance.case_digest,
-        row.provenance.environment_digest,
-        row.provenance.protocol,
-        str(row.outcome),
-        failed.error_class if failed else None,
-        failed.message if failed else None,
-        failed.signature if failed else None,
-        failed.traceback if failed else None,
-        row.reason,
-        str(row.exercised),
-        _json(dict(row.computed)),
-        _json(dict(row.measured)),
-        row.unstable,
-        row.repeats,
-        row.seconds,
-        row.output,
-        row.provenance.run,
-        provenance,
-    )
-
-
-class _Held(NamedTuple):
-    """What many cells ran on, read once."""
-
-    packages: dict[str, str]
-    python: str
-    torch_build: str
-    hardware: str
-    imported: dict[str, str]
-
-
-def _held(row: sqlite3.Row) -> _Held:
-    return _Held(
-        packages=json.loads(row["packages"]),
-        python=row["python"],
-        torch_build=row["torch_build"],
-        hardware=row["hardware"],
-        imported=json.loads(row["imported"]),
-    )
-
-
-@functools.lru_cache(maxsize=4096)
-def _numbers(text: str) -> Mapping[str, float]:
-    """Read numbers by name; cells that did the same have the same, so few texts are read."""
-    return cast("Mapping[str, float]", json.loads(text))
-
-
-def observation(row: sqlite3.Row, ran: Provenance) -> Observation:
-    """Return a stored row in full."""
-    return Observation(
-        cell=cell_of(row),
-        outcome=Outcome(row["outcome"]),
-        provenance=ran,
-        source=LOCAL,
-        failed=_failed(row),
-        reason=row["reason"],
-        exercised=Exercised(row["exercised"]),
-        computed=cast("Mapping[str, int]", _numbers(row["computed"])),
-        measured=_numbers(row["measured"]),
-        unstable=bool(row["unstable"]),
-        repeats=row["repeats"],
-        seconds=row["seconds"],
-        output=row["output"],
-    )
-
-
-def cell_of(row: sqlite3.Row) -> Cell:
-    """Return the cell of a stored row."""
-    precision, device = Precision(row["precision"]), Device(row["device"])
-    return Cell(row["case_name"], row["workaround"], row["environment"], precision, device)
-
-
-def _provenance(row: sqlite3.Row, held: _Held) -> Provenance:
-    return Provenance(
-        case_digest=row["case_digest"],
-        environment_digest=row["environment_digest"],
-        protocol=row["protocol"],
-        run=row["run"],
-        **held._asdict(),
-    )
-
-
-def _failed(row: sqlite3.Row) -> Failed | None:
-    if row["error_class"] is None:
-        return None
-    return Failed(
-        error_class=row["error_class"],
-        message=row["message"],
-        signature=row["signature"],
-        traceback=row["traceback"],
-    )

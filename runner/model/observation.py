@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from runner.model.cell import Cell
 
 LOCAL = "this machine"
-"""The source of what this machine's store holds; published evidence names its publication."""
+"""The source of what this machine measured; published evidence names its publication."""
+
+MERGED = "merged evidence"
+"""The source of what this machine's store holds of others; the row itself says on what it ran."""
+
+UNPUBLISHED = frozenset({LOCAL, MERGED})
+"""The sources that no publication names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +73,15 @@ class Observation:
     repeats: int = 1
     seconds: float | None = None
     output: str = ""
+    sides: tuple[Observation, ...] = ()
+    """All that was seen of the very same cell, where machines deny each other; this one first."""
 
     @property
     def kind(self) -> tuple[Outcome, str]:
         """What repeats of a stable cell have in common: outcome and signature."""
         return self.outcome, self.failed.signature if self.failed else ""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the cell was repeated, and it was the case that decided, not the machine."""
+        return self.repeats > 1 and self.outcome.was_run and not self.outcome.blames_machine

@@ -44,11 +44,13 @@ def missing(
     environment: Environment,
     known: Mapping[Cell, Observation],
 ) -> tuple[Cell, ...]:
-    """Keep the cells that no current evidence answers for."""
+    """Keep the cells that no current evidence answers for, or about which machines disagree."""
     return tuple(
         cell
         for cell in cells
-        if cell not in known or not is_current(known[cell], cases[cell.case], environment)
+        if cell not in known
+        or known[cell].sides
+        or not is_current(known[cell], cases[cell.case], environment)
     )
 
 

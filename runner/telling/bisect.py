@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from runner.model.observation import LOCAL
+from runner.model.observation import LOCAL, UNPUBLISHED
 from runner.searching.oracle import Answer
 from runner.searching.transitions import Edge, Question
 from runner.telling.escaping import code, plain, sentence
@@ -111,11 +111,14 @@ def cost(finding: Finding) -> str:
 
 
 def _sources(finding: Finding) -> str:
-    found = dict.fromkeys(
-        "this machine's evidence" if row.source == LOCAL else f"the publication of {row.source}"
-        for row in finding.known.values()
-    )
+    found = dict.fromkeys(_evidence(row.source) for row in finding.known.values())
     return "known from " + " and ".join(found) if found else "nothing can be asked"
+
+
+def _evidence(source: str) -> str:
+    if source == LOCAL:
+        return "this machine's evidence"
+    return source if source in UNPUBLISHED else f"the publication of {source}"
 
 
 def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
@@ -177,8 +180,7 @@ def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
 def _row(finding: Finding, place: int) -> str:
     seen = finding.at(place)
     error = code(headline(seen)) if seen.failed else ""
-    source = "this machine" if seen.source == LOCAL else seen.source
-    return f"| {label(finding, place)} | {seen.outcome} | {error} | {source} |"
+    return f"| {label(finding, place)} | {seen.outcome} | {error} | {seen.source} |"
 
 
 def _telling(finding: Finding) -> list[int]:

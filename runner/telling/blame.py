@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.model.observation import LOCAL
+from runner.model.observation import LOCAL, UNPUBLISHED
 from runner.searching.oracle import Answer
 from runner.telling import escaping
 from runner.telling.culprits import said, sentence, swept
@@ -184,7 +184,10 @@ def _source(trial: Trial) -> str:
         return ""
     if trial.was_run:
         return "run now"
-    return "known here" if trial.seen.source == LOCAL else f"published {trial.seen.source}"
+    source = trial.seen.source
+    if source in UNPUBLISHED:
+        return "known here" if source == LOCAL else source
+    return f"published {source}"
 
 
 def _about(report: Report) -> str:

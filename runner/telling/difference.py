@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.judging.difference import Change, Pair, Word, is_described, word
-from runner.model.observation import LOCAL
+from runner.model.observation import UNPUBLISHED
 from runner.model.outcomes import Exercised
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _known(answer: Answer, rows: Sequence[Observation | None]) -> str:
     fresh = sum(row.provenance.run == answer.run for row in measured)
     known = Counter(row.source for row in measured if row.provenance.run != answer.run)
     named = ", ".join(
-        f"{number} {source if source == LOCAL else f'published as {source}'}"
+        f"{number} {source if source in UNPUBLISHED else f'published as {source}'}"
         for source, number in sorted(known.items())
     )
     return f"{known.total()} known{f' ({named})' if named else ''}, {fresh} run"

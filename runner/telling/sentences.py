@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.judging.agreement import dispute
 from runner.model.outcomes import Outcome
 from runner.searching.oracle import Answer
 from runner.searching.transitions import Edge, Ending, Question
@@ -144,7 +145,7 @@ def _why(finding: Finding, place: int) -> str:
     if seen is None:
         return "could not be run"
     if seen.unstable:
-        return "is unstable"
+        return f"is disputed: {dispute(seen)}" if seen.sides else "is unstable"
     if seen.outcome is Outcome.PASSES:
         return "passes without having computed in its precision"
     if seen.outcome.is_failure:

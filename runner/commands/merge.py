@@ -1,0 +1,180 @@
+"""`merge`: evidence of shards and of other machines into this machine's store."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from runner import project, rendering
+from runner.errors import ExitCode, Fault, RunnerError, refuse
+from runner.evidence import foreign, reading
+from runner.judging.agreement import dispute, disputed
+from runner.planning.shards import lacking
+from runner.terminal.progress import cell_name
+from runner.terminal.surprises import LISTED, say_rest, say_surprises
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from runner.evidence.elsewhere import Taken
+    from runner.evidence.store import Store
+    from runner.judging.verdicts import Judged
+    from runner.model.cell import Cell
+    from runner.model.observation import Observation
+    from runner.places import Places
+
+_EVERY = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """The options of `merge` as they were typed."""
+
+    files: Sequence[Path]
+    whole: bool
+    dry_run: bool
+
+
+@dataclass(kw_only=True, slots=True)
+class _Brought:
+    """What the files held."""
+
+    cells: set[Cell] = field(default_factory=set)
+    shards: set[tuple[str, str]] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def merge(places: Places, options: Options, console: Console) -> ExitCode:
+    """Bring evidence of others in, each file whole or not at all, and say what is disputed.
+
+    Raises RunnerError for the files that cannot be merged; the others are. Where a whole split
+    was demanded and is not there, nothing is merged.
+    """
+    told = lambda text: console.print(text, style="yellow")  # noqa: E731
+    with reading.opened(places, told) as store, _bracket(store, options):
+        brought = _Brought()
+        for path in _once(options.files, console):
+            _bring(path, places, store, brought, console)
+        if options.whole:
+            _refuse_part(brought)
+        code = _say(places, store, brought, console)
+        if options.dry_run:
+            console.print("Nothing was written.")
+        if brought.faults:
+            raise RunnerError(brought.faults)
+        return code
+
+
+def _bracket(store: Store, options: Options) -> contextlib.AbstractContextManager[None]:
+    if options.dry_run:
+        return store.rehearsing()
+    return store.together() if options.whole else contextlib.nullcontext()
+
+
+def _once(files: Sequence[Path], console: Console) -> Iterator[Path]:
+    seen: set[Path] = set()
+    for path in files:
+        if path.resolve() in seen:
+            console.print(f"  {path}: named twice, merged once", markup=False)
+            continue
+        seen.add(path.resolve())
+        yield path
+
+
+def _bring(path: Path, places: Places, store: Store, brought: _Brought, console: Console) -> None:
+    try:
+        if path.exists() and places.store.exists() and path.samefile(places.store):
+            allowed = "evidence of somebody else"
+            raise refuse(Fault(where=str(path), found="this machine's own store", allowed=allowed))
+        with foreign.evidence(path) as found:
+            cells: set[Cell] = set()
+            taken = store.take(_watched(found.rows, cells, path, console))
+    except RunnerError as error:
+        brought.faults.extend(error.faults)
+        return
+    brought.cells |= cells
+    brought.shards |= found.shards
+    console.print(f"  {path}: {_counted(taken)}", markup=False)
+
+
+def _watched(
+    rows: Iterable[Observation], cells: set[Cell], path: Path, console: Console
+) -> Iterator[Observation]:
+    """Hand rows on, remember their cells, and say now and then how far it is."""
+    told = time.monotonic()
+    for number, row in enumerate(rows):
+        if time.monotonic() - told > _EVERY:
+            told = time.monotonic()
+            console.print(f"  {path}: {number} rows so far …", markup=False)
+        cells.add(row.cell)
+        yield row
+
+
+def _counted(taken: Taken) -> str:
+    if not taken.rows:
+        return "holds no cells"
+    known = taken.rows - taken.new - taken.newer
+    parts = {"new": taken.new, "newer than what was there": taken.newer, "already there": known}
+    told = ", ".join(f"{number} {what}" for what, number in parts.items() if number)
+    return f"{taken.rows} rows, {told}"
+
+
+def _refuse_part(brought: _Brought) -> None:
+    """Raise RunnerError unless the files hold every shard of one split."""
+    lack = lacking(brought.shards)
+    if not lack and not brought.faults:
+        return
+    faults = list(brought.faults)
+    if lack:
+        allowed = "every shard of one split, each measured to its end"
+        faults.append(Fault(where="--whole", found=lack, allowed=allowed))
+    remedy = f"{faults[-1].remedy} Nothing was merged.".strip()
+    faults[-1] = dataclasses.replace(faults[-1], remedy=remedy)
+    raise RunnerError(faults)
+
+
+def _say(places: Places, store: Store, brought: _Brought, console: Console) -> ExitCode:
+    rows = [row for row in store.rows() if row.cell in brought.cells]
+    _, grid = rendering.judged_grid(project.load(places, code=False), rows)
+    mine = [one for one in grid if one.seen.cell in brought.cells]
+    _say_strangers(brought.cells - {one.seen.cell for one in mine}, mine, console)
+    surprises = [one for one in mine if one.verdict.is_surprise and not one.stale]
+    if surprises:
+        console.print(f"{_number(len(surprises), 'cell')} of these surprise:")
+        say_surprises(surprises, console)
+    contested = disputed(rows)
+    _say_disputes(contested, console)
+    return ExitCode.UNEXPECTED if surprises or contested else ExitCode.AS_EXPECTED
+
+
+def _say_strangers(strangers: set[Cell], mine: Sequence[Judged], console: Console) -> None:
+    if strangers:
+        number = _number(len(strangers), "cell")
+        console.print(f"{number} of a case or an environment that is not in this checkout: kept.")
+    if stale := sum(one.stale for one in mine):
+        number = _number(stale, "cell")
+        console.print(f"{number} measured on another state of the case or of its pins: kept.")
+
+
+def _say_disputes(contested: Sequence[Observation], console: Console) -> None:
+    if not contested:
+        return
+    console.print(
+        f"{_number(len(contested), 'cell')} disputed between machines; each is unstable until"
+        " `nox -s matrix` has measured it here:"
+    )
+    for row in contested[:LISTED]:
+        console.print(Text(f"  disputed: {cell_name(row)}: {dispute(row)}"))
+    say_rest(len(contested), console)
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

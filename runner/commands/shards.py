@@ -1,0 +1,91 @@
+"""`shards`: what the shards of a run are, and what one of them has to do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner import campaign, project
+from runner.campaign import Campaign
+from runner.errors import ExitCode, Fault, refuse
+from runner.planning import shards
+from runner.planning.selection import select
+from runner.terminal.speaking import say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from runner.model.cell import Cell
+    from runner.places import Places
+    from runner.planning.selection import Wish
+    from runner.planning.shards import Shard
+    from runner.project import Project
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """What one shard has to do; `split` tells what it is a shard of."""
+
+    shard: Shard
+    environments: frozenset[str]
+    split: str
+
+
+def print_shards(places: Places, wish: Wish, count: int, console: Console) -> ExitCode:
+    """Print the matrix of a GitHub Actions job, a line of JSON; say how it was balanced.
+
+    Raises RunnerError (exit 3) where nothing is selected.
+    """
+    cells = _cells(project.load(places), wish)
+    if not any(cells.values()):
+        fault = Fault(where="shards", found="no applicable cell", allowed="at least one")
+        raise refuse(fault, ExitCode.NOTHING_SELECTED)
+    numbers = {name: len(own) for name, own in cells.items()}
+    split = shards.split(numbers, count)
+    took = [sum(shards.seconds(numbers[name]) for name in names) for names in split]
+    lines = [
+        {
+            "shard": f"{place}/{count}",
+            "name": f"{place}-of-{count}",
+            "environments": len(names),
+            "cells": sum(numbers[name] for name in names),
+            "seconds": round(took[place - 1]),
+        }
+        for place, names in enumerate(split, 1)
+    ]
+    say(json.dumps({"include": lines}, separators=(",", ":")) + "\n")
+    console.print(
+        f"{sum(numbers.values())} cells in {count} shards, the longest about {max(took) / 60:.0f}"
+        f" core-minutes. Balanced by the checkout alone: {shards.IMPORT:g} s to import and"
+        f" {shards.BUILD:g} s to build an environment, {shards.CELL:g} s for a cell."
+    )
+    return ExitCode.AS_EXPECTED
+
+
+def share(loaded: Project, wish: Wish, one: Shard) -> Share:
+    """Return what a shard has to do, by what the checkout holds and no evidence."""
+    cells = _cells(loaded, wish)
+    names = shards.split({name: len(own) for name, own in cells.items()}, one.count)
+    every = [cell for own in cells.values() for cell in own]
+    return Share(
+        shard=one,
+        environments=frozenset(names[one.number - 1]),
+        split=shards.identity(every, loaded.cases, loaded.environments, one.count),
+    )
+
+
+def _cells(loaded: Project, wish: Wish) -> Mapping[str, tuple[Cell, ...]]:
+    """Return the applicable cells of each environment that were asked for."""
+    selection = select(wish, loaded.cases, loaded.names)
+    whole = Campaign(
+        project=loaded,
+        selection=selection,
+        terms=campaign.local_terms(loaded.matrix.limits, wish.device, jobs=1),
+        known={},
+        rerun=True,
+    )
+    environments = loaded.environments.items()
+    return {name: whole.due(one) for name, one in environments if name in selection.environments}

@@ -1,0 +1,92 @@
+"""What other machines measured, kept in a table of its own beside what this one did.
+
+A row per key and per thing that is said of it, so that rows which deny each other stand side by
+side. Of rows that say the same one is kept, by an order that holds everywhere: whatever is merged,
+in which order and how often, the same is in the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.evidence.columns import COLUMNS, KEY, provenance_row, values
+from runner.judging.agreement import says
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator
+
+    from runner.model.observation import Observation, Provenance
+
+_NAMES = tuple(line.split()[0] for line in COLUMNS.split(","))
+_ALL = (*_NAMES, "said", "identity", "settled")
+TABLE = f"""
+CREATE TABLE IF NOT EXISTS merged ({COLUMNS},
+    said TEXT NOT NULL, identity TEXT NOT NULL, settled TEXT NOT NULL,
+    PRIMARY KEY ({", ".join(KEY)}, said)
+);
+"""
+"""`said` is what a row says, `identity` the row, `settled` the run here that decided otherwise."""
+
+_MARKS = ",".join(f"?{number}" for number in range(1, len(_ALL) + 1))
+_SAME = " AND ".join(f"{name}=?{number}" for number, name in enumerate(KEY, 1))
+_RUN = _NAMES.index("run") + 1
+_ORDER = "({0}.seconds IS NOT NULL, {0}.run, {0}.identity)"
+# What was measured here and comes back to us stays as it is.
+_TAKE = f"""
+INSERT INTO merged SELECT {_MARKS}
+WHERE NOT EXISTS (SELECT 1 FROM cells WHERE {_SAME} AND run=?{_RUN})
+ON CONFLICT ({", ".join(KEY)}, said) DO UPDATE SET
+    {", ".join(f"{name}=excluded.{name}" for name in _ALL)}
+WHERE {_ORDER.format("excluded")} > {_ORDER.format("merged")}
+"""  # noqa: S608 - our own names
+_SETTLE = f"UPDATE merged SET settled=?{len(KEY) + 1} WHERE {_SAME} AND settled=''"  # noqa: S608
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taken:
+    """What became of rows that were merged."""
+
+    rows: int
+    new: int
+    newer: int
+    """Rows that took the place of one that says the same."""
+
+
+def take(db: sqlite3.Connection, rows: Iterable[Observation]) -> Taken:
+    """Write rows beside those that are there, within the caller's transaction."""
+    number, before = 0, _count(db)
+    changes = 0
+    for row in _told(db, rows):
+        changes += db.execute(_TAKE, row).rowcount
+        number += 1
+    new = _count(db) - before
+    return Taken(rows=number, new=new, newer=changes - new)
+
+
+def _told(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[tuple[object, ...]]:
+    ran: dict[int, tuple[Provenance, str]] = {}
+    for row in rows:
+        if id(row.provenance) not in ran:
+            identity, held = provenance_row(row.provenance)
+            db.execute("INSERT OR IGNORE INTO provenances VALUES (?,?,?,?,?,?)", held)
+            ran[id(row.provenance)] = row.provenance, identity
+        told = values(row, ran[id(row.provenance)][1])
+        yield (*told, _digest(says(row)), _digest(told), "")
+
+
+def _digest(found: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(found).encode(errors="backslashreplace")).hexdigest()[:16]
+
+
+def _count(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM merged").fetchone()[0])
+
+
+def settle(db: sqlite3.Connection, row: Observation) -> None:
+    """Let what was measured here, and confirmed, decide what others deny."""
+    ran = row.provenance
+    key = (*map(str, row.cell), ran.case_digest, ran.environment_digest, ran.protocol)
+    db.execute(_SETTLE, (*key, ran.run))

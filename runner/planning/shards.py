@@ -1,0 +1,107 @@
+"""A run in shards: the same environments in the same shard, whoever works it out. Pure.
+
+The unit is an environment with all that is derived from it (`4.50.0`, `4.50.0+timm`,
+`4.50.0+peft0.15.2`): they share nearly all packages, which one machine then fetches once, and what
+`main` holds is resolved on one machine alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.errors import Fault, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from runner.model.case import Case
+    from runner.model.cell import Cell, Environment
+
+IMPORT, BUILD, CELL = 4.0, 6.0, 0.35
+"""Seconds of an environment and of a cell on one core. What is committed holds no times, and what
+this machine measured would split otherwise on another one."""
+
+_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})", re.ASCII)
+ALLOWED = "i/N with i from 1 to N, as 1/4"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    """One of several shares of a run, counted from 1."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        """As it is typed."""
+        return f"{self.number}/{self.count}"
+
+
+def shard(text: str) -> Shard:
+    """Read `2/4`; raises RunnerError."""
+    found = _SHARD.fullmatch(text)
+    if found:
+        number, count = map(int, found.groups())
+        if 1 <= number <= count:
+            return Shard(number=number, count=count)
+    raise refuse(Fault(where="--shard", found=repr(text), allowed=ALLOWED))
+
+
+def seconds(cells: int) -> float:
+    """Return what an environment with so many cells takes, built anew, on one core."""
+    return IMPORT + BUILD + CELL * cells if cells else 0.0
+
+
+def split(cells: Mapping[str, int], count: int) -> tuple[tuple[str, ...], ...]:
+    """Return the environments of each shard; `cells` says how many each one has.
+
+    The heaviest base goes to the lightest shard until all are placed, so that each is in exactly
+    one; an environment without cells is in none.
+    """
+    bases: dict[str, list[str]] = {}
+    for name, number in cells.items():
+        if number:
+            bases.setdefault(name.partition("+")[0], []).append(name)
+    weights = {base: sum(seconds(cells[one]) for one in names) for base, names in bases.items()}
+    shares: list[list[str]] = [[] for _ in range(count)]
+    loads = [0.0] * count
+    for base in sorted(bases, key=lambda base: (-weights[base], base)):
+        place = loads.index(min(loads))
+        shares[place] += bases[base]
+        loads[place] += weights[base]
+    place_of = {name: number for number, name in enumerate(cells)}
+    return tuple(tuple(sorted(names, key=place_of.__getitem__)) for names in shares)
+
+
+def identity(
+    cells: Iterable[Cell],
+    cases: Mapping[str, Case],
+    environments: Mapping[str, Environment],
+    count: int,
+) -> str:
+    """Return what tells this split from that of other cells, cases, pins or numbers of shards."""
+    content = hashlib.sha256(str(count).encode())
+    for cell in sorted(cells):
+        digests = cases[cell.case].digest, environments[cell.environment].digest
+        content.update(repr((*map(str, cell), *digests)).encode())
+    return content.hexdigest()[:16]
+
+
+def lacking(found: Collection[tuple[str, str]]) -> str:
+    """Say what shards that ended, each with its split, lack of being a whole one; else nothing."""
+    splits = {split for _, split in found}
+    if not splits:
+        return "no shard that was measured to its end"
+    if len(splits) > 1:
+        return f"shards of {len(splits)} splits: of other commits, or with other options"
+    held = sorted({shard(text).number for text, _ in found})
+    count = max(shard(text).count for text, _ in found)
+    missing = [f"{number}/{count}" for number in range(1, count + 1) if number not in held]
+    return f"no {_listed(missing)}, or not measured to its end" if missing else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
