@@ -217,6 +217,8 @@ NEWER = f"was written by a newer version (format {VERSION + 1}, this one reads {
         ("UPDATE cells SET measured='[1]'", "damaged: AttributeError: "),
         ('UPDATE cells SET measured=\'{"error": "big"}\'', "damaged: TypeError: something that"),
         ("UPDATE cells SET reason=x'00'", "damaged: TypeError: something that is no text"),
+        ("UPDATE cells SET error_class='E', message='m', signature='s'", "damaged: TypeError: som"),
+        ("UPDATE cells SET seconds='long'", "damaged: TypeError: something that is no number"),
         ("DELETE FROM provenances", "damaged: KeyError: "),
         ("ALTER TABLE cells DROP COLUMN output", "damaged: IndexError: "),
     ],

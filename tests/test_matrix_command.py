@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from runner.commands.matrix import Options, measure
-from runner.errors import RunnerError
+from runner.errors import ExitCode, RunnerError
+from runner.evidence.store import Store
 from runner.model.outcomes import Device
 from runner.places import Places
 from runner.planning.selection import Wish
@@ -68,3 +69,30 @@ def test_what_cannot_be_meant_is_refused(changed: dict[str, Any], expected: str)
         measure(Places(), Options(**(options | changed)), Console(stderr=True))
 
     assert expected == str(caught.value)
+
+
+def test_a_shard_without_environments_says_so_and_counts_as_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REPROMATRIX_STORE", str(tmp_path / "evidence.sqlite"))
+    console = Console(record=True, stderr=True, width=200)
+    options = Options(
+        wish=Wish(release=["4.50.0"]),
+        only="",
+        jobs=1,
+        python=None,
+        rerun=False,
+        plan=False,
+        strict=False,
+        trust_published=False,
+        shard="2/2",
+    )
+    code = measure(Places(), options, console)
+    store = Store(Places().store, print)
+    ended = {shard for shard, _ in store.shards()}
+    store.close()
+
+    assert (code, ended) == (ExitCode.AS_EXPECTED, {"2/2"})
+    assert console.export_text() == (
+        "Shard 2/2 has no environment to run: there are fewer than shards.\n"
+    )

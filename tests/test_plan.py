@@ -56,6 +56,14 @@ def test_the_cells_of_a_case_come_plain_first() -> None:
     assert expected == list(cells_of(TOY, "4.50.0", tuple(Precision), Device.CPU))
 
 
+def test_what_machines_dispute_is_missing_though_it_is_current() -> None:
+    row = seen(ran=CURRENT)
+    disputed = dataclasses.replace(row, unstable=True, sides=(row, row))
+
+    assert missing([row.cell], CASES, HERE, {row.cell: row}) == ()
+    assert missing([row.cell], CASES, HERE, {row.cell: disputed}) == (row.cell,)
+
+
 @pytest.mark.parametrize(
     ("outcome", "changes", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -102,13 +103,32 @@ def measure(one: Machine, line: dict[str, str]) -> tuple[str, str]:
     return ended.result, ended.said
 
 
+def both_measured(folder: Path, *names: str) -> Machine:
+    """Return a machine on which both shards were measured."""
+    one = machine(folder, *names)
+    for line in lines(one):
+        result, said = measure(one, line)
+        assert result == "success", said
+    return one
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    return both_measured(tmp_path_factory.mktemp("calm"), CALM)
+
+
+def again(measured: Machine, folder: Path) -> Machine:
+    """Return a machine of its own with what another one measured."""
+    shutil.copytree(measured.folder, folder, dirs_exist_ok=True)
+    facts = {"given": dict(measured.given), "results": dict(measured.results)}
+    return dataclasses.replace(measured, folder=folder, checkout=folder / "checkout", **facts)
+
+
 @pytest.mark.builds
-def test_shards_that_are_whole_are_merged_and_published(tmp_path: Path) -> None:
-    one = machine(tmp_path, CALM)
-    found = [measure(one, line) for line in lines(one)]
+def test_shards_that_are_whole_are_merged_and_published(measured: Machine, tmp_path: Path) -> None:
+    one = again(measured, tmp_path)
     table, publish = one.run("table"), one.run("publish")
 
-    assert [result for result, _ in found] == ["success", "success"]
     assert (table.result, publish.result) == ("success", "success"), table.said
     assert (one.site / "index.html").exists()
     assert "2-of-2.sqlite: 3 rows, 3 new" in table.said
@@ -116,11 +136,9 @@ def test_shards_that_are_whole_are_merged_and_published(tmp_path: Path) -> None:
 
 @pytest.mark.builds
 def test_a_surprise_is_published_and_fails_the_last_job(tmp_path: Path) -> None:
-    one = machine(tmp_path, CALM, SURPRISING)
-    found = [measure(one, line) for line in lines(one)]
+    one = both_measured(tmp_path, CALM, SURPRISING)
     table, publish = one.run("table"), one.run("publish")
 
-    assert [result for result, _ in found] == ["success", "success"]
     assert table.result == "success", table.said
     assert f"fixed: {SURPRISING} fp32 on 4.50.0" in table.said
     assert (publish.result, publish.code) == ("failure", 1)
@@ -129,14 +147,13 @@ def test_a_surprise_is_published_and_fails_the_last_job(tmp_path: Path) -> None:
 
 @pytest.mark.builds
 def test_without_every_shard_nothing_is_replaced_and_the_missing_one_is_named(
-    tmp_path: Path,
+    measured: Machine, tmp_path: Path
 ) -> None:
-    one = machine(tmp_path, CALM)
+    one = again(measured, tmp_path)
     one.site.mkdir()
     (one.site / "index.html").write_text("the full one from yesterday")
-    for line in lines(one)[:1]:
-        measure(one, line)
-    one.environ["FAKE_CODE"] = "130"
+    shutil.rmtree(one.artifacts / "evidence-2-of-2")
+    one.environ = {**one.environ, "FAKE_CODE": "130"}
     lost, said = measure(one, lines(one)[1])
     table, publish = one.run("table"), one.run("publish")
 
@@ -147,12 +164,21 @@ def test_without_every_shard_nothing_is_replaced_and_the_missing_one_is_named(
 
 
 @pytest.mark.builds
+def test_without_any_shard_nothing_is_published(measured: Machine, tmp_path: Path) -> None:
+    one = again(measured, tmp_path)
+    shutil.rmtree(one.artifacts)
+    table, publish = one.run("table"), one.run("publish")
+
+    assert (table.result, publish.result) == ("failure", "skipped")
+    assert "--whole: found no shard that was measured to its end" in table.said
+    assert not one.site.exists()
+
+
+@pytest.mark.builds
 def test_a_shard_that_was_interrupted_counts_as_missing_though_its_file_is_there(
-    tmp_path: Path,
+    measured: Machine, tmp_path: Path
 ) -> None:
-    one = machine(tmp_path, CALM)
-    for line in lines(one):
-        measure(one, line)
+    one = again(measured, tmp_path)
     half = one.artifacts / "evidence-1-of-2" / "1-of-2.sqlite"
     with closing(sqlite3.connect(half)) as database:
         database.execute("DELETE FROM shards")

@@ -142,7 +142,8 @@ def _refuse_part(brought: _Brought) -> None:
 
 
 def _say(places: Places, store: Store, brought: _Brought, console: Console) -> ExitCode:
-    rows = [row for row in store.rows() if row.cell in brought.cells]
+    stored = store.rows({cell.case for cell in brought.cells})
+    rows = [row for row in stored if row.cell in brought.cells]
     _, grid = rendering.judged_grid(project.load(places, code=False), rows)
     mine = [one for one in grid if one.seen.cell in brought.cells]
     _say_strangers(brought.cells - {one.seen.cell for one in mine}, mine, console)

@@ -164,8 +164,9 @@ def _check(row: Observation) -> None:
     ran, failed = row.provenance, row.failed
     texts = [row.cell.case, row.cell.workaround, row.cell.environment, row.reason]
     texts += [ran.case_digest, ran.environment_digest, ran.python, ran.torch_build]
-    texts += [ran.hardware, ran.run]
-    texts += [failed.error_class, failed.message, failed.signature] if failed else []
+    texts += [ran.hardware, ran.run, row.output]
+    if failed:
+        texts += [failed.error_class, failed.message, failed.signature, failed.traceback]
     if not all(isinstance(text, str) for text in texts):
         message = "something that is no text where a text belongs"
         raise TypeError(message)
