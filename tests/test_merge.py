@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import os
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -23,6 +24,7 @@ from runner.evidence import publishing
 from runner.evidence.foreign import SET, STORE
 from runner.evidence.published import Publication
 from runner.evidence.store import VERSION, Store
+from runner.model.matrix import MAIN
 from runner.model.observation import LOCAL, MERGED
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.places import Places
@@ -101,7 +103,7 @@ def held(parts: Iterable[Sequence[Observation]], own: Sequence[Observation]) -> 
         return [list(store.statements()), list(store.rows())]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(ROWS, max_size=6), st.lists(ROWS, max_size=2), st.data())
 def test_any_order_any_repetition_and_any_split_of_rows_give_the_same_store(
     rows: list[Observation], own: list[Observation], data: st.DataObject
@@ -353,6 +355,11 @@ def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:6000])
 
 
+def _piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 NEWER = (
     f"a store that was written by a newer version (format {VERSION + 1}, this one reads {VERSION})"
 )
@@ -366,6 +373,7 @@ NEWER = (
         (lambda path: path.write_text("x" * 99), "a file that is no SQLite database", STORE),
         (lambda path: path.write_bytes(b""), "a file that is no SQLite database", STORE),
         (Path.unlink, "no such file", f"{STORE}, or {SET}"),
+        (_piped, "neither a file nor a folder", f"{STORE}, or {SET}"),
     ],
 )
 def test_a_file_that_cannot_be_merged_is_named_and_the_others_are_merged(
@@ -456,3 +464,43 @@ def test_a_whole_with_a_file_that_cannot_be_read_is_not_merged(
         merging(places, *files, whole=True)
 
     assert rows_of(places) == []
+
+
+def test_the_main_of_two_machines_keeps_what_each_of_them_had(tmp_path: Path) -> None:
+    loaded = project.load(Places(), code=False)
+    rows = [
+        dataclasses.replace(
+            row(run=run),
+            cell=cell(MAIN),
+            provenance=dataclasses.replace(
+                provenance(), environment_digest=digest, packages={"transformers": version}, run=run
+            ),
+        )
+        for run, digest, version in (("2", "late", "5.25.0.dev0"), ("1", "early", "5.24.0.dev0"))
+    ]
+    with opened(tmp_path / "evidence.sqlite") as store:
+        store.take(rows)
+        found = list(store.rows())
+
+    assert [one.provenance.packages["transformers"] for one in found] == [
+        *("5.24.0.dev0", "5.25.0.dev0"),
+    ]
+    assert [one.sides for one in found] == [(), ()]
+    assert project.informed(loaded, found).environments[MAIN].digest == "late"
+
+
+def test_no_terminal_is_obeyed_where_evidence_of_others_is_told(
+    places: Places, tmp_path: Path
+) -> None:
+    bad = dataclasses.replace(
+        real(Outcome.FAILS, "\x1b[2Jthere"), failed=failed("KeyError", "\x1b]0;mine\x07[red]")
+    )
+    files = [
+        stored(tmp_path / "bad.sqlite", bad),
+        stored(tmp_path / "good.sqlite", real(Outcome.PASSES, "here")),
+    ]
+    code, lines = merging(places, *files)
+
+    assert code is ExitCode.UNEXPECTED
+    assert all(line.isprintable() for line in lines)
+    assert "KeyError: �]0;mine�[red] (�[2Jthere, torch" in lines[-1]

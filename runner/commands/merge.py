@@ -8,13 +8,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from runner import project, rendering
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.evidence import foreign, reading
 from runner.judging.agreement import dispute, disputed
 from runner.planning.shards import lacking
+from runner.telling.wording import count, printable
 from runner.terminal.progress import cell_name
 from runner.terminal.surprises import LISTED, say_rest, say_surprises
 
@@ -149,7 +148,7 @@ def _say(places: Places, store: Store, brought: _Brought, console: Console) -> E
     _say_strangers(brought.cells - {one.seen.cell for one in mine}, mine, console)
     surprises = [one for one in mine if one.verdict.is_surprise and not one.stale]
     if surprises:
-        console.print(f"{_number(len(surprises), 'cell')} of these surprise:")
+        console.print(f"{count(len(surprises), 'cell')} of these surprise:")
         say_surprises(surprises, console)
     contested = disputed(rows)
     _say_disputes(contested, console)
@@ -158,10 +157,10 @@ def _say(places: Places, store: Store, brought: _Brought, console: Console) -> E
 
 def _say_strangers(strangers: set[Cell], mine: Sequence[Judged], console: Console) -> None:
     if strangers:
-        number = _number(len(strangers), "cell")
+        number = count(len(strangers), "cell")
         console.print(f"{number} of a case or an environment that is not in this checkout: kept.")
     if stale := sum(one.stale for one in mine):
-        number = _number(stale, "cell")
+        number = count(stale, "cell")
         console.print(f"{number} measured on another state of the case or of its pins: kept.")
 
 
@@ -169,13 +168,10 @@ def _say_disputes(contested: Sequence[Observation], console: Console) -> None:
     if not contested:
         return
     console.print(
-        f"{_number(len(contested), 'cell')} disputed between machines; each is unstable until"
+        f"{count(len(contested), 'cell')} disputed between machines; each is unstable until"
         " `nox -s matrix` has measured it here:"
     )
     for row in contested[:LISTED]:
-        console.print(Text(f"  disputed: {cell_name(row)}: {dispute(row)}"))
+        told = printable(f"disputed: {cell_name(row)}: {dispute(row)}")
+        console.print(f"  {told}", markup=False)
     say_rest(len(contested), console)
-
-
-def _number(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

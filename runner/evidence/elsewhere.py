@@ -7,6 +7,7 @@ in which order and how often, the same is in the table.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,19 +31,23 @@ CREATE TABLE IF NOT EXISTS merged ({COLUMNS},
 """
 """`said` is what a row says, `identity` the row, `settled` the run here that decided otherwise."""
 
-_MARKS = ",".join(f"?{number}" for number in range(1, len(_ALL) + 1))
-_SAME = " AND ".join(f"{name}=?{number}" for number, name in enumerate(KEY, 1))
-_RUN = _NAMES.index("run") + 1
+# What is read of a file waits in tables of this connection alone: nobody who writes waits for it.
+_WAITING = """
+CREATE TEMP TABLE ran_there AS SELECT * FROM main.provenances WHERE 0;
+CREATE TEMP TABLE waiting AS SELECT * FROM main.merged WHERE 0;
+"""
+_SAME = " AND ".join(f"cells.{name}=waiting.{name}" for name in (*KEY, "run"))
 _ORDER = "({0}.seconds IS NOT NULL, {0}.run, {0}.identity)"
 # What was measured here and comes back to us stays as it is.
 _TAKE = f"""
-INSERT INTO merged SELECT {_MARKS}
-WHERE NOT EXISTS (SELECT 1 FROM cells WHERE {_SAME} AND run=?{_RUN})
+INSERT INTO main.merged SELECT * FROM waiting
+WHERE NOT EXISTS (SELECT 1 FROM main.cells WHERE {_SAME})
 ON CONFLICT ({", ".join(KEY)}, said) DO UPDATE SET
     {", ".join(f"{name}=excluded.{name}" for name in _ALL)}
 WHERE {_ORDER.format("excluded")} > {_ORDER.format("merged")}
 """  # noqa: S608 - our own names
-_SETTLE = f"UPDATE merged SET settled=?{len(KEY) + 1} WHERE {_SAME} AND settled=''"  # noqa: S608
+_KEY_IS = " AND ".join(f"{name}=?{number}" for number, name in enumerate(KEY, 1))
+_SETTLE = f"UPDATE merged SET settled=?{len(KEY) + 1} WHERE {_KEY_IS} AND settled=''"  # noqa: S608
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,13 +60,24 @@ class Taken:
     """Rows that took the place of one that says the same."""
 
 
-def take(db: sqlite3.Connection, rows: Iterable[Observation]) -> Taken:
-    """Write rows beside those that are there, within the caller's transaction."""
-    number, before = 0, _count(db)
-    changes = 0
-    for row in _told(db, rows):
-        changes += db.execute(_TAKE, row).rowcount
-        number += 1
+@contextlib.contextmanager
+def waiting(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[int]:
+    """Read rows, and keep them for the length of a block in which they may be taken in."""
+    for statement in filter(str.strip, _WAITING.split(";")):
+        db.execute(statement)
+    try:
+        marks = ",".join("?" * len(_ALL))
+        yield db.executemany(f"INSERT INTO waiting VALUES ({marks})", _told(db, rows)).rowcount  # noqa: S608
+    finally:
+        db.execute("DROP TABLE waiting")
+        db.execute("DROP TABLE ran_there")
+
+
+def take(db: sqlite3.Connection, number: int) -> Taken:
+    """Write the rows that wait beside those that are there, within the caller's transaction."""
+    db.execute("INSERT OR IGNORE INTO main.provenances SELECT * FROM ran_there")
+    before = _count(db)
+    changes = db.execute(_TAKE).rowcount
     new = _count(db) - before
     return Taken(rows=number, new=new, newer=changes - new)
 
@@ -71,7 +87,7 @@ def _told(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[tuple
     for row in rows:
         if id(row.provenance) not in ran:
             identity, held = provenance_row(row.provenance)
-            db.execute("INSERT OR IGNORE INTO provenances VALUES (?,?,?,?,?,?)", held)
+            db.execute("INSERT INTO ran_there VALUES (?,?,?,?,?,?)", held)
             ran[id(row.provenance)] = row.provenance, identity
         told = values(row, ran[id(row.provenance)][1])
         yield (*told, _digest(says(row)), _digest(told), "")

@@ -74,8 +74,9 @@ def evidence(path: Path) -> Iterator[Evidence]:
     if path.is_dir():
         yield Evidence(rows=read_set(path))
         return
-    if not path.exists():
-        raise _refused(path, "no such file", f"{STORE}, or {SET}")
+    if not path.is_file():
+        found = "neither a file nor a folder" if path.exists() else "no such file"
+        raise _refused(path, found, f"{STORE}, or {SET}")
     with opened(path) as store:
         yield Evidence(rows=checked(path, store.statements()), shards=store.shards())
 

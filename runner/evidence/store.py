@@ -127,8 +127,8 @@ class Store:
     def take(self, rows: Iterable[Observation]) -> Taken:
         """Keep what others measured beside what was measured here: all of it, or none."""
         self.written = True
-        with self.together():
-            return elsewhere.take(self._db, rows)
+        with elsewhere.waiting(self._db, rows) as number, self.together():
+            return elsewhere.take(self._db, number)
 
     def end_shard(self, shard: str, split: str, run: str) -> None:
         """Keep that a run of this store measured its whole share of a split."""

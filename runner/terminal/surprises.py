@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.telling.wording import printable
 from runner.terminal.progress import cell_name, what_happened
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ def say_surprises(surprises: Sequence[Judged], console: Console) -> None:
     """Print a line for each, as long as that can be read."""
     for one in surprises[:LISTED]:
         seen = one.seen
-        console.print(f"  {one.verdict}: {cell_name(seen)}: {what_happened(seen)}", markup=False)
+        told = printable(f"{one.verdict}: {cell_name(seen)}: {what_happened(seen)}")
+        console.print(f"  {told}", markup=False)
     say_rest(len(surprises), console)
 
 
