@@ -9,10 +9,11 @@ import pytest
 from factories import case, cell, environment, failed, seen
 
 from runner.campaign import Campaign
-from runner.engine.events import Terms
+from runner.commands.shards import left
+from runner.engine.events import Terms, not_built
 from runner.evidence.survey import choose
 from runner.model.matrix import Limits
-from runner.model.outcomes import Device, Outcome
+from runner.model.outcomes import Device, Outcome, Precision
 from runner.planning.selection import Wish, select
 from runner.project import Project
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 TOY = case()
 HERE = environment()
 PASSING = seen(Outcome.PASSES)
+STALE = dataclasses.replace(PASSING.provenance, case_digest="old")
 BROKEN = dataclasses.replace(seen(Outcome.FAILS), failed=failed("KeyError", "something else"))
 
 
@@ -68,3 +70,19 @@ def test_a_refusal_is_seen_whatever_was_known_before() -> None:
 
 def test_what_the_witness_is_asked_for_is_part_of_a_case() -> None:
     assert case('exercises = "load"').digest != TOY.digest == case('exercises = "compute"').digest
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], 3),
+        ([PASSING], 2),
+        ([dataclasses.replace(PASSING, cell=cell(precision=one)) for one in Precision], 0),
+        ([dataclasses.replace(PASSING, provenance=STALE)], 3),
+        (not_built([cell()], {TOY.name: TOY}, "no network", "now"), 2),
+    ],
+)
+def test_what_is_left_after_a_run_is_what_nothing_stored_answers(
+    places: Places, matrix: Matrix, rows: list[Observation], expected: int
+) -> None:
+    assert expected == left(campaign(places, matrix, None), rows)

@@ -13,7 +13,7 @@ from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
 from runner.commands.own import own_files
 from runner.commands.redrawing import Redrawing
-from runner.commands.shards import share
+from runner.commands.shards import left, share
 from runner.engine.hardware import demand
 from runner.environments import building, interpreter
 from runner.errors import ExitCode, Fault, refuse
@@ -24,6 +24,7 @@ from runner.model.observation import UNPUBLISHED
 from runner.model.outcomes import Verdict
 from runner.planning.selection import Wish, select
 from runner.planning.shards import shard
+from runner.telling.wording import count
 from runner.terminal.progress import Display
 from runner.terminal.surprises import say_surprises
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from runner.commands.shards import Share
+    from runner.evidence.store import Store
     from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
     from runner.places import Places
@@ -83,13 +85,22 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
         else:
             code = _run(plan, Redrawing(loaded, store, stored, options.jobs), options, console)
         if mine and code in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
-            store.end_shard(str(mine.shard), mine.split, plan.terms.run)
+            _end_shard(mine, plan, store, console)
         return code
 
 
 def _nothing_to_do(mine: Share, console: Console) -> ExitCode:
     console.print(f"Shard {mine.shard} has no environment to run: there are fewer than shards.")
     return ExitCode.AS_EXPECTED
+
+
+def _end_shard(mine: Share, planned: Campaign, store: Store, console: Console) -> None:
+    """Keep that a shard is whole, which is what `merge --whole` looks at."""
+    number = left(planned, list(store.rows()))
+    if number:
+        console.print(f"Shard {mine.shard} is not whole: {count(number, 'cell')} left to measure.")
+    else:
+        store.end_shard(str(mine.shard), mine.split, planned.terms.run)
 
 
 def _shard(options: Options) -> Shard | None:

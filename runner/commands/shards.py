@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,16 +10,18 @@ from typing import TYPE_CHECKING
 from runner import campaign, project
 from runner.campaign import Campaign
 from runner.errors import ExitCode, Fault, refuse
+from runner.model.outcomes import Outcome
 from runner.planning import shards
 from runner.planning.selection import select
 from runner.terminal.speaking import say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
     from runner.model.cell import Cell
+    from runner.model.observation import Observation
     from runner.places import Places
     from runner.planning.selection import Wish
     from runner.planning.shards import Shard
@@ -75,6 +78,19 @@ def share(loaded: Project, wish: Wish, one: Shard) -> Share:
         environments=frozenset(names[one.number - 1]),
         split=shards.identity(every, loaded.cases, loaded.environments, one.count),
     )
+
+
+def left(planned: Campaign, rows: Sequence[Observation]) -> int:
+    """Return how many cells of a run are still to be measured by what is stored after it.
+
+    What could not be built was tried: whoever ran it decided whether that may be.
+    """
+    known_to = project.informed(planned.project, rows)
+    known = campaign.known_rows(rows, known_to)
+    now = dataclasses.replace(planned, project=known_to, known=known, rerun=False)
+    tried = {cell for cell, row in known.items() if row.outcome is Outcome.UNBUILDABLE}
+    names = planned.selection.environments
+    return sum(len({*now.due(known_to.environments[name])} - tried) for name in names)
 
 
 def _cells(loaded: Project, wish: Wish) -> Mapping[str, tuple[Cell, ...]]:
