@@ -442,6 +442,19 @@ def test_a_part_of_a_whole_is_not_merged_where_the_whole_was_asked_for(
     assert rows_of(places) == []
 
 
+def test_a_store_stands_for_the_last_split_that_was_begun_in_it(tmp_path: Path) -> None:
+    with opened(tmp_path / "evidence.sqlite") as store:
+        for shard, split in [*SHARDS, ("1/2", "b")]:
+            store.begin_shard(split)
+            store.end_shard(shard, split, "run")
+        ended = store.shards()
+        store.begin_shard("c")
+        begun = store.shards()
+
+    assert ended == {("1/2", "b")}
+    assert begun == frozenset()
+
+
 def test_a_whole_split_is_merged(places: Places, tmp_path: Path) -> None:
     files = [
         stored(tmp_path / f"{number}.sqlite", real(Outcome.PASSES, release=release), shards=[one])

@@ -80,6 +80,8 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
             plan = _within(plan, mine)
         if options.plan:
             return _print_plan(plan, console)
+        if mine:
+            store.begin_shard(mine.split)
         if mine and not mine.environments:
             code = _nothing_to_do(mine, console)
         else:

@@ -130,6 +130,11 @@ class Store:
         with elsewhere.waiting(self._db, rows) as number, self.together():
             return elsewhere.take(self._db, number)
 
+    def begin_shard(self, split: str) -> None:
+        """Forget the shards of other splits: what is measured from now on is not theirs."""
+        with self.together():
+            self._db.execute("DELETE FROM shards WHERE split<>?", (split,))
+
     def end_shard(self, shard: str, split: str, run: str) -> None:
         """Keep that a run of this store measured its whole share of a split."""
         with self.together():
@@ -137,7 +142,8 @@ class Store:
 
     def shards(self) -> frozenset[tuple[str, str]]:
         """Return the shards that were measured to their end, each with its split."""
-        return frozenset(self._db.execute("SELECT shard, split FROM shards").fetchall())
+        found = self._db.execute("SELECT shard, split FROM shards")
+        return frozenset((shard, split) for shard, split in found)
 
     def rows(
         self, cases: Collection[str] | None = None, keep: Keep | None = None
