@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 _TWICE = 3.0
 COMMANDS = {
-    "measuring": ("matrix", "environment", "report", "results"),
+    "measuring": ("matrix", "shards", "environment", "report", "results"),
     "searching": ("bisect", "blame", "trial"),
     "answering": ("diff", "audit", "advise"),
-    "upkeep": ("check", "lock", "accept", "new-case", "publish"),
+    "upkeep": ("check", "lock", "accept", "new-case", "publish", "merge"),
 }
 """The modules in the order of the help; each registers its commands as it is imported."""
 
