@@ -90,7 +90,7 @@ def publish() -> None:
 def merge(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Stores, or folders with publications.toml."),
+        typer.Argument(metavar="FILE", help="Stores, or folders with publications.toml."),
     ],
     *,
     whole: Annotated[
