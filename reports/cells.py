@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from runner.model.cell import Environment
     from runner.model.observation import Observation
 
-_ONE_REASON_FOR_ALL = frozenset({Mark.NOT_APPLICABLE, Mark.UNBUILDABLE, Mark.NOT_RUN})
+_ONE_REASON_FOR_ALL = frozenset(
+    {Mark.NOT_APPLICABLE, Mark.UNBUILDABLE, Mark.NOT_RUN, Mark.INFERRED}
+)
 _COMPANIONS = ("accelerate", "peft")
 
 

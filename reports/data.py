@@ -10,7 +10,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from reports.lines import lines
-from reports.marks import Mark, mark_of
+from reports.marks import Mark, explained, mark_of
 from reports.phrases import in_address, number, page_of, shortened, visible
 from runner.judging.agreement import dispute
 from runner.model.naming import with_extras
@@ -246,7 +246,7 @@ class _Pen:
         if row is None:
             return self._unseen
         seen = row.seen
-        detail = seen.failed.headline if seen.failed is not None else seen.reason
+        detail = explained(row)
         exercised = seen.exercised.value if seen.exercised is not Exercised.EMPTY else ""
         repeats = seen.repeats if seen.unstable and not seen.sides else 0
         said = mark_of(row).value, seen.outcome.value, exercised

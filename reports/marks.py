@@ -11,6 +11,7 @@ from runner.judging.agreement import dispute
 from runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 
 if TYPE_CHECKING:
+    from runner.judging.inference import Inferred
     from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
 
@@ -32,6 +33,7 @@ class Mark(StrEnum):
     OUT_OF_MEMORY = "out-of-memory"
     UNBUILDABLE = "unbuildable"
     NOT_RUN = "not-run"
+    INFERRED = "inferred"
 
     @property
     def glyph(self) -> str:
@@ -63,6 +65,7 @@ class Mark(StrEnum):
                 | Mark.OUT_OF_MEMORY
                 | Mark.UNBUILDABLE
                 | Mark.NOT_RUN
+                | Mark.INFERRED
             ):
                 return Verdict.UNPROVEN
 
@@ -79,6 +82,7 @@ _GLYPHS = {
     Mark.OUT_OF_MEMORY: "M",
     Mark.UNBUILDABLE: "U",
     Mark.NOT_RUN: "·",
+    Mark.INFERRED: "=",
 }
 
 _WORDS = {
@@ -93,6 +97,14 @@ _WORDS = {
     Mark.OUT_OF_MEMORY: "out of memory",
     Mark.UNBUILDABLE: "environment not buildable",
     Mark.NOT_RUN: "not run",
+    Mark.INFERRED: "inferred: not run, between two measured cells that agree",
+}
+
+_BOTH = {
+    Outcome.PASSES: "pass",
+    Outcome.FAILS: "fail in the same way",
+    Outcome.CRASHES: "crash",
+    Outcome.TIMES_OUT: "time out",
 }
 
 _CLAUSES = {
@@ -107,6 +119,7 @@ _CLAUSES = {
     Mark.OUT_OF_MEMORY: "{happened}",
     Mark.UNBUILDABLE: "{happened}",
     Mark.NOT_RUN: "{happened}",
+    Mark.INFERRED: "not run, inferred",
 }
 
 
@@ -124,7 +137,7 @@ def mark_of(row: Judged) -> Mark:
         case Verdict.NOT_APPLICABLE:
             return Mark.NOT_APPLICABLE
         case Verdict.UNPROVEN:
-            return _unproven(row.seen)
+            return _unproven(row.seen) if row.inferred is None else Mark.INFERRED
 
 
 def _unproven(seen: Observation) -> Mark:
@@ -169,10 +182,9 @@ def seen_as(row: Judged | None, precision: Precision) -> Seen:
     """Return what a cell shows, with its message or its reason in words."""
     if row is None:
         return _UNSEEN
-    seen, failed = row.seen, row.seen.failed
+    seen, failed, detail = row.seen, row.seen.failed, explained(row)
     if seen.sides:
         return _disputed(row)
-    detail = seen.reason if failed is None else failed.headline
     error = "" if failed is None else failed.error_class
     unexercised = seen.exercised is Exercised.NO
     happened = seen.outcome, seen.repeats, precision, detail, error
@@ -206,6 +218,8 @@ def _seen(  # noqa: PLR0913, PLR0917 - all that the words depend on
     said = _CLAUSES[mark].format(happened=happening(outcome), repeats=repeats, precision=precision)
     told = shortened(detail, _HEADLINE)
     words = shortened(error or happening(outcome), _WORD)
+    if mark is Mark.INFERRED:
+        words = "not run, inferred"
     return Seen(
         mark=mark,
         style=f"{mark.value} stale" if stale else mark.value,
@@ -230,6 +244,18 @@ def happening(outcome: Outcome) -> str:
             | Outcome.NOT_RUN
         ):
             return outcome.value.replace("-", " ")
+
+
+def explained(row: Judged) -> str:
+    """Return the headline of the failure, else the reason, whatever its length."""
+    if row.inferred is not None:
+        return inference(row.inferred)
+    return row.seen.failed.headline if row.seen.failed is not None else row.seen.reason
+
+
+def inference(found: Inferred) -> str:
+    """Say what a cell that was not run is inferred from: words that make no verdict of it."""
+    return f"{found.older} and {found.newer} both {_BOTH[found.outcome]}"
 
 
 def explanation(seen: Observation) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from reports.marks import Mark
+from reports.marks import Mark, inference
 from runner.judging.agreement import dispute
 from runner.model.outcomes import Precision
 
@@ -36,7 +36,10 @@ COLUMNS = (
 )
 """What `results -- --format csv` prints; other people's scripts depend on names and order."""
 
-WIDE = ("unstable", "stale", "simulated", "repeats", "source", "reason", "signature", "disputed")
+WIDE = (
+    *("unstable", "stale", "simulated", "repeats", "source", "reason", "signature"),
+    *("disputed", "inferred"),
+)
 """What `--wide` adds."""
 
 FLAGS = ("stale", "simulated")
@@ -110,6 +113,7 @@ def _record(row: Judged, simulated: Collection[str]) -> dict[str, Any]:
         "reason": seen.reason,
         "signature": seen.failed.signature if seen.failed is not None else "",
         "disputed": dispute(seen),
+        "inferred": inference(row.inferred) if row.inferred is not None else "",
     }
 
 

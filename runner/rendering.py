@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from runner.evidence import changes, published
 from runner.evidence.survey import Grid, choose, survey
 from runner.judging.agreement import dispute
+from runner.judging.inference import infer
 from runner.judging.verdicts import judge_all
 from runner.model.outcomes import Device
 from runner.project import informed
@@ -34,7 +35,8 @@ def judged_grid(
         precisions=known_to.matrix.precisions,
         devices=devices(rows),
     )
-    return known_to, judge_all(survey(grid, known), known_to.cases, known_to.environments)
+    judged = judge_all(survey(grid, known), known_to.cases, known_to.environments)
+    return known_to, infer(judged, known_to.cases, known_to.environments)
 
 
 def devices(rows: Iterable[Observation]) -> tuple[Device, ...]:

@@ -73,6 +73,9 @@ def _of_case(survey: Survey, case: Case, setting: Setting) -> Badge:
             for environment, failed in found.items():
                 known.setdefault(environment, []).extend([precision] * failed)
                 ever = ever or failed
+    silent = _not_run(survey, case.name)
+    for environment in [name for name in known if name in silent and not known[name]]:
+        del known[environment]
     newest = next(
         (name for name in reversed(survey.releases) if survey.standing(case, name) in known),
         "",
@@ -97,6 +100,17 @@ def _said(newest: str, failing: list[Precision], *, ever: bool) -> tuple[str, Co
     return f"passes on {visible(newest)}{earlier}", Colour.GOOD
 
 
+def _not_run(survey: Survey, name: str) -> frozenset[str]:
+    """Return where a plain cell of a case was not run: nothing there passes, inferred or not."""
+    return frozenset(
+        environment
+        for (workaround, _, _), rows in survey.series(name).items()
+        if workaround == PLAIN
+        for environment, row in rows.items()
+        if row.seen.outcome is Outcome.NOT_RUN
+    )
+
+
 _Known = dict[str, bool | None]
 """By case: whether it fails in any precision, None where nothing is known."""
 
@@ -113,6 +127,9 @@ def _judged(survey: Survey) -> dict[str, _Known]:
                 if row.seen.outcome is not Outcome.NOT_APPLICABLE:
                     held = found.setdefault(columns[environment], {})
                     held[name] = _worse(held.get(name), failing.get(environment))
+        for environment in _not_run(survey, name):
+            held = found[columns[environment]]
+            held[name] = held[name] or None
     return found
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from reports.files.sheet import Sheet
+from reports.marks import inference
 
 if TYPE_CHECKING:
     from reports.files.sheet import Value
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("case", "workaround", "release", "precision", "device", "outcome", "verdict", "error"),
     *("exercised", "transformers", "accelerate", "peft", "torch", "python", "source"),
-    *("unstable", "stale", "simulated", "computed", "measured"),
+    *("unstable", "stale", "simulated", "computed", "measured", "inferred"),
 )
 
 
@@ -53,6 +54,7 @@ def _row(row: Judged, *, simulated: bool) -> tuple[Value, ...]:
         simulated,
         _numbers(tuple(seen.computed.items())) if seen.computed else "",
         _numbers(tuple(seen.measured.items())) if seen.measured else "",
+        inference(row.inferred) if row.inferred is not None else "",
     )
 
 

@@ -28,7 +28,7 @@ const Query = (() => {
     precision: { kind: "scope", says: "look at this precision only" },
     device: { kind: "scope", says: "look at this device only" },
   };
-  const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "out-of-memory", "not-applicable"];
+  const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "inferred", "out-of-memory", "not-applicable"];
 
   // Text to tokens ----------------------------------------------------------------------------
   const tokens = (text) => {

@@ -11,6 +11,7 @@ from runner.judging.expectations import covers, judge, live
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from runner.judging.inference import Inferred
     from runner.model.case import Case, Failure
     from runner.model.cell import Environment
     from runner.model.observation import Observation
@@ -33,6 +34,8 @@ class Judged:
     entry: Failure | None
     verdict: Verdict
     stale: bool
+    inferred: Inferred | None = None
+    """Where it was not run: the measured cells that it lies between, if they agree."""
 
 
 def judge_all(
