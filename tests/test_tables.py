@@ -96,6 +96,7 @@ def test_a_row_says_what_happened_and_on_what() -> None:
         "reason": "why",
         "signature": "TypeError: no more",
         "disputed": "",
+        "inferred": "",
     }
 
     assert [expected] == tabulate([row], ORDER, wide=True, simulated={"alpha"}).to_dict("records")
