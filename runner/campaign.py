@@ -9,7 +9,17 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from runner.engine.events import Done, Event, Phase, Ready, Terms, Unbuilt, not_built
+from runner.engine.events import (
+    Done,
+    Event,
+    Left,
+    NoTimeError,
+    Phase,
+    Ready,
+    Terms,
+    Unbuilt,
+    not_built,
+)
 from runner.engine.pool import Pool
 from runner.environments import building, development
 from runner.errors import Interrupted
@@ -22,13 +32,14 @@ from runner.planning.plan import Unit, applicable, missing, plan
 from runner.project import recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from runner.environments.building import Built
     from runner.evidence.store import Store
     from runner.model.cell import Cell, Environment
     from runner.model.matrix import Limits
     from runner.model.outcomes import Device, Verdict
+    from runner.planning.budget import Budget
     from runner.planning.selection import Selection
     from runner.project import Project
 
@@ -59,6 +70,8 @@ class Tally:
     measured: int = 0
     unbuilt: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
+    left: frozenset[Cell] = frozenset()
+    """Cells for which a budget had no time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +83,9 @@ class Campaign:
     terms: Terms
     known: Mapping[Cell, Observation]
     rerun: bool = False
+    asked: frozenset[Cell] | None = None
+    """The cells that decide something, where no others are to be run."""
+    budget: Budget | None = None
     interpreter: tuple[Environment, Built] | None = None
 
     def selected(self, environment: str) -> tuple[Cell, ...]:
@@ -87,23 +103,39 @@ class Campaign:
     def due(self, environment: Environment) -> tuple[Cell, ...]:
         """Return the selected cells of an environment that are to be run."""
         cells = applicable(self.selected(environment.name), self.project.cases, environment)
+        if self.asked is not None:
+            cells = tuple(cell for cell in cells if cell in self.asked)
         if self.rerun:
             return cells
         return missing(cells, self.project.cases, environment, self.known)
 
     def units(self) -> tuple[Unit, ...]:
-        """Return what is to be run, coarse to fine; what `main` needs is known once it is built."""
+        """Return what is to be run, coarse to fine, or by value where there is a budget.
+
+        What `main` needs is known once it is built.
+        """
         names = [name for name in self.project.names if name in self.selection.environments]
-        return plan(names, self._cells_in)
+        units = plan(names, self._cells_in)
+        return units if self.budget is None else self.budget.ordered(units)
+
+    def expected(self, units: Sequence[Unit]) -> tuple[int, int]:
+        """Return how many units and cells are likely to be run."""
+        some = units if self.budget is None else self.budget.first(units)
+        return len(some), sum(len(unit.cells) for unit in some)
 
     def _cells_in(self, name: str) -> tuple[Cell, ...]:
         environment = self.project.environments[name]
         return self.selected(name) if environment.source is Source.MAIN else self.due(environment)
 
     def prepare(self, unit: Unit) -> Ready:
-        """Build the environment of a unit; raises UnbuildableError."""
+        """Build the environment of a unit; raises UnbuildableError, or NoTimeError before it."""
+        cells = unit.cells if self.budget is None else self.budget.fitting(unit).cells
+        if not cells:
+            raise NoTimeError
         environment, built = self._built(unit.environment)
-        cells = self.due(environment) if environment.source is Source.MAIN else unit.cells
+        if environment.source is Source.MAIN:
+            due = frozenset(self.due(environment))
+            cells = tuple(cell for cell in cells if cell in due)
         return Ready(environment=environment, built=built, cells=cells)
 
     def _built(self, name: str) -> tuple[Environment, Built]:
@@ -146,8 +178,8 @@ def run(
     what there is so far.
     """
     units = campaign.units()
-    hearing = _Hearing(campaign, store, audience, pause, len(units))
-    audience.began(len(units), sum(len(unit.cells) for unit in units))
+    hearing = _Hearing(campaign, store, audience, pause, units)
+    audience.began(*campaign.expected(units))
     pool = Pool(campaign.terms, campaign.project.cases, campaign.prepare, campaign.doubted)
     try:
         # Closed at once when a signal comes in the middle of storing: nothing goes on behind us.
@@ -157,7 +189,7 @@ def run(
     except Interrupted:
         hearing.tally.interrupted = True
         store.put(*pool.left())
-    return hearing.tally
+    return hearing.end()
 
 
 class _Hearing:
@@ -169,14 +201,20 @@ class _Hearing:
         store: Store,
         audience: Audience,
         pause: Callable[[int], None],
-        left: int,
+        units: Sequence[Unit],
     ) -> None:
-        self.left = left
+        self.left = len(units)
         self.campaign = campaign
         self.store = store
         self.audience = audience
         self.pause = pause
         self.tally = Tally()
+        self.waiting = {cell for unit in units for cell in unit.cells} if campaign.budget else set()
+
+    def end(self) -> Tally:
+        """Return the tally, with what a budget left."""
+        self.tally.left = frozenset(self.waiting)
+        return self.tally
 
     def hear(self, event: Event) -> None:
         match event:
@@ -186,6 +224,9 @@ class _Hearing:
                 self._unbuilt(event)
             case Phase():
                 self.audience.phase(event.environment, event.doing)
+            case Left():
+                self.left -= 1
+                self.audience.done(event.unit.environment)
             case Done():
                 self.audience.done(event.unit.environment)
                 self.left -= 1
@@ -195,6 +236,7 @@ class _Hearing:
 
     def _measured(self, seen: Observation) -> None:
         self.store.put(seen)
+        self.waiting.discard(seen.cell)
         self.tally.measured += seen.repeats == 1
         environment = _environment(seen, self.campaign.project.environments)
         self.audience.measured(seen, self.campaign.verdict(seen, environment))
@@ -203,6 +245,7 @@ class _Hearing:
         name, known = event.unit.environment, self.campaign.known
         self.tally.unbuilt[name] = event.reason
         self.left -= 1
+        self.waiting.difference_update(event.unit.cells)
         cells = [cell for cell in event.unit.cells if not _is_known(known.get(cell), event.reason)]
         run = self.campaign.terms.run
         self.store.put(*not_built(cells, self.campaign.project.cases, event.reason, run))

@@ -54,7 +54,9 @@ def _measured(places: Places) -> dict[tuple[str, str], tuple[str, str]]:
         jobs=2,
         python=None,
         rerun=False,
-        plan=False,
+        plan="",
+        budget="",
+        dry_run=False,
         strict=False,
         trust_published=False,
     )

@@ -24,6 +24,23 @@ from runner.planning.selection import Wish
             "--only: found 'surprising'; allowed: unexpected.",
         ),
         (
+            {"plan": "bounderies"},
+            (
+                "--plan: found 'bounderies'; allowed: all, boundaries, or nothing behind it to"
+                " print the plan. Did you mean 'boundaries'?"
+            ),
+        ),
+        *(
+            (
+                {"budget": text},
+                (
+                    f"--budget: found {text!r}; allowed: a time above zero in s, m or h:"
+                    " 90s, 10m, 2h."
+                ),
+            )
+            for text in ("0", "0s", "-1m", "nonsense", "10", "1e3s", "inf", "5d", " ")
+        ),
+        (
             {"python": Path("python3"), "wish": Wish(release=["4.50.0"])},
             "--python: found --release beside it; allowed: either an interpreter or releases.",
         ),
@@ -61,7 +78,9 @@ def test_what_cannot_be_meant_is_refused(changed: dict[str, Any], expected: str)
         "jobs": 1,
         "python": None,
         "rerun": False,
-        "plan": False,
+        "plan": "",
+        "budget": "",
+        "dry_run": False,
         "strict": False,
         "trust_published": False,
     }
@@ -82,7 +101,9 @@ def test_a_shard_without_environments_says_so_and_counts_as_ended(
         jobs=1,
         python=None,
         rerun=False,
-        plan=False,
+        plan="",
+        budget="",
+        dry_run=False,
         strict=False,
         trust_published=False,
         shard="2/2",

@@ -8,14 +8,24 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Areas, Cases, OnDevice, Precisions, Releases, Workarounds, app, told
+from runner.cli.optional import optional
+from runner.cli.options import (
+    Areas,
+    Cases,
+    OnDevice,
+    Precisions,
+    Releases,
+    Workarounds,
+    app,
+    told,
+)
 from runner.engine.hardware import cores
 from runner.model.outcomes import Device
 from runner.places import Places
-from runner.planning.selection import Wish
+from runner.planning.selection import SHOW, Wish
 
 
-@app.command()
+@app.command(cls=optional("--plan", SHOW))
 def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
     case: Cases = [],  # noqa: B006 - typer copies it
     area: Areas = [],  # noqa: B006
@@ -36,10 +46,25 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
         str,
         typer.Option("--shard", metavar="I/N", help="One of N shares, the same on every machine."),
     ] = "",
+    plan: Annotated[
+        str,
+        typer.Option(
+            "--plan",
+            metavar="[boundaries]",
+            help="Alone: print what would run; run nothing. `--plan boundaries` runs only what can"
+            " decide what the cases expect, and infers the rest.",
+        ),
+    ] = "",
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget", metavar="90s|10m|2h", help="End in this time; most valuable cells first."
+        ),
+    ] = "",
     *,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print what would run; run nothing.")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would run, however planned; run nothing.")
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="An unreachable main is an error.")
@@ -66,6 +91,8 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
         shard=shard,
         rerun=rerun,
         plan=plan,
+        budget=budget,
+        dry_run=dry_run,
         strict=strict,
         trust_published=trust_published,
     )

@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING
 from runner import campaign, project, rendering
 from runner.campaign import Campaign, Tally
 from runner.commands.own import own_files
+from runner.commands.planned import (
+    Manner,
+    choosing,
+    narrowed,
+    print_plan,
+    say_after,
+    say_before,
+)
 from runner.commands.redrawing import Redrawing
 from runner.commands.shards import left, share
 from runner.engine.hardware import demand
-from runner.environments import building, interpreter
+from runner.environments import interpreter
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading
 from runner.inside.cage import unenforceable
@@ -52,7 +60,9 @@ class Options:
     jobs: int
     python: Path | None
     rerun: bool
-    plan: bool
+    plan: str
+    budget: str
+    dry_run: bool
     strict: bool
     trust_published: bool
     shard: str = ""
@@ -60,6 +70,8 @@ class Options:
 
 def measure(places: Places, options: Options, console: Console) -> ExitCode:
     """Do the main job and return what its end means."""
+    began = time.monotonic()
+    how = choosing(options.plan, options.budget, dry=options.dry_run)
     if options.only not in {"", "unexpected"}:
         raise refuse(Fault(where="--only", found=repr(options.only), allowed="unexpected"))
     one = _shard(options)
@@ -78,8 +90,11 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
         mine = share(loaded, wish, one) if one else None
         if mine:
             plan = _within(plan, mine)
-        if options.plan:
-            return _print_plan(plan, console)
+        plan = narrowed(plan, how, began)
+        if how.dry:
+            print_plan(plan, console)
+            return ExitCode.AS_EXPECTED
+        say_before(plan, console)
         if mine:
             store.begin_shard(mine.split)
         if mine and not mine.environments:
@@ -107,7 +122,11 @@ def _end_shard(mine: Share, planned: Campaign, store: Store, console: Console) -
 
 def _shard(options: Options) -> Shard | None:
     """Return the shard that was asked for; its cells must be decided by the commit alone."""
-    beside = {"--only": options.only, "--python": options.python}
+    beside = {
+        "--only": bool(options.only),
+        "--python": options.python is not None,
+        "--plan boundaries": options.plan == Manner.BOUNDARIES,
+    }
     for option in [name for name, value in beside.items() if options.shard and value]:
         allowed = "cells that every machine works out alike"
         raise refuse(Fault(where="--shard", found=f"{option} beside it", allowed=allowed))
@@ -164,35 +183,6 @@ def _only_unexpected(planned: Campaign) -> Campaign:
     return dataclasses.replace(planned, selection=selection, known=known)
 
 
-def _print_plan(planned: Campaign, console: Console) -> ExitCode:
-    """Print what would run, and for how long by what earlier cells took."""
-    places, loaded = planned.project.places, planned.project
-    taken = [row.seconds for row in planned.known.values() if row.seconds is not None]
-    each = sorted(taken)[len(taken) // 2] if taken else 0.3
-    units = planned.units()
-    total = 0.0
-    for unit in units:
-        absent = not _is_built(places, loaded, unit.environment)
-        seconds = 4.0 + 2.0 * absent + (each + 0.05) * len(unit.cells)
-        total += seconds
-        console.print(
-            f"{unit.environment:>12}  {len(unit.cells):>4} cells{'  to be built' if absent else ''}"
-        )
-    cells = sum(len(unit.cells) for unit in units)
-    minutes = total / planned.terms.jobs / 60
-    console.print(
-        f"{cells} cells in {len(units)} environments, about {minutes:.1f} minutes"
-        f" with {planned.terms.jobs} at once."
-    )
-    return ExitCode.AS_EXPECTED
-
-
-def _is_built(places: Places, loaded: Project, name: str) -> bool:
-    if name not in loaded.locks:
-        return True
-    return building.is_built(places, name, project.recipe(loaded, name).digest)
-
-
 def _run(planned: Campaign, renderer: Redrawing, options: Options, console: Console) -> ExitCode:
     begin = time.monotonic()
     with Display(console) as display:
@@ -223,6 +213,8 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
     surprises = [one for one in trusted if one.verdict.is_surprise]
     _print_counts(mine, tally, console, seconds)
     say_surprises(surprises, console)
+    local = [one for one in rows if options.trust_published or one.source in UNPUBLISHED]
+    say_after(planned, tally, mine, local, console)
     if tally.interrupted:
         console.print("Interrupted; what was measured is kept, and the next run goes on from here.")
         return ExitCode.INTERRUPTED

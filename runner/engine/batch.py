@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,11 @@ class Floor:
     stopping: threading.Event
     zygotes: set[Zygote]
 
+    @property
+    def over(self) -> bool:
+        """Whether no further cell is to be begun."""
+        return self.stopping.is_set() or time.monotonic() >= self.terms.until
+
 
 class Batch:
     """The cells of one environment."""
@@ -59,7 +66,7 @@ class Batch:
         try:
             seen = list(self._run(self.ready.cells, fresh=not self.terms.fork))
             doubted = [row for row in seen if self.floor.doubted(row, self.ready.environment)]
-            if doubted and not self.floor.stopping.is_set():
+            if doubted and not self.floor.over:
                 self._confirm(doubted)
         finally:
             self._drop()
@@ -81,7 +88,7 @@ class Batch:
         """Run cells; one that takes the zygote with it is tried alone, then blamed."""
         left = dict(enumerate(cells))
         losses: dict[Cell, int] = {}
-        while left and not self.floor.stopping.is_set():
+        while left and not self.floor.over:
             try:
                 for number, answer in self._answers(left, losses, fresh=fresh):
                     row = self._observe(left.pop(number), answer)
@@ -104,21 +111,27 @@ class Batch:
         """Yield answers until they are all there, or the run is stopping."""
         zygote = self._zygote()
         # After a loss one at a time, so that the next loss has exactly one suspect.
-        ahead = 1 if losses else self.floor.slots() + _SPARE
+        ahead = 1 if losses else self._ahead()
         for number, answer in zygote.run(self._requests(left, fresh=fresh), ahead):
             yield number, answer
             if self.floor.stopping.is_set():
                 return
 
     def _requests(self, left: Mapping[int, Cell], *, fresh: bool) -> Iterator[dict[str, Any]]:
-        """Yield what the zygote is asked, each when it is about to be sent."""
+        """Yield what the zygote is asked, each when it is about to be sent, if there is time."""
         told = ""
         for number, cell in list(left.items()):
+            if self.floor.over:
+                return
             if cell.case != told:
                 told = cell.case
                 name = self.ready.environment.name
                 self.floor.emit(Phase(environment=name, doing=self.floor.cases[told].name))
             yield self._request(number, cell, fresh=fresh)
+
+    def _ahead(self) -> int:
+        """Return how many cells a zygote is sent ahead; where time is short none waits there."""
+        return self.floor.slots() + (_SPARE if math.isinf(self.terms.until) else 0)
 
     def _request(self, number: int, cell: Cell, *, fresh: bool) -> dict[str, Any]:
         case = self.floor.cases[cell.case]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ class Terms:
     jobs: int
     fork: bool = True
     witness: bool = True
+    until: float = math.inf
+    """When no further cell is begun, on the monotonic clock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +79,17 @@ class Unbuilt:
     reason: str
 
 
+class NoTimeError(Exception):
+    """Nothing of a unit can be begun that ends in time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Left:
+    """A unit that was not begun, for want of time."""
+
+    unit: Unit
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Done:
     """A unit of which nothing is left."""
@@ -83,7 +97,7 @@ class Done:
     unit: Unit
 
 
-Event = Phase | Unbuilt | Done | Observation | BaseException
+Event = Phase | Unbuilt | Left | Done | Observation | BaseException
 
 
 def not_built(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner import processes
 from runner.engine.batch import Batch, Floor
-from runner.engine.events import Done, Event, Phase, Ready, Terms, Unbuilt
+from runner.engine.events import Done, Event, Left, NoTimeError, Phase, Ready, Terms, Unbuilt
 from runner.environments.building import UnbuildableError
 from runner.model.observation import Observation
 
@@ -122,6 +122,9 @@ class Pool:
                 Batch(self._floor(), ready).run()
         except UnbuildableError as error:
             self.events.put(Unbuilt(unit=unit, reason=str(error)))
+            return
+        except NoTimeError:
+            self.events.put(Left(unit=unit))
             return
         self.events.put(Done(unit=unit))
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 NONE = "none"
 """How the plain case is named where a workaround is asked for."""
 
+SHOW = "show"
+"""What `--plan` stands for where nothing is behind it: print the plan."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:

@@ -1,0 +1,226 @@
+"""How `matrix` chooses what it runs: all that is due, what decides something, what time allows."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from runner import campaign, project
+from runner.environments import building
+from runner.errors import Fault, refuse
+from runner.judging.currency import is_current
+from runner.planning import budget as budgets
+from runner.planning.boundaries import Axes, asked, deciding
+from runner.planning.costs import costs
+from runner.planning.plan import applicable
+from runner.planning.selection import SHOW
+from runner.planning.value import Values, Worth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from runner.campaign import Campaign, Tally
+    from runner.judging.verdicts import Judged
+    from runner.model.cell import Cell
+    from runner.model.observation import Observation
+    from runner.planning.boundaries import Why
+    from runner.planning.costs import Costs
+    from runner.planning.plan import Unit
+
+_DRAWING = 5.0
+"""Seconds of a budget that are kept for drawing the table; at most a tenth of it."""
+
+
+class Manner(StrEnum):
+    """Which of the cells that are due are run."""
+
+    ALL = "all"
+    BOUNDARIES = "boundaries"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choosing:
+    """The options that say what is run of what is due, as they were typed."""
+
+    manner: Manner
+    dry: bool
+    seconds: float | None
+
+    @property
+    def limited(self) -> bool:
+        """Whether cells that are due may be left."""
+        return self.manner is Manner.BOUNDARIES or self.seconds is not None
+
+
+def choosing(plan: str, budget: str, *, dry: bool) -> Choosing:
+    """Read `--plan`, `--budget` and `--dry-run`; raises RunnerError for what is not allowed."""
+    manner = plan if plan not in {"", SHOW} else Manner.ALL
+    if manner not in set(Manner):
+        near = difflib.get_close_matches(manner, [*map(str, Manner)], n=1, cutoff=0.3)
+        allowed = f"{', '.join(Manner)}, or nothing behind it to print the plan"
+        remedy = f"Did you mean {near[0]!r}?" if near else ""
+        raise refuse(Fault(where="--plan", found=repr(manner), allowed=allowed, remedy=remedy))
+    seconds = budgets.seconds(budget) if budget else None
+    return Choosing(manner=Manner(manner), dry=dry or plan == SHOW, seconds=seconds)
+
+
+def narrowed(planned: Campaign, how: Choosing, began: float) -> Campaign:
+    """Return a campaign that runs only what decides something, or what there is time for.
+
+    `began` is when the time of the budget began, on the monotonic clock.
+    """
+    if not how.limited:
+        return planned
+    decides = decided(planned, planned.known)
+    if how.manner is Manner.BOUNDARIES:
+        planned = dataclasses.replace(planned, asked=asked(decides))
+    if how.seconds is None:
+        return planned
+    until = began + how.seconds - min(_DRAWING, how.seconds / 10)
+    jobs, units = planned.terms.jobs, len(planned.units())
+    budget = budgets.Budget(
+        until=until,
+        workers=jobs,
+        costs=costs_of(planned),
+        values=_values(planned, decides),
+        beside=max(1, jobs // max(1, units)),
+    )
+    terms = dataclasses.replace(planned.terms, until=until)
+    return dataclasses.replace(planned, budget=budget, terms=terms)
+
+
+def decided(planned: Campaign, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
+    """Return what each selected cell decides, by some evidence."""
+    loaded, selection = planned.project, planned.selection
+    grid = Axes(
+        cases={name: one for name, one in loaded.cases.items() if name in selection.cases},
+        environments={
+            name: one for name, one in loaded.environments.items() if name in selection.environments
+        },
+        precisions=[one for one in loaded.matrix.precisions if one in selection.precisions],
+        device=planned.terms.device,
+    )
+    return {cell: why for cell, why in deciding(grid, known).items() if selection(cell)}
+
+
+def _values(planned: Campaign, decides: Mapping[Cell, Why]) -> Values:
+    loaded = planned.project
+
+    def current(seen: Observation) -> bool:
+        cell = seen.cell
+        return is_current(seen, loaded.cases[cell.case], loaded.environments[cell.environment])
+
+    return Values(known=planned.known, decides=decides, current=current)
+
+
+def costs_of(planned: Campaign) -> Costs:
+    """Return what a plan is likely to cost, by the evidence at hand."""
+    return costs(planned.known.values(), lambda name: not is_built(planned, name))
+
+
+def is_built(planned: Campaign, name: str) -> bool:
+    """Say whether an environment is there; what no lock describes is taken to be."""
+    loaded = planned.project
+    if planned.interpreter is not None or name not in loaded.locks:
+        return True
+    return building.is_built(loaded.places, name, project.recipe(loaded, name).digest)
+
+
+def print_plan(planned: Campaign, console: Console) -> None:
+    """Print what would run, and for how long by what earlier cells took."""
+    known, every = costs_of(planned), planned.units()
+    units = every if planned.budget is None else planned.budget.first(every)
+    total = 0.0
+    for unit in units:
+        total += known.of_unit(unit)
+        absent = "  to be built" if known.absent(unit.environment) else ""
+        console.print(f"{unit.environment:>12}  {len(unit.cells):>4} cells{absent}")
+    cells, minutes = sum(len(unit.cells) for unit in units), total / planned.terms.jobs / 60
+    console.print(
+        f"{cells} cells in {len(units)} environments, about {minutes:.1f} minutes"
+        f" with {planned.terms.jobs} at once."
+    )
+    say_before(planned, console)
+    if planned.budget is not None:
+        _say_left(planned, frozenset(_cells(every)) - frozenset(_cells(units)), console)
+
+
+def _cells(units: Sequence[Unit]) -> list[Cell]:
+    return [cell for unit in units for cell in unit.cells]
+
+
+def say_before(planned: Campaign, console: Console) -> None:
+    """Say what a plan by boundaries takes for granted."""
+    if planned.asked is None:
+        return
+    every = _able(planned)
+    known = sum(1 for cell in every if cell not in planned.asked and cell in planned.known)
+    decisive = sum(1 for cell in every if cell in planned.asked)
+    taken = len(every) - decisive - known
+    console.print(
+        f"By boundaries: {decisive} of {len(every)} cells can decide what the cases expect."
+        f" {taken} others are taken to do what both their neighbours do, as long as those agree."
+    )
+
+
+def _able(planned: Campaign) -> list[Cell]:
+    """Return the selected cells that can be run, known or not."""
+    loaded = planned.project
+    return [
+        cell
+        for name in loaded.names
+        if name in planned.selection.environments
+        for cell in applicable(planned.selected(name), loaded.cases, loaded.environments[name])
+    ]
+
+
+def say_after(
+    planned: Campaign,
+    tally: Tally,
+    mine: Sequence[Judged],
+    rows: Sequence[Observation],
+    console: Console,
+) -> None:
+    """Say what was not run: what is inferred, what the next plan asks, what had no time."""
+    if planned.asked is not None:
+        inferred = sum(one.inferred is not None for one in mine)
+        console.print(
+            f"{inferred} cells inferred: not run, between two measured releases whose outcome and"
+            " signature agree. They count as unproven, and are never published."
+        )
+        known = campaign.known_rows(rows, planned.project)
+        left = asked(decided(planned, known)) - known.keys()
+        if left:
+            console.print(f"{len(left)} cells lie between some that disagree: run it again.")
+    if planned.budget is not None:
+        _say_left(planned, tally.left, console)
+        lone = sum(one.verdict.is_surprise and one.seen.repeats == 1 for one in mine)
+        if lone and time.monotonic() >= planned.budget.until:
+            console.print(
+                f"{lone} surprises were seen once: `--only unexpected` repeats and confirms them."
+            )
+
+
+def _say_left(planned: Campaign, left: frozenset[Cell], console: Console) -> None:
+    budget = planned.budget
+    if budget is None or not left:
+        console.print("The budget was enough: nothing is left.")
+        return
+    worth = [budget.values.worth(cell) for cell in left]
+    told = ", ".join(f"{worth.count(one)} {_WORDS[one]}" for one in Worth if one in worth)
+    console.print(f"Left for another run: {len(left)} cells: {told}.")
+
+
+_WORDS = {
+    Worth.CHANGE: "beside a change",
+    Worth.END: "at the end of a line",
+    Worth.STALE: "stale",
+    Worth.GAP: "in gaps",
+    Worth.KNOWN: "known",
+}
