@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import sys
 import time
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from runner.errors import Interrupted
 from runner.evidence.survey import choose
 from runner.judging.currency import is_current
 from runner.judging.expectations import expected, judge
-from runner.model.cell import Source, belongs, cells_of
+from runner.model.cell import Source, belongs
 from runner.model.observation import Observation
 from runner.planning.plan import Unit, applicable, missing, plan
 from runner.project import recipe
@@ -93,11 +94,11 @@ class Campaign:
         precisions = self.project.matrix.precisions
         described = self.project.environments[environment]
         return tuple(
-            cell
-            for case in self.project.cases.values()
-            if belongs(case, described)
-            for cell in cells_of(case, environment, precisions, self.terms.device)
-            if self.selection(cell)
+            itertools.chain.from_iterable(
+                self.selection.cells(case, environment, precisions, self.terms.device)
+                for case in self.project.cases.values()
+                if belongs(case, described)
+            )
         )
 
     def due(self, environment: Environment) -> tuple[Cell, ...]:

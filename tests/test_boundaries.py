@@ -16,10 +16,10 @@ from runner.judging.inference import infer
 from runner.judging.verdicts import judge_all
 from runner.model.cell import Cell, Source
 from runner.model.outcomes import Device, Outcome, Precision, Verdict
-from runner.planning.boundaries import Axes, Why, asked, deciding
+from runner.planning.boundaries import Axes, Why, deciding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from runner.model.case import Case
     from runner.model.cell import Environment
@@ -43,14 +43,14 @@ def at(name: str, outcome: Outcome, *, other: bool = False) -> Observation:
     return seen(outcome, cell(name), ran=provenance(TOY, LINE[name]), how=how)
 
 
-def names(cells: frozenset[Cell]) -> set[str]:
+def names(cells: Iterable[Cell]) -> set[str]:
     return {one.environment for one in cells}
 
 
 def test_both_sides_of_each_expected_change_and_both_ends_are_asked() -> None:
     found = deciding(axes(), {})
 
-    assert {one.environment: why for one, why in found.items() if why is not Why.WITHIN} == {
+    assert {one.environment: why for one, why in found.items()} == {
         "4.49.0": Why.END,
         "4.49.1": Why.CHANGE,
         "4.50.0": Why.CHANGE,
@@ -58,11 +58,10 @@ def test_both_sides_of_each_expected_change_and_both_ends_are_asked() -> None:
         "4.51.0": Why.CHANGE,
         "4.56.1": Why.END,
     }
-    assert len(found) == len(NAMES)
 
 
 def test_a_precision_that_is_expected_to_pass_everywhere_is_asked_at_its_ends() -> None:
-    found = asked(deciding(axes(precisions=(Precision.FP32,)), {}))
+    found = deciding(axes(precisions=(Precision.FP32,)), {})
 
     assert names(found) == {NAMES[0], NAMES[-1]}
 
@@ -71,7 +70,7 @@ def test_main_is_always_asked_beside_the_newest_release() -> None:
     held = {**LINE, "main": environment("main", source=Source.MAIN, transformers="5.0.0.dev0")}
     found = deciding(axes(held=held, precisions=(Precision.FP32,)), {})
 
-    assert [one.environment for one in asked(found)].count("main") == 1
+    assert [one.environment for one in found].count("main") == 1
     assert {found[cell("main", Precision.FP32)], found[cell(NAMES[-1], Precision.FP32)]} == {
         Why.END
     }
@@ -87,7 +86,7 @@ def test_a_line_begins_where_the_case_can_be_run() -> None:
 
 def test_where_a_side_cannot_be_built_the_next_one_is_asked_as_well() -> None:
     gone = dataclasses.replace(at(NAMES[-1], Outcome.UNBUILDABLE), reason="no wheel")
-    found = names(asked(deciding(axes(), {gone.cell: gone})))
+    found = names(deciding(axes(), {gone.cell: gone}))
 
     assert {NAMES[-1], NAMES[-2]} <= found
 
@@ -97,14 +96,14 @@ def test_between_two_that_disagree_the_middle_is_asked() -> None:
     found = deciding(axes(), {row.cell: row for row in rows})
 
     assert found[cell("4.54.0")] is Why.CHANGE
-    assert len(asked(found)) == 7
+    assert len(found) == 7
 
 
 @pytest.mark.parametrize("outcome", [Outcome.PASSES, Outcome.FAILS])
 def test_between_two_that_agree_nothing_is_asked(outcome: Outcome) -> None:
     rows = [at("4.51.0", outcome, other=True), at(NAMES[-1], outcome, other=True)]
 
-    assert asked(deciding(axes(), {})) == asked(deciding(axes(), {r.cell: r for r in rows}))
+    assert (deciding(axes(), {})) == (deciding(axes(), {r.cell: r for r in rows}))
 
 
 def test_evidence_of_an_older_case_decides_nothing() -> None:
@@ -112,7 +111,7 @@ def test_evidence_of_an_older_case_decides_nothing() -> None:
         at("4.52.0", Outcome.FAILS, other=True), provenance=provenance(case(), environment("4.1"))
     )
 
-    assert asked(deciding(axes(), {})) == asked(deciding(axes(), {stale.cell: stale}))
+    assert (deciding(axes(), {})) == (deciding(axes(), {stale.cell: stale}))
 
 
 TRUTHS = st.lists(st.sampled_from("pfx"), min_size=len(NAMES), max_size=len(NAMES))
@@ -130,7 +129,7 @@ def test_plan_after_plan_closes_in_until_every_open_cell_lies_between_two_that_a
     history = dict(zip(NAMES, truths, strict=True))
     known: dict[Cell, Observation] = {}
     rounds = 0
-    while left := asked(deciding(axes(), known)) - known.keys():
+    while left := deciding(axes(), known).keys() - known.keys():
         known.update({one: measured(one.environment, history[one.environment]) for one in left})
         rounds += 1
 
@@ -144,7 +143,7 @@ def test_plan_after_plan_closes_in_until_every_open_cell_lies_between_two_that_a
 def test_where_all_is_as_expected_one_plan_decides_and_the_rest_is_inferred() -> None:
     known = {
         one: measured(one.environment, "f" if "4.50" in one.environment else "p")
-        for one in asked(deciding(axes(), {}))
+        for one in (deciding(axes(), {}))
     }
     grid = Grid(
         cases={TOY.name: TOY},
@@ -154,7 +153,7 @@ def test_where_all_is_as_expected_one_plan_decides_and_the_rest_is_inferred() ->
     )
     judged = infer(judge_all(survey(grid, known), grid.cases, LINE), grid.cases, LINE)
 
-    assert asked(deciding(axes(), known)) == known.keys()
+    assert deciding(axes(), known).keys() == known.keys()
     assert len(known) == 6
     assert sum(one.inferred is not None for one in judged) == len(NAMES) - 6
     assert {one.verdict for one in judged} == {Verdict.AS_EXPECTED, Verdict.UNPROVEN}

@@ -14,7 +14,7 @@ from runner.environments import building
 from runner.errors import Fault, refuse
 from runner.judging.currency import is_current
 from runner.planning import budget as budgets
-from runner.planning.boundaries import Axes, asked, deciding
+from runner.planning.boundaries import Axes, deciding
 from runner.planning.costs import costs
 from runner.planning.plan import applicable
 from runner.planning.selection import SHOW
@@ -79,17 +79,17 @@ def narrowed(planned: Campaign, how: Choosing, began: float) -> Campaign:
         return planned
     decides = decided(planned, planned.known)
     if how.manner is Manner.BOUNDARIES:
-        planned = dataclasses.replace(planned, asked=asked(decides))
+        planned = dataclasses.replace(planned, asked=frozenset(decides))
     if how.seconds is None:
         return planned
     until = began + how.seconds - min(_DRAWING, how.seconds / 10)
-    jobs, units = planned.terms.jobs, len(planned.units())
+    jobs, environments = planned.terms.jobs, len(planned.selection.environments)
     budget = budgets.Budget(
         until=until,
         workers=jobs,
         costs=costs_of(planned),
         values=_values(planned, decides),
-        beside=max(1, jobs // max(1, units)),
+        beside=max(1, jobs // environments),
     )
     terms = dataclasses.replace(planned.terms, until=until)
     return dataclasses.replace(planned, budget=budget, terms=terms)
@@ -195,7 +195,7 @@ def say_after(
             " signature agree. They count as unproven, and are never published."
         )
         known = campaign.known_rows(rows, planned.project)
-        left = asked(decided(planned, known)) - known.keys()
+        left = decided(planned, known).keys() - known.keys()
         if left:
             console.print(f"{len(left)} cells lie between some that disagree: run it again.")
     if planned.budget is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -179,6 +179,13 @@ class Head(Record):
         return found
 
 
+class Demands(NamedTuple):
+    """What a case needs to be installed, as text: what decides where it applies."""
+
+    python: str
+    dependencies: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One script in `cases/`, read."""
@@ -201,7 +208,12 @@ class Case:
         """The sentence of what must hold, and why it did not."""
         return ast.get_docstring(ast.parse(self.script.code)) or ""
 
-    @property
+    @cached_property
+    def demands(self) -> Demands:
+        """What must be installed where it applies."""
+        return Demands(self.head.requires_python, tuple(map(str, self.head.dependencies)))
+
+    @cached_property
     def variants(self) -> tuple[str, ...]:
         """The plain case and its workarounds, in the order of the file."""
         return (PLAIN, *self.block.workarounds)

@@ -18,7 +18,7 @@ from runner.model.outcomes import Device, Precision
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from runner.model.case import Case
+    from runner.model.case import Case, Demands
 
 PROTOCOL = 1
 """Raised when the way in which a cell is run changes what may come out of it."""
@@ -77,6 +77,21 @@ class Environment:
     def _is_dated(self) -> bool:
         return self.source in {Source.RELEASE, Source.MAIN}
 
+    @cached_property
+    def _lacking(self) -> dict[Demands, tuple[str, ...]]:
+        return {}
+
+    def lacking(self, demands: Demands) -> tuple[str, ...]:
+        """Name what of some demands does not hold here; many cases demand the same."""
+        if demands not in self._lacking:
+            asked = map(requirements.parsed, demands.dependencies)
+            found = list(requirements.unsatisfied(asked, self.pins, self.markers))
+            allowed = SpecifierSet(demands.python)
+            if not allowed.contains(self.python, prereleases=True):
+                found.append(f"needs Python {demands.python}, has {self.python}")
+            self._lacking[demands] = tuple(found)
+        return self._lacking[demands]
+
     def version(self, package: str) -> str:
         """Return the version of a package, or nothing when it is not installed."""
         return self.pins.get(package, "")
@@ -114,11 +129,7 @@ def belongs(case: Case, environment: Environment) -> bool:
 
 def obstacles(case: Case, environment: Environment, device: Device) -> tuple[str, ...]:
     """Name what keeps a case from being applicable in an environment; nothing when it is."""
-    found = list(
-        requirements.unsatisfied(case.head.dependencies, environment.pins, environment.markers)
-    )
-    if not SpecifierSet(case.head.requires_python).contains(environment.python, prereleases=True):
-        found.append(f"needs Python {case.head.requires_python}, has {environment.python}")
+    found = environment.lacking(case.demands)
     if "cuda" in case.block.needs and device is not Device.CUDA:
-        found.append("needs cuda, runs on cpu")
-    return tuple(found)
+        return (*found, "needs cuda, runs on cpu")
+    return found

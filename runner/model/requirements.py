@@ -36,6 +36,12 @@ def parse(text: str) -> Requirement:
         raise ValueError(reason) from error
 
 
+@functools.lru_cache(maxsize=4096)
+def parsed(text: str) -> Requirement:
+    """Read a requirement that was read before; raises ValueError with packaging's reason."""
+    return parse(text)
+
+
 def holds(requirement: Requirement, pins: Pins, markers: Mapping[str, str]) -> bool:
     """Say whether the installed versions satisfy a requirement; extras are ignored."""
     if requirement.marker is not None and not requirement.marker.evaluate(dict(markers)):

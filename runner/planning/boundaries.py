@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.judging.axes import axes
 from runner.judging.currency import is_current
@@ -19,7 +19,7 @@ from runner.model.cell import Cell, obstacles
 from runner.model.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.model.case import Case, Failure
     from runner.model.cell import Environment
@@ -34,8 +34,6 @@ class Why(IntEnum):
     """Beside a change that is expected, or between two measured cells that disagree."""
     END = 1
     """The oldest or newest of a line, or `main`."""
-    WITHIN = 2
-    """Between neighbours: it decides nothing as long as those agree."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,49 +46,46 @@ class Axes:
     device: Device
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """One variant of a case in one precision along environments that can run it, oldest first."""
+Rows = dict[str, "Observation"]
+"""What is known of one variant in one precision, by environment."""
 
-    cells: tuple[Cell, ...]
-    entries: tuple[Failure | None, ...]
-    """What is expected of each cell; None where it is expected to pass."""
+
+class _Phase(NamedTuple):
+    """Neighbouring environments of a line with the same expectations of a case."""
+
+    live: tuple[Failure, ...]
+    names: list[str]
 
 
 def deciding(grid: Axes, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
-    """Return every cell that can be run with what it decides, by the evidence at hand."""
+    """Return the cells that decide something, by the evidence at hand; all others are within."""
+    held = _held(grid, known)
     found: dict[Cell, Why] = {}
     for case in grid.cases.values():
-        held = _Held(grid, case, known)
-        for line in _lines(grid, case):
-            for cell, why in _of_line(line, held.row):
-                found[cell] = min(why, found.get(cell, Why.WITHIN))
+        lines = list(_lines(grid, case))
+        for workaround, precision in itertools.product(case.variants, grid.precisions):
+            rows = held.get((case.name, workaround, precision), {})
+            for line in lines:
+                for name, why in _of_line(_stretches(line, workaround, precision, grid), rows):
+                    cell = Cell(case.name, workaround, name, precision, grid.device)
+                    found[cell] = min(why, found.get(cell, why))
     return found
 
 
-def asked(deciding_: Mapping[Cell, Why]) -> frozenset[Cell]:
-    """Return the cells that a plan by boundaries runs, if they are not known."""
-    return frozenset(cell for cell, why in deciding_.items() if why is not Why.WITHIN)
+def _held(grid: Axes, known: Mapping[Cell, Observation]) -> dict[tuple[str, str, Precision], Rows]:
+    """Arrange what current evidence says, and which environments could not be built."""
+    found: dict[tuple[str, str, Precision], Rows] = {}
+    for cell, seen in known.items():
+        case, environment = grid.cases.get(cell.case), grid.environments.get(cell.environment)
+        if case is None or environment is None or cell.device is not grid.device:
+            continue
+        if _unbuildable(seen) or is_current(seen, case, environment):
+            key = cell.case, cell.workaround, cell.precision
+            found.setdefault(key, {})[cell.environment] = seen
+    return found
 
 
-class _Held:
-    """What current evidence says of the cells of one case."""
-
-    def __init__(self, grid: Axes, case: Case, known: Mapping[Cell, Observation]) -> None:
-        self.grid = grid
-        self.case = case
-        self.known = known
-
-    def row(self, cell: Cell) -> Observation | None:
-        """Return what was measured of a cell, or that its environment could not be built."""
-        seen = self.known.get(cell)
-        if seen is None or seen.outcome is Outcome.UNBUILDABLE:
-            return seen
-        environment = self.grid.environments[cell.environment]
-        return seen if is_current(seen, self.case, environment) else None
-
-
-def _lines(grid: Axes, case: Case) -> Iterator[Line]:
+def _lines(grid: Axes, case: Case) -> Iterator[list[_Phase]]:
     """Yield the lines of a case: along releases, and along the versions of each pair.
 
     What no lock describes stands alone: of `main` nothing is known before it is measured.
@@ -100,68 +95,78 @@ def _lines(grid: Axes, case: Case) -> Iterator[Line]:
         for name, one in grid.environments.items()
         if not one.source.has_lock or not obstacles(case, one, grid.device)
     }
-    entries = {name: live(case, one) for name, one in able.items()}
     for axis in axes(case, able):
         names = [point.environment for point in axis]
+        alone = [name for name in names if not able[name].source.has_lock]
         pinned = [name for name in names if able[name].source.has_lock]
-        for some in (pinned, *([name] for name in names if not able[name].source.has_lock)):
-            yield from _variants(grid, case, some, entries)
+        for line in (pinned, *([name] for name in alone)):
+            if line:
+                yield _phases(case, [able[name] for name in line])
 
 
-def _variants(
-    grid: Axes, case: Case, names: Sequence[str], entries: Mapping[str, Collection[Failure]]
-) -> Iterator[Line]:
-    for workaround, precision in itertools.product(case.variants, grid.precisions):
-        cells = tuple(Cell(case.name, workaround, name, precision, grid.device) for name in names)
-        expected = (_covering(entries[cell.environment], cell) for cell in cells)
-        yield Line(cells=cells, entries=tuple(expected))
+def _phases(case: Case, line: Iterable[Environment]) -> list[_Phase]:
+    found: list[_Phase] = []
+    for one in line:
+        held = live(case, one)
+        if not found or [*map(id, held)] != [*map(id, found[-1].live)]:
+            found.append(_Phase(held, []))
+        found[-1].names.append(one.name)
+    return found
 
 
-def _covering(entries: Iterable[Failure], cell: Cell) -> Failure | None:
-    return next((one for one in entries if covers(one, cell)), None)
+def _stretches(
+    line: Iterable[_Phase], workaround: str, precision: Precision, grid: Axes
+) -> list[list[str]]:
+    """Cut a line where what is expected of one variant changes."""
+    found: list[tuple[Failure | None, list[str]]] = []
+    for phase in line:
+        cell = Cell("", workaround, "", precision, grid.device)
+        entry = next((one for one in phase.live if covers(one, cell)), None)
+        if found and found[-1][0] is entry:
+            found[-1][1].extend(phase.names)
+        else:
+            found.append((entry, [*phase.names]))
+    return [names for _, names in found]
 
 
-def _of_line(line: Line, row: Callable[[Cell], Observation | None]) -> Iterator[tuple[Cell, Why]]:
-    """Cut a line where what is expected changes: a stretch in which nothing does has two sides."""
-    places = range(len(line.cells))
-    for _, group in itertools.groupby(places, key=lambda at: id(line.entries[at])):
-        stretch = [*group]
-        rows = {at: row(line.cells[at]) for at in stretch}
-        telling = _sides(stretch, rows).union(_middles(stretch, rows))
-        ends = _ends(stretch, len(places))
-        for at in stretch:
-            decides = Why.CHANGE if at in telling else Why.WITHIN
-            yield line.cells[at], Why.END if at in ends else decides
+def _of_line(
+    stretches: Sequence[Sequence[str]], rows: Mapping[str, Observation]
+) -> Iterator[tuple[str, Why]]:
+    """Yield both sides of every stretch, and what is to be asked within."""
+    last = len(stretches) - 1
+    for at, stretch in enumerate(stretches):
+        told = dict.fromkeys((*_sides(stretch, rows), *_middles(stretch, rows)), Why.CHANGE)
+        # Where a stretch is a single release, it stands beside a change whatever else it is.
+        if len(stretch) > 1 or not last:
+            told.update({stretch[0]: Why.END} if at == 0 else {})
+            told.update({stretch[-1]: Why.END} if at == last else {})
+        yield from told.items()
 
 
-def _ends(stretch: Sequence[int], width: int) -> set[int]:
-    """Return the ends of the line in a stretch, but for those that stand beside a change."""
-    first, last = stretch[0], stretch[-1]
-    if first == last and width > 1:
-        return set()
-    return {first, last} & {0, width - 1}
-
-
-def _sides(stretch: Sequence[int], rows: Mapping[int, Observation | None]) -> set[int]:
-    """Return the first and the last; and those next to them where these cannot be built."""
-    built = [at for at in stretch if not _unbuildable(rows[at])]
-    return {one for some in (stretch, built) if some for one in (some[0], some[-1])}
+def _sides(stretch: Sequence[str], rows: Mapping[str, Observation]) -> Iterator[str]:
+    """Yield the first and the last; and those next to them where these cannot be built."""
+    yield from (stretch[0], stretch[-1])
+    if rows:
+        built = [name for name in stretch if not _unbuildable(rows.get(name))]
+        yield from (*built[:1], *built[-1:])
 
 
 def _unbuildable(seen: Observation | None) -> bool:
     return seen is not None and seen.outcome is Outcome.UNBUILDABLE
 
 
-def _middles(stretch: Sequence[int], rows: Mapping[int, Observation | None]) -> Iterator[int]:
+def _middles(stretch: Sequence[str], rows: Mapping[str, Observation]) -> Iterator[str]:
     """Yield the middle of every gap between two neighbours that disagree."""
-    built = [at for at in stretch if not _unbuildable(rows[at])]
-    ran = [place for place, at in enumerate(built) if rows[at] is not None]
+    if not rows:
+        return
+    built = [name for name in stretch if not _unbuildable(rows.get(name))]
+    ran = [place for place, name in enumerate(built) if name in rows]
     for low, high in itertools.pairwise(ran):
         gap = built[low + 1 : high]
         if gap and _said(rows[built[low]]) != _said(rows[built[high]]):
             yield gap[len(gap) // 2]
 
 
-def _said(seen: Observation | None) -> object:
+def _said(seen: Observation) -> object:
     """Return how a cell behaved; what proves nothing says nothing, in whatever way."""
-    return seen.kind if seen is not None and fails(seen) is not None else None
+    return seen.kind if fails(seen) is not None else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from runner.judging.currency import is_current
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from runner.model.case import Case
     from runner.model.cell import Cell, Environment
     from runner.model.observation import Observation
-    from runner.model.outcomes import Device
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,16 +27,20 @@ class Unit:
     cells: tuple[Cell, ...]
 
 
+_CASE = itemgetter(0, 4)
+"""The case and the device of a cell."""
+
+
 def applicable(
     cells: Sequence[Cell], cases: Mapping[str, Case], environment: Environment
 ) -> tuple[Cell, ...]:
     """Keep the cells whose case can be run in an environment."""
-    free: dict[tuple[str, Device], bool] = {}
-    for cell in cells:
-        key = (cell.case, cell.device)
-        if key not in free:
-            free[key] = not obstacles(cases[cell.case], environment, cell.device)
-    return tuple(cell for cell in cells if free[cell.case, cell.device])
+    found: list[Cell] = []
+    # The cells of a case stand together: it is asked once for all of them.
+    for (name, device), some in groupby(cells, key=_CASE):
+        if not obstacles(cases[name], environment, device):
+            found.extend(some)
+    return tuple(found)
 
 
 def missing(
@@ -45,6 +50,8 @@ def missing(
     known: Mapping[Cell, Observation],
 ) -> tuple[Cell, ...]:
     """Keep the cells that no current evidence answers for, or about which machines disagree."""
+    if not known:
+        return tuple(cells)
     return tuple(
         cell
         for cell in cells

@@ -11,6 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.model.case import PLAIN
+from runner.model.cell import cells_of
 from runner.model.matrix import MAIN
 from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Precision
@@ -50,6 +51,22 @@ class Selection:
             and (self.workarounds is None or cell.workaround in self.workarounds)
             and (self.only is None or cell in self.only)
         )
+
+    def cells(
+        self, case: Case, environment: str, precisions: Sequence[Precision], device: Device
+    ) -> list[Cell]:
+        """Return the cells of a case in one environment that were asked for, plain first."""
+        if case.name not in self.cases or environment not in self.environments:
+            return []
+        found = cells_of(case, environment, precisions, device)
+        # Asked once for all of them: a plan may be about a million.
+        if (
+            self.only is None
+            and self.workarounds is None
+            and self.precisions.issuperset(precisions)
+        ):
+            return [*found] if device is self.device else []
+        return [*filter(self, found)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

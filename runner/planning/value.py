@@ -52,7 +52,7 @@ class Values:
         seen = self.known.get(cell)
         if seen is not None and seen.outcome.was_run:
             return Worth.KNOWN if self.current(seen) else Worth.STALE
-        return _NEVER_MEASURED[self.decides.get(cell, Why.WITHIN)]
+        return _NEVER_MEASURED[self.decides.get(cell)]
 
     def age(self, cell: Cell) -> str:
         """Return what sorts by age: runs are named after their time, published ones not at all."""
@@ -60,7 +60,7 @@ class Values:
         return seen.provenance.run if seen is not None else ""
 
 
-_NEVER_MEASURED = {Why.CHANGE: Worth.CHANGE, Why.END: Worth.END, Why.WITHIN: Worth.GAP}
+_NEVER_MEASURED = {Why.CHANGE: Worth.CHANGE, Why.END: Worth.END, None: Worth.GAP}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
