@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from reports.marks import Mark, inference
-from runner.judging.agreement import dispute
-from runner.model.outcomes import Precision
+from reports.listing import listed
+from reports.marks import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -17,30 +16,6 @@ if TYPE_CHECKING:
     from reports.marks import Seen
     from runner.judging.verdicts import Judged
     from runner.model.cell import Cell
-
-COLUMNS = (
-    "case",
-    "workaround",
-    "release",
-    "precision",
-    "device",
-    "outcome",
-    "verdict",
-    "error",
-    "exercised",
-    "transformers",
-    "accelerate",
-    "peft",
-    "torch",
-    "seconds",
-)
-"""What `results -- --format csv` prints; other people's scripts depend on names and order."""
-
-WIDE = (
-    *("unstable", "stale", "simulated", "repeats", "source", "reason", "signature"),
-    *("disputed", "inferred"),
-)
-"""What `--wide` adds."""
 
 FLAGS = ("stale", "simulated")
 """What may be said of a cell beside its mark."""
@@ -57,10 +32,9 @@ def tabulate(
 
     `simulated` names the cases in which a stand-in keeps the contract of a real part.
     """
-    columns = [*COLUMNS, *WIDE] if wide else [*COLUMNS]
-    records = [_record(row, simulated) for row in in_order(judged, order)]
-    frame = pd.DataFrame.from_records(records, columns=[*COLUMNS, *WIDE])
-    return frame.astype({"seconds": "float64"})[columns]
+    columns, rows = listed(judged, order, wide=wide, simulated=simulated)
+    frame = pd.DataFrame.from_records(rows, columns=[*columns])
+    return frame.astype({"seconds": "float64"})
 
 
 def as_json(frame: pd.DataFrame) -> str:
@@ -69,62 +43,6 @@ def as_json(frame: pd.DataFrame) -> str:
     content = {"columns": [*known.columns], "rows": known.to_numpy().tolist()}
     # Not by pandas, which refuses the halves of characters that a case may print.
     return json.dumps(content, separators=(",", ":"))
-
-
-def in_order(judged: Iterable[Judged], order: Sequence[str]) -> list[Judged]:
-    """Sort by case, workaround, release, precision and device; unknown releases come last."""
-    rank = {name: position for position, name in enumerate(order)}
-    precisions = list(Precision)
-
-    def place(row: Judged) -> tuple[str, str, int, str, int, str, str]:
-        case, workaround, release, precision, device = row.seen.cell
-        position = rank.get(release, len(rank))
-        return (
-            case,
-            workaround,
-            position,
-            release,
-            precisions.index(precision),
-            device,
-            row.seen.source,
-        )
-
-    return sorted(judged, key=place)
-
-
-def _record(row: Judged, simulated: Collection[str]) -> dict[str, Any]:
-    seen = row.seen
-    packages = seen.provenance.packages
-    return _cell(seen.cell) | {
-        "outcome": seen.outcome.value,
-        "verdict": row.verdict.value,
-        "error": seen.failed.headline if seen.failed is not None else "",
-        "exercised": seen.exercised.value,
-        "transformers": packages.get("transformers", ""),
-        "accelerate": packages.get("accelerate", ""),
-        "peft": packages.get("peft", ""),
-        "torch": seen.provenance.torch_build,
-        "seconds": seen.seconds,
-        "unstable": seen.unstable,
-        "stale": row.stale,
-        "simulated": seen.cell.case in simulated,
-        "repeats": seen.repeats,
-        "source": seen.source,
-        "reason": seen.reason,
-        "signature": seen.failed.signature if seen.failed is not None else "",
-        "disputed": dispute(seen),
-        "inferred": inference(row.inferred) if row.inferred is not None else "",
-    }
-
-
-def _cell(cell: Cell) -> dict[str, Any]:
-    return {
-        "case": cell.case,
-        "workaround": cell.workaround,
-        "release": cell.environment,
-        "precision": cell.precision.value,
-        "device": cell.device.value,
-    }
 
 
 def marks(

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pandas as pd
 
+from reports.listing import COLUMNS, WIDE, as_csv, listed
 from reports.marks import Mark, Seen, seen_as
-from reports.tables import COLUMNS, WIDE, marks, tabulate, totals
+from reports.tables import marks, tabulate, totals
 from runner.judging.verdicts import Judged
 from runner.model.cell import Cell
 from runner.model.observation import LOCAL, Failed, Observation, Provenance
@@ -169,3 +170,18 @@ def test_a_disputed_cell_is_told_with_all_its_sides() -> None:
     assert (seen.mark, seen.text, seen.words) == (
         *(Mark.UNSTABLE, f"disputed between machines: {told}", "disputed"),
     )
+
+
+def test_the_rows_are_written_as_pandas_would_write_them() -> None:
+    failed = Failed(error_class="KeyError", message='a, "b"\nc', signature="s")
+    rows = [
+        judged(cell()),
+        judged(cell(release="main"), Outcome.FAILS, Verdict.REGRESSED, failed),
+        replace(judged(cell(release="4.49.0")), stale=True),
+    ]
+    rows += [replace(rows[0], seen=replace(rows[0].seen, cell=cell("beta"), seconds=None))]
+    for wide in (False, True):
+        frame = tabulate(rows, ORDER, wide=wide)
+        expected = frame.to_csv(index=False, lineterminator="\n")
+
+        assert expected == as_csv(*listed(rows, ORDER, wide=wide))

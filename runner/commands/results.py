@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reports.listing import as_csv, listed
 from runner import project, rendering
 from runner.commands.formats import check_format
 from runner.errors import ExitCode
@@ -59,13 +60,13 @@ def _selected(grid: Sequence[Judged], loaded: Project, printing: Printing) -> li
 
 
 def _table(mine: Sequence[Judged], loaded: Project, printing: Printing) -> str:
+    simulated = [name for name, case in loaded.cases.items() if case.block.simulates]
+    if printing.format == "csv":
+        return as_csv(*listed(mine, loaded.names, wide=printing.wide, simulated=simulated))
     from reports.tables import tabulate  # noqa: PLC0415 - pandas costs half a second
 
-    simulated = [name for name, case in loaded.cases.items() if case.block.simulates]
     frame = tabulate(mine, loaded.names, wide=printing.wide, simulated=simulated)
-    if printing.format == "json":
-        return f"{frame.to_json(orient='records', indent=1)}\n"
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    return f"{frame.to_json(orient='records', indent=1)}\n"
 
 
 def _ranges(mine: Sequence[Judged], loaded: Project) -> str:
