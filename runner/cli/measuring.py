@@ -167,6 +167,7 @@ def results(  # noqa: PLR0913, PLR0917
     """Print cells with their outcome and verdict."""
     from runner.commands.results import Printing, print_cells  # noqa: PLC0415
 
+    gc.disable()  # a hundred thousand cells are no garbage
     wish = Wish(case=case, area=area, release=release, precision=precision, workaround=workaround)
     printing = Printing(wish=wish, device=device, format=format, wide=wide, ranges=ranges)
     raise typer.Exit(print_cells(Places(), printing, told()))

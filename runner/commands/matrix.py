@@ -185,10 +185,15 @@ def _only_unexpected(planned: Campaign) -> Campaign:
 
 def _run(planned: Campaign, renderer: Redrawing, options: Options, console: Console) -> ExitCode:
     begin = time.monotonic()
+
+    def pause(left: int) -> None:
+        if time.monotonic() < planned.terms.until:  # the last drawing is what time is kept for
+            renderer.now_and_then(left)
+
     with Display(console) as display:
         for missing in unenforceable():
             display.say(f"  cannot be bounded on this machine: {missing}", "yellow")
-        tally = campaign.run(planned, renderer.store, display, renderer.now_and_then)
+        tally = campaign.run(planned, renderer.store, display, pause)
     rows = renderer.finally_()
     code = _summary(
         planned, renderer.project, rows, tally, options, console, time.monotonic() - begin

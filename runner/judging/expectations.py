@@ -52,14 +52,14 @@ def judge(  # noqa: PLR0911 - a table: one return per kind of outcome
     if seen.unstable:
         return Verdict.UNPROVEN
     match seen.outcome:
-        case Outcome.NOT_APPLICABLE | Outcome.DECLINES:
-            return Verdict.NOT_APPLICABLE
-        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
-            return Verdict.UNPROVEN
         case Outcome.PASSES:
             if seen.exercised is Exercised.NO:
                 return Verdict.UNPROVEN
             return Verdict.AS_EXPECTED if entry is None else Verdict.FIXED
+        case Outcome.NOT_APPLICABLE | Outcome.DECLINES:
+            return Verdict.NOT_APPLICABLE
+        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+            return Verdict.UNPROVEN
         case Outcome.FAILS | Outcome.CRASHES | Outcome.TIMES_OUT:
             if entry is None:
                 return Verdict.REGRESSED

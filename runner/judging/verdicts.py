@@ -44,16 +44,19 @@ def judge_all(
     environments: Mapping[str, Environment],
 ) -> tuple[Judged, ...]:
     """Judge every observation whose case and environment still exist."""
-    entries: dict[tuple[str, str], tuple[Failure, ...]] = {}
+    held: dict[tuple[str, str], tuple[Case, Environment, tuple[Failure, ...]]] = {}
     found: list[Judged] = []
     for row in seen:
-        case, environment = cases.get(row.cell.case), environments.get(row.cell.environment)
-        if case is None or environment is None:
-            continue
-        key = (case.name, environment.name)
-        if key not in entries:
-            entries[key] = live(case, environment)
-        entry = next((one for one in entries[key] if covers(one, row.cell)), None)
+        cell = row.cell
+        key = (cell.case, cell.environment)
+        if key not in held:
+            case, environment = cases.get(cell.case), environments.get(cell.environment)
+            if case is None or environment is None:
+                continue
+            held[key] = case, environment, live(case, environment)
+        case, environment, entries = held[key]
+        # Most have none: looking for one costs as much as all the rest.
+        entry = next((one for one in entries if covers(one, cell)), None) if entries else None
         stale = row.outcome.was_run and not is_current(row, case, environment)
         found.append(Judged(seen=row, entry=entry, verdict=judge(entry, row), stale=stale))
     return tuple(found)
