@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import answers
+import calibration
 import corpus
 import identity
 import multiples
 import phases
 import resources
+import scale
 import searches
 import synthetic
 from sheet import Sheet
@@ -34,6 +36,8 @@ PARTS = {
     "searches": searches.measure,
     "answers": answers.measure,
     "site": synthetic.measure,
+    "scale": scale.measure,
+    "simulation": calibration.measure,
 }
 
 
