@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from runner.model.cell import Cell
@@ -21,8 +22,6 @@ KEY = (
 )
 """What was measured: two rows that agree in these are about the same thing."""
 
-RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
-"""What a cell ran on."""
 
 COLUMNS = """
     case_name TEXT NOT NULL, workaround TEXT NOT NULL, environment TEXT NOT NULL,
@@ -34,9 +33,17 @@ COLUMNS = """
     run TEXT NOT NULL, provenance TEXT NOT NULL REFERENCES provenances(id)"""
 """In the order of `values`."""
 
+NAMES = tuple(line.split()[0] for line in COLUMNS.split(","))
+_RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
+ran_on = itemgetter(*map(NAMES.index, _RAN))
+"""Return what a row ran on, as far as the row itself says it."""
 
-def _json(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
+
+_json = json.JSONEncoder(sort_keys=True).encode
+
+# A row is read for every cell of the table: what is looked up once is not made again.
+_precision, _device = functools.cache(Precision), functools.cache(Device)
+_outcome, _exercised = functools.cache(Outcome), functools.cache(Exercised)
 
 
 def provenance_row(found: Provenance) -> tuple[str, tuple[str, ...]]:
@@ -78,6 +85,23 @@ def values(row: Observation, provenance: str) -> tuple[object, ...]:
     )
 
 
+class Identities:
+    """What rows ran on, written once for all rows that share it."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        """Everything is written within the caller's transaction."""
+        self._db = db
+        self._known: dict[int, tuple[Provenance, str]] = {}
+
+    def of(self, ran: Provenance) -> str:
+        """Return the identity of what a row ran on, which is there then."""
+        if id(ran) not in self._known:
+            identity, told = provenance_row(ran)
+            self._db.execute("INSERT OR IGNORE INTO provenances VALUES (?,?,?,?,?,?)", told)
+            self._known[id(ran)] = ran, identity  # kept, so that no other gets its number
+        return self._known[id(ran)][1]
+
+
 class Held(NamedTuple):
     """What many cells ran on, read once."""
 
@@ -107,20 +131,28 @@ def _numbers(text: str) -> Mapping[str, float]:
 
 def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     """Read an observation; raises ValueError where a word is none of ours."""
+    case, workaround, environment, precision, device, _, _, _, *rest = row
+    outcome, error_class, message, signature, traceback, reason, exercised, *rest = rest
+    computed, measured, unstable, repeats, seconds, output, *_ = rest
+    failed = None
+    if error_class is not None:
+        failed = Failed(
+            error_class=error_class, message=message, signature=signature, traceback=traceback
+        )
     return Observation(
-        cell=cell_of(row),
-        outcome=Outcome(row["outcome"]),
+        cell=Cell(case, workaround, environment, _precision(precision), _device(device)),
+        outcome=_outcome(outcome),
         provenance=ran,
         source=source,
-        failed=_failed(row),
-        reason=row["reason"],
-        exercised=Exercised(row["exercised"]),
-        computed=cast("Mapping[str, int]", _numbers(row["computed"])),
-        measured=_numbers(row["measured"]),
-        unstable=bool(row["unstable"]),
-        repeats=row["repeats"],
-        seconds=row["seconds"],
-        output=row["output"],
+        failed=failed,
+        reason=reason,
+        exercised=_exercised(exercised),
+        computed=cast("Mapping[str, int]", _numbers(computed)),
+        measured=_numbers(measured),
+        unstable=bool(unstable),
+        repeats=repeats,
+        seconds=seconds,
+        output=output,
     )
 
 
@@ -138,15 +170,4 @@ def provenance(row: sqlite3.Row, held: Held) -> Provenance:
         protocol=row["protocol"],
         run=row["run"],
         **held._asdict(),
-    )
-
-
-def _failed(row: sqlite3.Row) -> Failed | None:
-    if row["error_class"] is None:
-        return None
-    return Failed(
-        error_class=row["error_class"],
-        message=row["message"],
-        signature=row["signature"],
-        traceback=row["traceback"],
     )

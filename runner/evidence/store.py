@@ -16,11 +16,12 @@ from runner.evidence import elsewhere
 from runner.evidence.columns import (
     COLUMNS,
     KEY,
-    RAN,
+    NAMES,
+    Identities,
     held,
     observation,
     provenance,
-    provenance_row,
+    ran_on,
     values,
 )
 from runner.judging.agreement import answers
@@ -55,6 +56,8 @@ CREATE TABLE IF NOT EXISTS shards (
     shard TEXT NOT NULL, split TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (shard, split)
 ) WITHOUT ROWID;
 """
+
+_PUT = f"INSERT OR REPLACE INTO cells VALUES ({','.join('?' * len(NAMES))})"  # noqa: S608 - marks
 
 
 class Store:
@@ -106,21 +109,18 @@ class Store:
         """Store observations; a cell that was measured drops what said that it could not be."""
         self.written = self.written or bool(rows)
         with self.together():
+            identities = Identities(self._db)
             for row in rows:
-                self._put(row)
+                self._put(row, identities.of(row.provenance))
 
-    def _put(self, row: Observation) -> None:
+    def _put(self, row: Observation, identity: str) -> None:
         if row.provenance.environment_digest:
             self._db.execute(
                 "DELETE FROM cells WHERE case_name=? AND workaround=? AND environment=?"
                 " AND precision=? AND device=? AND environment_digest=''",
                 tuple(map(str, row.cell)),
             )
-        identity, provenance = provenance_row(row.provenance)
-        self._db.execute("INSERT OR IGNORE INTO provenances VALUES (?,?,?,?,?,?)", provenance)
-        told = values(row, identity)
-        marks = ",".join("?" * len(told))
-        self._db.execute(f"INSERT OR REPLACE INTO cells VALUES ({marks})", told)  # noqa: S608
+        self._db.execute(_PUT, values(row, identity))
         if row.is_confirmed:
             elsewhere.settle(self._db, row)
 
@@ -197,7 +197,7 @@ class Store:
         ran = {row["id"]: held(row) for row in self._db.execute("SELECT * FROM provenances")}
         known: dict[tuple[object, ...], Provenance] = {}
         for row in found:
-            key = tuple(row[name] for name in RAN)
+            key = ran_on(row)
             if key not in known:
                 known[key] = provenance(row, ran[row["provenance"]])
             yield row, known[key]

@@ -106,24 +106,29 @@ def _campaign(loaded: Project, releases: Sequence[str]) -> Campaign:
     )
 
 
-def costs(loaded: Project, ran: Ran) -> simulation.Costs:
-    """Return what a run cost, piece by piece."""
-    heard = ran.heard
-    own = dict.fromkeys(heard.over, 0.0)
-    count = dict.fromkeys(heard.over, 0)
-    for row in heard.seen:
-        own[row.cell.environment] += row.seconds or 0.0
-        count[row.cell.environment] += 1
-    beside = [
-        max(0.0, heard.over[name] - heard.ready[name] - own[name]) / count[name] for name in own
-    ]
+def costs(loaded: Project, *runs: Ran) -> simulation.Costs:
+    """Return what runs cost, piece by piece."""
+    seen = [row for one in runs for row in one.heard.seen]
     return simulation.Costs(
-        begin=statistics.median(heard.ready[name] - heard.importing[name] for name in own),
+        begin=statistics.mean(begin for one in runs for begin in _begins(one.heard)),
         build=_build(loaded),
-        fork=statistics.median(beside),
-        driver=_driver(loaded, heard.seen),
-        cells=tuple(row.seconds for row in heard.seen if row.seconds is not None),
+        fork=statistics.mean(beside for one in runs for beside in _beside(one.heard)),
+        driver=_driver(loaded, seen),
+        cells=tuple(row.seconds for row in seen if row.seconds is not None),
     )
+
+
+def _begins(heard: Timed) -> list[float]:
+    return [heard.ready[name] - heard.importing[name] for name in heard.over]
+
+
+def _beside(heard: Timed) -> list[float]:
+    """Return what a cell took beside its own time, by environment."""
+    found = []
+    for name, over in heard.over.items():
+        own = [row.seconds or 0.0 for row in heard.seen if row.cell.environment == name]
+        found.append(max(0.0, over - heard.ready[name] - sum(own)) / len(own))
+    return found
 
 
 def _build(loaded: Project) -> float:
@@ -153,10 +158,10 @@ def _driver(loaded: Project, seen: Sequence[Observation]) -> float:
         return (time.process_time() - begin) / len(rows)
 
 
-def foretold(loaded: Project, known: Ran, learnt: simulation.Costs) -> float:
+def foretold(loaded: Project, known: Sequence[Ran], learnt: simulation.Costs) -> float:
     """Return how long the model says that the other slice takes, by what the first one took."""
     took: dict[tuple[str, ...], list[float]] = {}
-    for row in known.heard.seen:
+    for row in (row for one in known for row in one.heard.seen):
         took.setdefault(_variant(row), []).append(row.seconds or 0.0)
     typical = statistics.mean(learnt.cells)
     works = []
@@ -180,8 +185,9 @@ def measure(row: Row) -> None:
     for name in (*LEARNT, *FORETOLD):
         building.build(loaded.places, project.recipe(loaded, name))
     run(loaded, FORETOLD[:1])  # warm: files read, bytecode there
-    known = run(loaded, LEARNT)
-    found = costs(loaded, known)
+    # Before and behind: a machine that others use is not the same all the time.
+    known, real, again = run(loaded, LEARNT), run(loaded, FORETOLD), run(loaded, LEARNT)
+    found = costs(loaded, known, again)
     row("one import, until the first cell", found.begin, "s")
     row("one environment built", found.build, "s")
     row("a cell, beside its own time", found.fork * 1000, "ms")
@@ -189,7 +195,7 @@ def measure(row: Row) -> None:
     row(
         "the driver, per cell", found.driver * 1000, "ms", f"{1 / found.driver:,.0f} cells a second"
     )
-    said, real = foretold(loaded, known, found), run(loaded, FORETOLD)
+    said = foretold(loaded, (known, again), found)
     cells = len(real.heard.seen)
     row("foretold", said, "s", f"{len(FORETOLD)} releases, {cells} cells, {JOBS} workers")
     row("really", real.seconds, "s")
