@@ -114,6 +114,14 @@ def test_evidence_of_an_older_case_decides_nothing() -> None:
     assert (deciding(axes(), {})) == (deciding(axes(), {stale.cell: stale}))
 
 
+def test_what_machines_dispute_is_asked_wherever_it_stands() -> None:
+    row = at("4.53.0", Outcome.PASSES)
+    disputed = dataclasses.replace(row, unstable=True, sides=(row, row))
+
+    assert deciding(axes(), {row.cell: disputed})[row.cell] is Why.CHANGE
+    assert row.cell not in deciding(axes(), {row.cell: row})
+
+
 TRUTHS = st.lists(st.sampled_from("pfx"), min_size=len(NAMES), max_size=len(NAMES))
 
 

@@ -10,11 +10,14 @@ from factories import BREAKS, case, cell, environment, environments, failed, pro
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reports.context import index
 from reports.files import osv
 from reports.files.badges import badges
 from reports.marks import Mark, mark_of, seen_as
 from reports.survey import survey as arranged
 from reports.tables import tabulate
+from runner.commands import publish
+from runner.errors import RunnerError
 from runner.evidence.survey import Grid, survey
 from runner.judging.inference import Inferred, infer
 from runner.judging.verdicts import Judged, judge_all
@@ -214,3 +217,19 @@ def test_an_entry_of_the_osv_database_knows_of_no_inferred_cell() -> None:
 
     assert with_ == without
     assert ("4.50.0" in str(with_), "4.50.1" in str(with_)) == (True, False)
+
+
+def test_the_headline_counts_inferred_cells_apart_and_as_unproven() -> None:
+    found = arranged({TOY.name: TOY}, tuple(LINE.values()), grid(AS_EXPECTED))
+    tallies = {one.verdict: one for one in index(found).headline.tallies}
+    marks = {one.style: one.numbers for one in tallies[Verdict.UNPROVEN].counts}
+
+    assert (tallies[Verdict.AS_EXPECTED].numbers, marks["inferred"]) == ((5,), (2,))
+
+
+def test_what_is_inferred_is_a_gap_to_whoever_publishes() -> None:
+    with pytest.raises(RunnerError) as caught:
+        publish._refuse_gaps(grid(AS_EXPECTED))
+
+    assert "2 cells without current evidence" in str(caught.value)
+    assert [row for row in publish._evidence(grid(AS_EXPECTED)) if not row.outcome.was_run] == []

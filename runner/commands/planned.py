@@ -113,8 +113,9 @@ def _values(planned: Campaign, decides: Mapping[Cell, Why]) -> Values:
     loaded = planned.project
 
     def current(seen: Observation) -> bool:
-        cell = seen.cell
-        return is_current(seen, loaded.cases[cell.case], loaded.environments[cell.environment])
+        case, environment = seen.cell.case, seen.cell.environment
+        held = is_current(seen, loaded.cases[case], loaded.environments[environment])
+        return held and not seen.sides
 
     return Values(known=planned.known, decides=decides, current=current)
 
@@ -190,9 +191,12 @@ def say_after(
     """Say what was not run: what is inferred, what the next plan asks, what had no time."""
     if planned.asked is not None:
         inferred = sum(one.inferred is not None for one in mine)
+        none = "No cell is inferred: published evidence answers for what was not run here."
         console.print(
             f"{inferred} cells inferred: not run, between two measured releases whose outcome and"
             " signature agree. They count as unproven, and are never published."
+            if inferred
+            else none
         )
         known = campaign.known_rows(rows, planned.project)
         left = decided(planned, known).keys() - known.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from runner.errors import ExitCode
 from runner.evidence import reading
 from runner.judging.axes import axes
 from runner.judging.ranges import ranges_along
+from runner.model.outcomes import Device
 from runner.planning.selection import select
 from runner.terminal.speaking import say
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
-    from runner.model.outcomes import Device
     from runner.places import Places
     from runner.planning.selection import Wish
     from runner.project import Project
@@ -50,12 +51,13 @@ def print_cells(places: Places, printing: Printing, console: Console) -> ExitCod
 
 
 def _selected(grid: Sequence[Judged], loaded: Project, printing: Printing) -> list[Judged]:
-    selection = select(printing.wish, loaded.cases, loaded.names)
+    chosen = select(printing.wish, loaded.cases, loaded.names)
+    devices = Device if printing.device is None else (printing.device,)
+    asked = {device: dataclasses.replace(chosen, device=device) for device in devices}
     return [
         one
         for one in grid
-        if selection(one.seen.cell._replace(device=selection.device))
-        and printing.device in {None, one.seen.cell.device}
+        if (device := one.seen.cell.device) in asked and asked[device](one.seen.cell)
     ]
 
 

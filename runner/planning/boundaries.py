@@ -132,10 +132,12 @@ def _stretches(
 def _of_line(
     stretches: Sequence[Sequence[str]], rows: Mapping[str, Observation]
 ) -> Iterator[tuple[str, Why]]:
-    """Yield both sides of every stretch, and what is to be asked within."""
+    """Yield both sides of every stretch, and what is to be asked or settled within."""
     last = len(stretches) - 1
     for at, stretch in enumerate(stretches):
-        told = dict.fromkeys((*_sides(stretch, rows), *_middles(stretch, rows)), Why.CHANGE)
+        doubted = (name for name in stretch if name in rows and rows[name].sides)
+        asked = (*_sides(stretch, rows), *_middles(stretch, rows), *doubted)
+        told = dict.fromkeys(asked, Why.CHANGE)
         # Where a stretch is a single release, it stands beside a change whatever else it is.
         if len(stretch) > 1 or not last:
             told.update({stretch[0]: Why.END} if at == 0 else {})
