@@ -130,9 +130,12 @@ class Campaign:
 
     def prepare(self, unit: Unit) -> Ready:
         """Build the environment of a unit; raises UnbuildableError, or NoTimeError before it."""
-        cells = unit.cells if self.budget is None else self.budget.fitting(unit).cells
-        if not cells:
-            raise NoTimeError
+        if self.budget is not None:
+            unit = self.budget.fitting(unit)
+            if not unit.cells:
+                raise NoTimeError
+            self.budget.begin(unit)
+        cells = unit.cells
         environment, built = self._built(unit.environment)
         if environment.source is Source.MAIN:
             due = frozenset(self.due(environment))
@@ -238,6 +241,8 @@ class _Hearing:
     def _measured(self, seen: Observation) -> None:
         self.store.put(seen)
         self.waiting.discard(seen.cell)
+        if self.campaign.budget is not None:
+            self.campaign.budget.came(seen.cell.environment)
         self.tally.measured += seen.repeats == 1
         environment = _environment(seen, self.campaign.project.environments)
         self.audience.measured(seen, self.campaign.verdict(seen, environment))

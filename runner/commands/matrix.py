@@ -250,6 +250,8 @@ def _core_seconds() -> float:
 
 def _why(one: Judged) -> str:
     seen = one.seen
+    if one.inferred:
+        return "inferred, not run"
     if seen.unstable:
         return "disputed between machines" if seen.sides else "unstable"
     if seen.outcome.was_run and not seen.outcome.blames_machine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.errors import Fault, refuse
@@ -29,6 +29,31 @@ def seconds(text: str) -> float:
     raise refuse(Fault(where="--budget", found=repr(text), allowed=allowed))
 
 
+class Pace:
+    """How much slower this machine is than estimated, by when the first cells of units came."""
+
+    def __init__(self) -> None:
+        """Nothing came yet: the estimate holds."""
+        self._begun: dict[str, tuple[float, float]] = {}
+        self._took = self._estimated = 0.0
+
+    def begin(self, environment: str, now: float, estimated: float) -> None:
+        """Note that a unit was begun, and when its first cell is likely to come."""
+        self._begun[environment] = now, estimated
+
+    def came(self, environment: str, now: float) -> None:
+        """Note a cell; only the first one of a unit tells anything."""
+        begun = self._begun.pop(environment, None)
+        if begun is not None:
+            self._took += now - begun[0]
+            self._estimated += begun[1]
+
+    @property
+    def factor(self) -> float:
+        """By what estimates are multiplied; never less than one."""
+        return max(1.0, self._took / self._estimated) if self._estimated else 1.0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
     """Time for building and measuring, and what tells how to spend it."""
@@ -41,15 +66,26 @@ class Budget:
     beside: int = 1
     """Cells of one environment at once, where there are fewer of those than workers."""
     now: Callable[[], float] = time.monotonic
+    pace: Pace = field(default_factory=Pace)
 
     def ordered(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
         """Return units in the order of their value, first those for which there is time."""
         return by_value(units, self.values, self.costs, self._left(), self.workers)
 
     def fitting(self, unit: Unit) -> Unit:
-        """Return what of a unit can still end in time, maybe no cell."""
-        room = (self._left() - self.costs.of_begin(unit.environment)) * self.beside
+        """Return what of a unit can still end in time at this machine's pace, maybe no cell."""
+        left = self._left() / self.pace.factor
+        room = (left - self.costs.of_begin(unit.environment)) * self.beside
         return replace(unit, cells=unit.cells[: fitting(unit.cells, self.costs, room)])
+
+    def begin(self, unit: Unit) -> None:
+        """Hear that a unit is begun."""
+        first = self.costs.of_begin(unit.environment) + self.costs.of_cell(unit.cells[0])
+        self.pace.begin(unit.environment, self.now(), first)
+
+    def came(self, environment: str) -> None:
+        """Hear that a cell came."""
+        self.pace.came(environment, self.now())
 
     def first(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
         """Return the first of ordered units, for which there is likely to be time."""
