@@ -7,6 +7,7 @@ its own, so that its peak memory is its own.
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import os
 import random
@@ -29,6 +30,7 @@ from runner import project  # noqa: E402
 from runner.campaign import Campaign, known_rows, local_terms  # noqa: E402
 from runner.commands import results  # noqa: E402
 from runner.commands.planned import Choosing, Manner, narrowed  # noqa: E402
+from runner.evidence import foreign  # noqa: E402
 from runner.evidence.store import Store  # noqa: E402
 from runner.model.case import Case, read_case  # noqa: E402
 from runner.model.cell import PROTOCOL, Cell, Environment, Source  # noqa: E402
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 CASES, RELEASES = 1000, 250
 TOLD = 250, 120
+SHARDS = 4
 WAYS = 1
 """Workarounds of a case; with two precisions that makes four cells per case and release."""
 PRECISIONS = (Precision.FP32, Precision.BF16)
@@ -240,6 +243,25 @@ def store() -> dict[str, float]:
     }
 
 
+def merge() -> dict[str, float]:
+    """Merge a million rows out of four shards into an empty store."""
+    made = checkout(CASES, RELEASES)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"shard-{number}.sqlite" for number in range(SHARDS)]
+        for number, path in enumerate(paths):
+            share = itertools.islice(rows(made), number, None, SHARDS)
+            with closing(Store(path, print)) as shard:
+                while some := [*itertools.islice(share, 10_000)]:
+                    shard.put(*some)
+        begin, own, count = time.perf_counter(), time.process_time(), 0
+        with closing(Store(Path(folder) / "evidence.sqlite", print)) as kept:
+            for path in paths:
+                with foreign.evidence(path) as found:
+                    count += kept.take(found.rows).new
+        seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "own": time.process_time() - own, "rows": count}
+
+
 def keep() -> dict[str, float]:
     """Store 120,000 rows in the file that the environment names."""
     made = checkout(*TOLD)
@@ -262,7 +284,7 @@ def tell() -> dict[str, float]:
     return {"cells": heard[0].count("\n") - 1}
 
 
-PARTS = {"plan": plan, "replan": replan, "store": store, "keep": keep, "tell": tell}
+PARTS = {"plan": plan, "replan": replan, "store": store, "merge": merge, "keep": keep, "tell": tell}
 
 
 def _apart(name: str, kept: str = "") -> dict[str, float]:
@@ -294,6 +316,10 @@ def measure(row: Row) -> None:
     row(what, found["seconds"], "s", f"wanted: under 60; {found['own']:.1f} core-seconds")
     row("read back", found["reading"], "s", f"{found['size'] / 1e6:,.0f} MB on disk")
     row("peak memory of the store", found["peak"] / 2**20, "MiB")
+    found = _apart("merge")
+    what = f"{found['rows']:,.0f} rows of {SHARDS} shards merged"
+    row(what, found["seconds"], "s", f"{found['own']:.1f} core-seconds")
+    row("peak memory of the merge", found["peak"] / 2**20, "MiB")
     with tempfile.TemporaryDirectory() as folder:
         kept = f"{folder}/evidence.sqlite"
         _apart("keep", kept)

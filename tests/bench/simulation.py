@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 CASES, RELEASES, PRECISIONS, DEVICES = 1000, 300, 3, 4
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -130,29 +130,22 @@ def _heard(spans: Iterable[tuple[float, float, int]], last: float, driver: float
 
 def _limit(works: Sequence[Work], workers: int, last: float, wall: float) -> str:
     """Say what would have to change for more workers to help."""
-    longest = max((work.seconds for work in works), default=0.0)
     if wall > 1.05 * last:
         return "the driver's rate"
     if workers >= len(works):
-        return "the number of environments" if last > longest * 1.05 else "the longest unit"
+        return "the number of units"
     mean = sum(work.seconds for work in works) / workers
     return "the longest unit" if last > 1.1 * mean else "the workers"
 
 
-def table(costs: Costs, workers: Sequence[int] = WORKERS) -> list[str]:
-    """Return the rows of the table, Markdown, without and with environments split."""
-    lines = [
-        "| workers | units | wall time | core-hours | efficiency | driver busy | limited by |",
-        "| --: | :-- | --: | --: | --: | --: | :-- |",
-    ]
-    for split, count in itertools.product((False, True), workers):
+def table(costs: Costs, workers: Sequence[int] = WORKERS) -> Iterator[tuple[str, float, str, str]]:
+    """Yield what is told of each number of workers, environments whole and split: wall time."""
+    for count, split in itertools.product(workers, (False, True)):
         found = simulate(_grids(costs)[split], count, costs.driver)
-        lines.append(
-            f"| {count} | {'split' if split else 'whole'} | {_time(found.wall)}"
-            f" | {found.workers * found.wall / 3600:,.0f} | {found.efficiency:.0%}"
-            f" | {found.driver:.0%} | {found.limit} |"
-        )
-    return lines
+        told = f"{found.efficiency:.0%} useful, driver busy {found.driver:.0%}"
+        paid = f"{found.workers * found.wall / 3600:,.0f} core-hours"
+        name = f"{count} worker{'s' * (count > 1)}{', split' * split}"
+        yield name, found.wall / 3600, "h", f"{paid}, {told}; limited by {found.limit}"
 
 
 _KEPT: dict[Costs, tuple[tuple[Work, ...], tuple[Work, ...]]] = {}
@@ -162,10 +155,3 @@ def _grids(costs: Costs) -> tuple[tuple[Work, ...], tuple[Work, ...]]:
     if costs not in _KEPT:
         _KEPT[costs] = grid(costs, split=False), grid(costs, split=True)
     return _KEPT[costs]
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
