@@ -36,7 +36,10 @@ ENVIRONMENTS = [*(release["name"] for release in RELEASES), "main", *DERIVED]
 @nox.session(default=False)
 def matrix(session: nox.Session) -> None:
     """Build what is missing, run what is needed, render the table."""
-    _runner(session, "matrix", *session.posargs)
+    # Only who has a cluster needs Ray, and it has to be the cluster's own version.
+    wanted = any(one.partition("=")[0] == "--ray" for one in session.posargs)
+    python = _python(session, "ray" if wanted else "runner")
+    _through(session, [python, "-m", "runner", "matrix", *session.posargs])
 
 
 @nox.session(default=False)

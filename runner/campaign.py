@@ -14,6 +14,7 @@ from runner.engine.events import (
     Done,
     Event,
     Left,
+    Lost,
     NoTimeError,
     Phase,
     Ready,
@@ -33,7 +34,7 @@ from runner.planning.plan import Unit, applicable, missing, plan
 from runner.project import recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from runner.environments.building import Built
     from runner.evidence.store import Store
@@ -64,12 +65,24 @@ class Audience(Protocol):
         """Hear that an environment has nothing left to run."""
 
 
+class Engine(Protocol):
+    """What runs units: the pool of this machine, or a cluster."""
+
+    def run(self, units: Sequence[Unit]) -> Generator[Event]:
+        """Run units and yield what happens; closing the iterator ends what is in flight."""
+
+    def left(self) -> list[Observation]:
+        """Return what was measured and not yet heard when the events were closed."""
+
+
 @dataclass(kw_only=True, slots=True)
 class Tally:
     """What a run has done so far."""
 
     measured: int = 0
     unbuilt: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    """Environments of which some cells were run to their end nowhere, with the reason."""
     interrupted: bool = False
     left: frozenset[Cell] = frozenset()
     """Cells for which a budget had no time."""
@@ -151,6 +164,13 @@ class Campaign:
         built = building.build(project.places, recipe(project, name))
         return project.environments[name], built
 
+    def environment(self, seen: Observation) -> Environment:
+        """Return the environment of a row; what `main` held stands in the row itself."""
+        known = self.project.environments[seen.cell.environment]
+        if known.source.has_lock:
+            return known
+        return dataclasses.replace(known, pins=seen.provenance.packages)
+
     def verdict(self, seen: Observation, environment: Environment) -> Verdict:
         """Say what an observation means here."""
         case = self.project.cases[seen.cell.case]
@@ -174,26 +194,35 @@ class Campaign:
 
 
 def run(
-    campaign: Campaign, store: Store, audience: Audience, pause: Callable[[int], None]
+    campaign: Campaign,
+    store: Store,
+    audience: Audience,
+    pause: Callable[[int], None],
+    engine: Engine | None = None,
 ) -> Tally:
     """Run a campaign to its end or to an interruption; what was measured is stored either way.
 
     `pause` is called between two events with the number of environments that are left, to render
-    what there is so far.
+    what there is so far. Without an engine this machine runs it.
     """
     units = campaign.units()
     hearing = _Hearing(campaign, store, audience, pause, units)
     audience.began(*campaign.expected(units))
-    pool = Pool(campaign.terms, campaign.project.cases, campaign.prepare, campaign.doubted)
+    engine = engine or pool(campaign)
     try:
         # Closed at once when a signal comes in the middle of storing: nothing goes on behind us.
-        with contextlib.closing(pool.run(units)) as events:
+        with contextlib.closing(engine.run(units)) as events:
             for event in events:
                 hearing.hear(event)
     except Interrupted:
         hearing.tally.interrupted = True
-        store.put(*pool.left())
+        store.put(*engine.left())
     return hearing.end()
+
+
+def pool(campaign: Campaign) -> Pool:
+    """Return the engine of this machine for a campaign."""
+    return Pool(campaign.terms, campaign.project.cases, campaign.prepare, campaign.doubted)
 
 
 class _Hearing:
@@ -226,6 +255,8 @@ class _Hearing:
                 self._measured(event)
             case Unbuilt():
                 self._unbuilt(event)
+            case Lost():
+                self.tally.lost[event.unit.environment] = event.reason
             case Phase():
                 self.audience.phase(event.environment, event.doing)
             case Left():
@@ -244,7 +275,7 @@ class _Hearing:
         if self.campaign.budget is not None:
             self.campaign.budget.came(seen.cell.environment)
         self.tally.measured += seen.repeats == 1
-        environment = _environment(seen, self.campaign.project.environments)
+        environment = self.campaign.environment(seen)
         self.audience.measured(seen, self.campaign.verdict(seen, environment))
 
     def _unbuilt(self, event: Unbuilt) -> None:
@@ -260,14 +291,6 @@ class _Hearing:
 
 def _is_known(seen: Observation | None, reason: str) -> bool:
     return seen is not None and (seen.outcome.was_run or seen.reason == reason)
-
-
-def _environment(seen: Observation, environments: Mapping[str, Environment]) -> Environment:
-    """Return the environment of a row; what `main` held stands in the row itself."""
-    known = environments[seen.cell.environment]
-    if known.source.has_lock:
-        return known
-    return dataclasses.replace(known, pins=seen.provenance.packages)
 
 
 def local_terms(limits: Limits, device: Device, jobs: int) -> Terms:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 _ADDRESS = re.compile(r"\b(?:git\+)?[a-z][a-z+]*://[^\s'\"<>)\]]+")
 _HOST = re.compile(r"(\bhost(?:name)?:? ['\"`]?)[\w-]+(?:\.[\w-]+)+", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w<./])/(?:[\w.+@~ -]+/)*[\w.+@~-]+/?")
+
+_LOOK = 0.1
+_GRACE = 15.0
+_CHUNK = 1 << 16
 
 _running: set[subprocess.Popen[str]] = set()
 
@@ -70,6 +76,65 @@ def finish(
     finally:
         _running.discard(process)
     return Finished(code=process.returncode, out=out, err=err)
+
+
+class Answering:
+    """A program that reads once and answers with bytes until it ends; close it to end it.
+
+    The number of the pipe that it answers through is its last argument.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], given: bytes, environ: Mapping[str, str]
+    ) -> None:
+        """Start it and hand it what it reads."""
+        self.answers, there = os.pipe()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with everything else
+        self.process = subprocess.Popen(
+            [*(str(part) for part in command), str(there)],
+            stdin=subprocess.PIPE,
+            stdout=self.errors,
+            stderr=self.errors,
+            pass_fds=[there],
+            env=dict(environ),
+            start_new_session=True,
+        )
+        os.close(there)
+        assert self.process.stdin is not None  # noqa: S101 - it was opened as a pipe
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as pipe:
+            pipe.write(given)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield what it answers, as it comes; short waits, so that an interruption is heard."""
+        while True:
+            if not select.select([self.answers], [], [], _LOOK)[0]:
+                continue
+            chunk = os.read(self.answers, _CHUNK)
+            if not chunk:
+                return
+            yield chunk
+
+    def failure(self) -> str:
+        """Wait for its end; return its last words where it did not end well, else nothing."""
+        code = self.process.wait()
+        if not code:
+            return ""
+        self.errors.seek(0)
+        said = self.errors.read().decode(errors="backslashreplace").strip().splitlines()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return anonymous(f"it ended with {how}" + (f": {said[-1][:300]}" if said else ""))
+
+    def close(self) -> None:
+        """Ask it to end, which ends what it started; kill it if it does not."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=_GRACE)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        os.close(self.answers)
+        self.errors.close()
 
 
 def end_all() -> None:

@@ -31,6 +31,7 @@ LAYERS = (
         "engine",
         "trials",
         "campaign",
+        "cluster",
         "attempt",
         "commits",
         "bisecting",

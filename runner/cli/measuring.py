@@ -46,6 +46,14 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
         str,
         typer.Option("--shard", metavar="I/N", help="One of N shares, the same on every machine."),
     ] = "",
+    ray: Annotated[
+        str,
+        typer.Option(
+            "--ray",
+            metavar="ADDRESS",
+            help="Run on a Ray cluster: HOST:PORT, `auto`, or `local` for this machine alone.",
+        ),
+    ] = "",
     plan: Annotated[
         str,
         typer.Option(
@@ -86,7 +94,8 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
             device=device,
         ),
         only=only,
-        jobs=jobs or cores(),
+        # A cluster counts its own cores.
+        jobs=jobs or (0 if ray else cores()),
         python=python,
         shard=shard,
         rerun=rerun,
@@ -95,6 +104,7 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
         dry_run=dry_run,
         strict=strict,
         trust_published=trust_published,
+        ray=ray,
     )
     raise typer.Exit(measure(Places(), options, told()))
 

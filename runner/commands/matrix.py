@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import resource
 import time
@@ -10,7 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner import campaign, project, rendering
-from runner.campaign import Campaign, Tally
+from runner.campaign import Campaign, Engine, Tally
+from runner.cluster import connecting as ray
+from runner.cluster.choices import choices
+from runner.cluster.engine import Cluster
 from runner.commands.own import own_files
 from runner.commands.planned import (
     Manner,
@@ -37,7 +41,7 @@ from runner.terminal.progress import Display
 from runner.terminal.surprises import say_surprises
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -66,6 +70,7 @@ class Options:
     strict: bool
     trust_published: bool
     shard: str = ""
+    ray: str = ""
 
 
 def measure(places: Places, options: Options, console: Console) -> ExitCode:
@@ -75,10 +80,19 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
     if options.only not in {"", "unexpected"}:
         raise refuse(Fault(where="--only", found=repr(options.only), allowed="unexpected"))
     one = _shard(options)
-    demand(options.wish.device)
+    if not options.ray:
+        demand(options.wish.device)
+    elif options.budget:
+        allowed = "a budget on this machine, or a cluster without one"
+        raise refuse(Fault(where="--budget", found="--ray beside it", allowed=allowed))
     if options.python and options.wish.release:
         allowed = "either an interpreter or releases"
         raise refuse(Fault(where="--python", found="--release beside it", allowed=allowed))
+    if options.python and options.ray:
+        allowed = "either an interpreter of this machine or a cluster"
+        raise refuse(Fault(where="--python", found="--ray beside it", allowed=allowed))
+    if options.ray:
+        ray.check(options.ray)
     places, files = own_files(places, options.wish.case, "--case")
     loaded = project.load(places, files)
     wish = options.wish
@@ -190,10 +204,10 @@ def _run(planned: Campaign, renderer: Redrawing, options: Options, console: Cons
         if time.monotonic() < planned.terms.until:  # the last drawing is what time is kept for
             renderer.now_and_then(left)
 
-    with Display(console) as display:
+    with Display(console) as display, _engine(planned, options, display) as engine:
         for missing in unenforceable():
             display.say(f"  cannot be bounded on this machine: {missing}", "yellow")
-        tally = campaign.run(planned, renderer.store, display, pause)
+        tally = campaign.run(planned, renderer.store, display, pause, engine)
     rows = renderer.finally_()
     code = _summary(
         planned, renderer.project, rows, tally, options, console, time.monotonic() - begin
@@ -201,6 +215,18 @@ def _run(planned: Campaign, renderer: Redrawing, options: Options, console: Cons
     table = rendering.index(planned.project.places)
     console.print(f"The table: {table} (first drawn after {renderer.first:.0f} s)")
     return code
+
+
+@contextlib.contextmanager
+def _engine(planned: Campaign, options: Options, display: Display) -> Iterator[Engine]:
+    """Yield what runs the plan: this machine, or a cluster for as long as it is connected."""
+    if not options.ray:
+        yield campaign.pool(planned)
+        return
+    # What a cluster of this machine starts has all that this process has.
+    chosen = {} if options.ray == ray.LOCAL else choices(planned)
+    with ray.connected(options.ray, planned.project.places.built):
+        yield Cluster(planned, lambda text: display.say(text, "yellow"), chosen)
 
 
 def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
@@ -224,7 +250,8 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
         console.print("Interrupted; what was measured is kept, and the next run goes on from here.")
         return ExitCode.INTERRUPTED
     wanted = options.strict or any(MAIN in text for text in options.wish.release)
-    if any(wanted or name.partition("+")[0] != MAIN for name in tally.unbuilt):
+    unfinished = {**tally.unbuilt, **tally.lost}
+    if any(wanted or name.partition("+")[0] != MAIN for name in unfinished):
         return ExitCode.UNBUILDABLE
     return ExitCode.UNEXPECTED if surprises else ExitCode.AS_EXPECTED
 
@@ -234,12 +261,14 @@ def _print_counts(mine: Sequence[Judged], tally: Tally, console: Console, second
     said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
     spent = _core_seconds()
     console.print(
-        f"{tally.measured} cells measured in {seconds:.0f} s, {spent:.0f} core-seconds."
+        f"{tally.measured} cells measured in {seconds:.0f} s, {spent:.0f} core-seconds here."
         f" Of {len(mine)}: {said}."
     )
     unproven = Counter(_why(one) for one in mine if one.verdict is Verdict.UNPROVEN)
     for why, number in unproven.most_common():
         console.print(f"  unproven, {number}: {why}")
+    for name, reason in tally.lost.items():
+        console.print(f"  not run to its end: {name}: {reason}", markup=False)
 
 
 def _core_seconds() -> float:

@@ -64,7 +64,8 @@ class Batch:
     def run(self) -> None:
         """Run every cell, then repeat those that surprise."""
         try:
-            seen = list(self._run(self.ready.cells, fresh=not self.terms.fork))
+            here = self._run(self.ready.cells, fresh=not self.terms.fork)
+            seen = [*self.ready.before, *here]
             doubted = [row for row in seen if self.floor.doubted(row, self.ready.environment)]
             if doubted and not self.floor.over:
                 self._confirm(doubted)

@@ -61,6 +61,8 @@ class Ready:
     built: Built
     cells: tuple[Cell, ...]
     tree: Tree | None = None
+    before: tuple[Observation, ...] = ()
+    """What was measured elsewhere and is yet to be doubted here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +99,15 @@ class Done:
     unit: Unit
 
 
-Event = Phase | Unbuilt | Left | Done | Observation | BaseException
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lost:
+    """The cells of a unit that no machine ran to their end; that says nothing about the cells."""
+
+    unit: Unit
+    reason: str
+
+
+Event = Phase | Unbuilt | Lost | Left | Done | Observation | BaseException
 
 
 def not_built(

@@ -118,7 +118,7 @@ class Pool:
         self.events.put(Phase(environment=unit.environment, doing="building"))
         try:
             ready = self.prepare(unit)
-            if ready.cells:
+            if ready.cells or ready.before:
                 Batch(self._floor(), ready).run()
         except UnbuildableError as error:
             self.events.put(Unbuilt(unit=unit, reason=str(error)))

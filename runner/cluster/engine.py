@@ -1,0 +1,254 @@
+"""The engine that runs units on a cluster: sends them out, hears of them, sends them elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import re
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from runner.cluster import arrival
+from runner.cluster.bundle import pack
+from runner.cluster.flight import Flight
+from runner.cluster.messages import Arrived, Broke, Heard, Unfit, kind
+from runner.cluster.parcel import Parcel
+from runner.engine.events import Done, Event, Lost, Unbuilt
+from runner.errors import Fault, refuse
+from runner.model.observation import Observation
+from runner.model.outcomes import Device
+from runner.processes import anonymous
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from runner.campaign import Campaign
+    from runner.cluster.messages import Message
+    from runner.planning.plan import Unit
+
+_LOOK = 0.1
+_HOSTS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[0-9a-f]{40,}\b")
+_LOSSES = 3
+"""How often a unit may lose its node before it is given up."""
+_ENDING = 20.0
+_SHOWN = 8
+"""How much of a node's name is told."""
+_TOLD = 160
+
+
+class Cluster:
+    """Runs units on the nodes of the cluster that this process is connected to.
+
+    Ray is spoken to by a thread of its own: it swallows what a signal raises in the main one.
+    """
+
+    def __init__(
+        self, campaign: Campaign, tell: Callable[[str], None], environ: Mapping[str, str]
+    ) -> None:
+        """`tell` is told of nodes; `environ` are choices that go with the run."""
+        self.campaign = campaign
+        self.tell = tell
+        self.environ = dict(environ)
+        self.device = campaign.terms.device
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.stopping = threading.Event()
+        self.waiting: deque[Flight] = deque()
+        self.flying: dict[Any, Flight] = {}
+        self.barred: set[str] = set()
+        """Nodes that can run nothing of ours."""
+
+    def run(self, units: Sequence[Unit]) -> Generator[Event]:
+        """Run units; closing the iterator cancels what is in flight, and keeps what has come."""
+        self.waiting.extend(Flight(unit=unit) for unit in units)
+        thread = threading.Thread(target=self._drive)
+        thread.start()
+        try:
+            while thread.is_alive() or not self.events.empty():
+                with contextlib.suppress(queue.Empty):
+                    event = self.events.get(timeout=_LOOK)
+                    if isinstance(event, BaseException):
+                        raise event
+                    yield event
+        finally:
+            self.stopping.set()
+            thread.join()
+
+    def left(self) -> list[Observation]:
+        """Return what was measured and not yet heard when the events were closed."""
+        rows = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                event = self.events.get_nowait()
+                if isinstance(event, Observation):
+                    rows.append(event)
+        return rows
+
+    def _drive(self) -> None:
+        try:
+            self._send_and_hear()
+        except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
+            self.events.put(error)
+
+    def _send_and_hear(self) -> None:
+        import ray
+
+        if not _able(self.device):
+            found = f"no node with a {'GPU' if self.device is Device.CUDA else 'CPU'}"
+            raise refuse(Fault(where="--ray", found=found, allowed="at least one"))
+        ray.cloudpickle.register_pickle_by_value(arrival)
+        bundle = pack(self.campaign.project)
+        self.name, self.archive = bundle.name, ray.put(bundle.archive)
+        gpus = int(self.device is Device.CUDA)
+        # What a lost node leaves is sent elsewhere by us: only we know what came back.
+        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, num_returns="streaming")(
+            arrival.arrive
+        )
+        try:
+            while (self.waiting or self.flying) and not self.stopping.is_set():
+                self._send()
+                self._hear(_LOOK)
+        finally:
+            self._end()
+
+    def _send(self) -> None:
+        jobs = self.campaign.terms.jobs
+        while self.waiting and (not jobs or len(self.flying) < jobs):
+            flight = self.waiting.popleft()
+            avoided = ",".join(sorted(self.barred | set(flight.refusals)))
+            where = {"label_selector": {"ray.io/node-id": f"!in({avoided})"}} if avoided else {}
+            parcel = Parcel(
+                campaign=self.campaign, unit=flight.left, before=flight.unconfirmed(self._doubted)
+            )
+            given = {"parcel": parcel.packed(), "kind": kind(), "environ": self.environ}
+            task = self.task.options(**where)
+            self.flying[task.remote(self.name, self.archive, given)] = flight
+
+    def _doubted(self, row: Observation) -> bool:
+        return self.campaign.doubted(row, self.campaign.environment(row))
+
+    def _hear(self, seconds: float) -> bool:
+        """Take what has come; say whether anything has."""
+        import ray
+
+        if not self.flying:
+            return False
+        ready, _ = ray.wait(list(self.flying), num_returns=1, timeout=seconds, fetch_local=False)
+        for one in ready:
+            self._take(one)
+        return bool(ready)
+
+    def _take(self, one: Any) -> None:  # noqa: ANN401 - Ray's generator has no type of its own
+        import ray
+
+        flight = self.flying[one]
+        try:
+            message: Message = ray.get(next(one))
+        except StopIteration:
+            del self.flying[one]
+            self._landed(flight)
+        except ray.exceptions.RayError as error:
+            del self.flying[one]
+            self._lost(flight, _why(error))
+        else:
+            self._message(flight, message)
+
+    def _message(self, flight: Flight, message: Message) -> None:
+        match message:
+            case Arrived():
+                flight.node, flight.kind = message.node, message.kind
+            case Heard():
+                for event in flight.frames.add(message.chunk):
+                    self._event(flight, event)
+            case Unfit():
+                self.barred.add(flight.node)
+                flight.refused = message.reason
+            case Broke():
+                flight.broke = message.reason
+
+    def _event(self, flight: Flight, event: Event) -> None:
+        match event:
+            case Observation():
+                if flight.is_news(event):
+                    self.events.put(event)
+            case Unbuilt():
+                flight.refused = event.reason
+            case _:
+                self.events.put(event)
+
+    def _landed(self, flight: Flight) -> None:
+        if flight.refused:
+            self._refused(flight)
+        elif flight.broke:
+            self._lost(flight, flight.broke)
+        else:
+            self.events.put(Done(unit=flight.unit))
+
+    def _refused(self, flight: Flight) -> None:
+        """Try another node; where all that there are refuse, the unit cannot be built."""
+        name, reason = flight.unit.environment, flight.refused
+        flight.refusals[flight.node] = reason
+        told = f"node {flight.node[:_SHOWN]} ({flight.kind}) cannot run {name}: {reason[:_TOLD]}"
+        self.tell(f"  {told}")
+        if _able(self.device) - self.barred - set(flight.refusals):
+            self._again(flight)
+        else:
+            reasons = "; ".join(dict.fromkeys(flight.refusals.values()))
+            self.events.put(Unbuilt(unit=flight.left, reason=reasons))
+
+    def _lost(self, flight: Flight, why: str) -> None:
+        """Send what did not come back elsewhere, a few times."""
+        flight.losses.append(why)
+        if self.stopping.is_set():
+            return
+        if not flight.left.cells and not flight.unconfirmed(self._doubted):
+            self.events.put(Done(unit=flight.unit))
+            return
+        where = f"node {flight.node[:_SHOWN]} ({flight.kind})" if flight.node else "a node"
+        name, left = flight.unit.environment, len(flight.left.cells)
+        self.tell(f"  {where} was lost with {left} cells of {name}: {why[:_TOLD]}")
+        if len(flight.losses) < _LOSSES:
+            self._again(flight)
+        else:
+            reason = (
+                f"lost with its node {_LOSSES} times: {'; '.join(dict.fromkeys(flight.losses))}"
+            )
+            self.events.put(Lost(unit=flight.left, reason=reason))
+
+    def _again(self, flight: Flight) -> None:
+        if not self.stopping.is_set():
+            flight.again()
+            self.waiting.appendleft(flight)
+
+    def _end(self) -> None:
+        """Cancel what is in flight, and hear what comes of it meanwhile."""
+        import ray
+
+        self.stopping.set()
+        for one in self.flying:
+            ray.cancel(one)
+        deadline = time.monotonic() + _ENDING
+        while self.flying and time.monotonic() < deadline:
+            self._hear(_LOOK)
+        for one in self.flying:
+            with contextlib.suppress(ValueError):  # it may have ended by now
+                ray.cancel(one, force=True)
+
+
+def _able(device: Device) -> set[str]:
+    """Return the nodes that are there and have what a task asks for."""
+    import ray
+
+    needed = ("CPU", "GPU") if device is Device.CUDA else ("CPU",)
+    return {
+        str(node["NodeID"])
+        for node in ray.nodes()
+        if node["Alive"] and all(node["Resources"].get(one, 0) >= 1 for one in needed)
+    }
+
+
+def _why(error: BaseException) -> str:
+    """Return what Ray says of a loss, without what names a machine."""
+    said = anonymous(" ".join(str(error).split()))
+    return f"{type(error).__name__}: {_HOSTS.sub('<host>', said)[:_TOLD]}"
