@@ -12,13 +12,15 @@ import shutil
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.cluster.station import Given
 
-def arrive(name: str, archive: bytes, given: Any) -> Iterator[object]:
+
+def arrive(name: str, archive: bytes, given: Given) -> Iterator[object]:
     """Unpack what was sent, once per node, and go on with it."""
     base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     cache = Path(base) / "repromatrix"

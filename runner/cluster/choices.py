@@ -18,9 +18,9 @@ _SECRET = re.compile(r"://[^/@]*:[^/@]*@|https?://[^/@]+@")
 
 
 def choices(campaign: Campaign) -> dict[str, str]:
-    """Return them as environment variables: torch's build, and the commit of `main`, the same
-    for every node. An address with a password stays here.
+    """Return them as environment variables: torch's build, and the commit of `main` for all nodes.
 
+    An address with a password stays here.
     Raises RunnerError where `main` is a folder of this machine: no node has it.
     """
     chosen = {"UV_TORCH_BACKEND": torch_build.chosen(), development.VARIABLE: _main(campaign)}

@@ -16,6 +16,7 @@ from runner.engine.pool import Pool
 from runner.errors import ExitCode, Interrupted
 from runner.inside import cage
 from runner.model.outcomes import Device
+from runner.processes import anonymous
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -55,8 +56,11 @@ def _events(parcel: Parcel) -> Generator[Event]:
         return
     # A unit that another process of ours on this node builds is waited for, not built twice.
     pool = Pool(campaign.terms, campaign.project.cases, parcel.prepare, campaign.doubted)
-    with contextlib.closing(pool.run([parcel.unit])) as events:
-        for event in events:
-            # The driver knows itself when a unit is done.
-            if not isinstance(event, Done):
-                yield event
+    try:
+        with contextlib.closing(pool.run([parcel.unit])) as events:
+            for event in events:
+                # The driver knows itself when a unit is done.
+                if not isinstance(event, Done):
+                    yield event
+    except OSError as error:  # a full disk, a folder that is not its own: another node has others
+        yield Unbuilt(unit=parcel.unit, reason=anonymous(str(error)))

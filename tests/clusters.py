@@ -1,0 +1,93 @@
+"""A real Ray cluster of several nodes on this machine, reachable from nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.places import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NODE = {
+    "num_cpus": 1,
+    "node_ip_address": "127.0.0.1",
+    "object_store_memory": 100 << 20,
+    "include_dashboard": False,
+}
+
+
+_OURS = ("runner.cluster.node", "runner.inside.main", "/uv ")
+
+
+@dataclass(kw_only=True)
+class Nodes:
+    """The nodes of a cluster; every process of ours on them has `mark` in its PATH."""
+
+    cluster: Any
+    folder: Path
+    mark: str
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.address)
+
+    def add(self, **environ: str) -> str:
+        """Start a node, with variables of its own, and return its name."""
+        node = self.cluster.add_node(**_NODE, env_vars=self._environ(environ))
+        return str(node.node_id)
+
+    def _environ(self, own: dict[str, str]) -> dict[str, str]:
+        return {"XDG_CACHE_HOME": str(self.folder / "cache"), "PATH": self.mark, **own}
+
+    def kill(self, name: str) -> None:
+        """End a node as a power cut does."""
+        node = next(one for one in self.cluster.list_all_nodes() if one.node_id == name)
+        self.cluster.remove_node(node, allow_graceful=False)
+
+    def ours(self) -> dict[int, str]:
+        """Return what we run on the nodes, by its number: no part of Ray."""
+        found = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                command = (process / "cmdline").read_text().replace("\0", " ")
+                if (
+                    "runner." in command
+                    and self.mark.encode() in (process / "environ").read_bytes()
+                ):
+                    found[int(process.name)] = command
+        return found
+
+
+@contextlib.contextmanager
+def nodes(folder: Path, count: int) -> Iterator[Nodes]:
+    """Start so many nodes; those who ask for them skip where Ray is not installed."""
+    quiet = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a loopback address is meant as it is written
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_BACKEND_LOG_LEVEL": "fatal",
+        "RAY_local_fs_capacity_threshold": "1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in quiet.items():
+            patch.setenv(name, value)
+        # Everything that is built is built in one place: what is there is used.
+        built = os.environ.get("REPROMATRIX_ENVIRONMENTS", str(ROOT / ".nox" / "environments"))
+        patch.setenv("REPROMATRIX_ENVIRONMENTS", built)
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
+        cluster = utils.Cluster()
+        made = Nodes(cluster=cluster, folder=folder, mark=f"{os.environ['PATH']}:{folder}")
+        try:
+            for _ in range(count):
+                made.add()
+            yield made
+        finally:
+            cluster.shutdown()
