@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NODE = {
-    "num_cpus": 1,
     "node_ip_address": "127.0.0.1",
     "object_store_memory": 100 << 20,
     "include_dashboard": False,
 }
 
 
-_OURS = ("runner.cluster.node", "runner.inside.main", "/uv ")
+_BOOT = "import sys; sys.path"
+"""How each of our own processes on a node begins."""
 
 
 @dataclass(kw_only=True)
@@ -38,9 +38,10 @@ class Nodes:
     def address(self) -> str:
         return str(self.cluster.address)
 
-    def add(self, **environ: str) -> str:
+    def add(self, cpus: int = 1, **environ: str) -> str:
         """Start a node, with variables of its own, and return its name."""
-        node = self.cluster.add_node(**_NODE, env_vars=self._environ(environ))
+        own = self._environ(environ)
+        node = self.cluster.add_node(**_NODE, num_cpus=cpus, env_vars=own)
         return str(node.node_id)
 
     def _environ(self, own: dict[str, str]) -> dict[str, str]:
@@ -66,7 +67,7 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def nodes(folder: Path, count: int) -> Iterator[Nodes]:
+def nodes(folder: Path, count: int, cpus: int = 1) -> Iterator[Nodes]:
     """Start so many nodes; those who ask for them skip where Ray is not installed."""
     quiet = {
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -87,7 +88,7 @@ def nodes(folder: Path, count: int) -> Iterator[Nodes]:
         made = Nodes(cluster=cluster, folder=folder, mark=f"{os.environ['PATH']}:{folder}")
         try:
             for _ in range(count):
-                made.add()
+                made.add(cpus)
             yield made
         finally:
             cluster.shutdown()

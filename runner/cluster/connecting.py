@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -73,11 +74,13 @@ def connected(address: str, environments: Path) -> Iterator[None]:
     os.environ.update({name: os.environ.get(name, value) for name, value in environ.items()})
     import ray
 
-    try:
-        _join(address)
-        yield
-    finally:
-        ray.shutdown()
+    # Ray tells its troubles on standard output, which is for what programs read.
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            _join(address)
+            yield
+        finally:
+            ray.shutdown()
 
 
 def _reached(address: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import answers
 import calibration
+import cluster
 import corpus
 import identity
 import multiples
@@ -38,6 +39,7 @@ PARTS = {
     "site": synthetic.measure,
     "scale": scale.measure,
     "simulation": calibration.measure,
+    "ray": cluster.measure,
 }
 
 
@@ -48,12 +50,12 @@ def main() -> None:
         module = sys.modules[measure.__module__]
         about = (module.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
         arguments.add_argument(f"--{name}", action="store_true", help=about)
-    arguments.add_argument("--release", default="", help="of --corpus: a comma list")
+    arguments.add_argument("--release", default="", help="of --corpus and --ray: a comma list")
     chosen = vars(arguments.parse_args())
     some = [name for name in PARTS if chosen[name]]
     for name in some or PARTS:
         measure: Callable[..., None] = PARTS[name]
-        if name == "corpus" and chosen["release"]:
+        if name in {"corpus", "ray"} and chosen["release"]:
             measure = functools.partial(measure, releases=chosen["release"].split(","))
         sheet = Sheet(name)
         print(f"# {name}", flush=True)

@@ -1,0 +1,272 @@
+"""What a cluster is sent and says, piece by piece; no Ray is started."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import io
+import socket
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case, case_text, cell, seen
+from fakes import LIMITS
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from runner import corpus
+from runner.campaign import Campaign
+from runner.cluster import bundle, connecting
+from runner.cluster.choices import choices
+from runner.cluster.flight import Flight
+from runner.cluster.frames import Frames, framed
+from runner.cluster.parcel import Parcel, unpacked
+from runner.commands.matrix import Options, measure
+from runner.engine.events import Phase, Terms
+from runner.environments import development
+from runner.errors import RunnerError
+from runner.model.outcomes import Device, Outcome
+from runner.places import ROOT, Places
+from runner.planning.plan import Unit
+from runner.planning.selection import Wish, select
+
+if TYPE_CHECKING:
+    from runner.project import Project
+
+GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+FORMS = "HOST:PORT of a cluster that this machine is a node of, `auto`, or `local`"
+
+
+def campaign(loaded: Project, **wish: object) -> Campaign:
+    terms = Terms(run="now", limits=LIMITS, device=Device.CPU, jobs=0)
+    selection = select(Wish(**wish), loaded.cases, loaded.names)  # type: ignore[arg-type]
+    return Campaign(project=loaded, selection=selection, terms=terms, known={})
+
+
+# What is sent -----------------------------------------------------------------------------------
+
+
+def test_a_node_is_sent_the_code_the_cases_and_the_pins_and_nothing_else(
+    checkout: Project, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(case_text())
+    theirs = checkout.places.cases / "blip2_load_half.py"
+    cases, faults = corpus.load_corpus(checkout.places, [mine, theirs])
+    loaded = dataclasses.replace(checkout, cases=cases)
+    with zipfile.ZipFile(io.BytesIO(bundle.pack(loaded).archive)) as archive:
+        names = set(archive.namelist())
+    rest = {name for name in names if not name.startswith(("runner/", "environments/locks/"))}
+
+    assert faults == []
+    assert rest == {
+        "cases/blip2_load_half.py",
+        "cases/mine.py",
+        "environments/matrix.toml",
+        "pyproject.toml",
+    }
+    assert {Path(name).suffix for name in names - rest} == {".py", ".txt"}
+
+
+def test_the_same_checkout_is_the_same_archive(checkout: Project) -> None:
+    assert bundle.pack(checkout) == bundle.pack(checkout)
+
+
+def test_a_worker_of_the_cluster_needs_the_standard_library_alone() -> None:
+    """With -S nothing that is installed can be found."""
+    modules = "runner.cluster.arrival, runner.cluster.station, runner.cluster.messages"
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {modules}"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], check=False)
+
+    assert done.returncode == 0
+
+
+def test_the_process_on_a_node_needs_what_is_installed_for_it_and_no_more() -> None:
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import runner.cluster.node\n"
+    script += "print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    runners = {one.partition("==")[0] for one in GROUPS["runner"] if isinstance(one, str)}
+
+    assert runners
+    assert set(done.stdout.split()) & (runners | {"ray"}) == set()
+
+
+def test_a_parcel_holds_its_unit_and_nothing_of_other_environments(
+    places: Places, checkout: Project
+) -> None:
+    cases, _ = corpus.load_corpus(places, sorted(places.cases.glob("gemma3*.py")))
+    planned = campaign(dataclasses.replace(checkout, cases=cases), release=["4.50.0,4.51.0"])
+    unit = next(one for one in planned.units() if one.environment == "4.50.0")
+    few = dataclasses.replace(unit, cells=unit.cells[:2])
+    arrived = unpacked(Parcel(campaign=planned, unit=few).packed())
+    there = arrived.campaign
+
+    assert arrived.unit == few
+    assert set(there.project.locks) == set(there.project.environments) == {"4.50.0"}
+    assert set(there.project.cases) == {one.case for one in few.cells}
+    assert there.selection.only == frozenset(few.cells)
+    assert there.terms == dataclasses.replace(planned.terms, jobs=1)
+    for name, one in there.project.cases.items():
+        assert (one.digest, one.path) == (cases[name].digest, cases[name].path)
+
+
+# What comes back --------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(max_size=50), max_size=8), st.integers(min_value=1, max_value=40))
+def test_events_come_whole_however_their_bytes_are_cut(texts: list[str], size: int) -> None:
+    events = [Phase(environment=text, doing="") for text in texts]
+    sent = b"".join(map(framed, events))
+    frames = Frames()
+    heard = [
+        event
+        for begin in range(0, len(sent), size)
+        for event in frames.add(sent[begin : begin + size])
+    ]
+
+    assert heard == events
+
+
+def test_what_was_lost_in_the_middle_of_an_event_is_not_heard() -> None:
+    frames = Frames()
+    sent = framed(seen())
+
+    assert list(frames.add(sent[:-1])) == []
+
+
+def test_a_cell_is_news_once_and_once_more_when_it_was_repeated() -> None:
+    first = seen(Outcome.FAILS)
+    confirmed = dataclasses.replace(first, repeats=3)
+    unit = Unit(environment="4.50.0", cells=(cell(), cell(name="another")))
+    flight = Flight(unit=unit)
+
+    assert [flight.is_news(row) for row in (first, first, confirmed, first, confirmed)] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert flight.left.cells == (cell(name="another"),)
+
+
+def test_a_surprise_that_lost_its_node_before_it_was_repeated_is_repeated_elsewhere() -> None:
+    surprise, expected = seen(Outcome.FAILS), seen(Outcome.PASSES, cell(name="another"))
+    flight = Flight(unit=Unit(environment="4.50.0", cells=(surprise.cell, expected.cell)))
+    for row in (surprise, expected):
+        flight.is_news(row)
+
+    assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == (surprise,)
+    flight.is_news(dataclasses.replace(surprise, repeats=3))
+    assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == ()
+
+
+# What goes with a run ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("main", "expected"),
+    [
+        ("transformers==5.24.0", {development.VARIABLE: "transformers==5.24.0"}),
+        (f"git+https://me:secret@127.0.0.1/t.git@{'a' * 40}", {}),
+        (f"git+https://token@127.0.0.1/t.git@{'a' * 40}", {}),
+        (
+            f"git+https://127.0.0.1/t.git@{'a' * 40}",
+            {development.VARIABLE: f"transformers @ git+https://127.0.0.1/t.git@{'a' * 40}"},
+        ),
+    ],
+)
+def test_main_is_the_same_on_every_node_and_no_password_is_sent(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch, main: str, expected: dict[str, str]
+) -> None:
+    monkeypatch.setenv(development.VARIABLE, main)
+    monkeypatch.delenv("UV_TORCH_BACKEND", raising=False)
+    loaded = dataclasses.replace(checkout, cases={"toy_breaks": case(BREAKS)})
+
+    assert choices(campaign(loaded, release=["main"])) == expected
+    assert choices(campaign(loaded, release=["4.50.0"])) == {}
+
+
+def test_a_main_that_is_a_folder_of_this_machine_is_refused(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(development.VARIABLE, str(tmp_path))
+    loaded = dataclasses.replace(checkout, cases={"toy_breaks": case(BREAKS)})
+    with pytest.raises(RunnerError) as caught:
+        choices(campaign(loaded, release=["main"]))
+
+    assert str(caught.value) == (
+        f"REPROMATRIX_MAIN: found {tmp_path}; allowed: a requirement or a repository that the nodes"
+        " can reach."
+    )
+
+
+# What cannot be meant ---------------------------------------------------------------------------
+
+
+def refusal(address: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    with pytest.raises(RunnerError) as caught:
+        connecting.check(address)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["somewhere", "ray://127.0.0.1:10001", "host:", ":6379", "h:x"])
+def test_what_is_no_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusal(address, monkeypatch) == f"--ray: found {address!r}; allowed: {FORMS}."
+
+
+def test_without_ray_it_is_said_how_to_come_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(RunnerError) as caught:
+        connecting.check("local")
+
+    assert str(caught.value) == (
+        "--ray: found no Ray in this Python; allowed: ray. Use `nox -s matrix -- --ray …`, or"
+        " install the dependency group `ray`."
+    )
+
+
+def test_an_address_where_nobody_answers_is_refused_before_ray_is_asked(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(RunnerError) as caught, connecting.connected(address, tmp_path):
+        pass
+
+    assert str(caught.value) == (
+        f"--ray: found nobody who answers at {address} within 3 s; allowed: {FORMS}."
+        " `ray status` on a node of the cluster prints its address."
+    )
+
+
+def test_an_interpreter_of_this_machine_is_not_on_a_cluster() -> None:
+    options = Options(
+        wish=Wish(),
+        only="",
+        jobs=0,
+        python=Path("python3"),
+        rerun=False,
+        plan=False,
+        strict=False,
+        trust_published=False,
+        ray="local",
+    )
+    with pytest.raises(RunnerError) as caught:
+        measure(Places(), options, Console(stderr=True))
+
+    assert str(caught.value) == (
+        "--python: found --ray beside it; allowed: either an interpreter of this machine or a"
+        " cluster."
+    )
+
+
+def test_everything_that_a_node_installs_is_pinned() -> None:
+    assert [one for one in GROUPS["node"] if "==" not in one] == []
