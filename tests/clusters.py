@@ -25,6 +25,9 @@ _NODE = {
 _BOOT = "import sys; sys.path"
 """How each of our own processes on a node begins."""
 
+_BOOT = "import sys; sys.path"
+"""How each of our own processes on a node begins."""
+
 
 @dataclass(kw_only=True)
 class Nodes:
@@ -57,12 +60,10 @@ class Nodes:
         found = {}
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                command = (process / "cmdline").read_text().replace("\0", " ")
-                if (
-                    "runner." in command
-                    and self.mark.encode() in (process / "environ").read_bytes()
-                ):
-                    found[int(process.name)] = command
+                program, *words = (process / "cmdline").read_text().split("\0")
+                own = program.endswith("/uv") or any(one.startswith(_BOOT) for one in words)
+                if own and self.mark.encode() in (process / "environ").read_bytes():
+                    found[int(process.name)] = " ".join(words)
         return found
 
 

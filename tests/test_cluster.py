@@ -284,6 +284,7 @@ def test_an_end_keeps_what_came_and_leaves_nothing_of_ours_on_any_node(
         text=True,
     ) as process:
         assert wait(began.exists)
+        assert three.ours() != {}
         process.send_signal(number)
         said, _ = process.communicate(timeout=PATIENCE)
 

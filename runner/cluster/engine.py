@@ -115,6 +115,8 @@ class Cluster:
     def _send(self) -> None:
         jobs = self.campaign.terms.jobs
         while self.waiting and (not jobs or len(self.flying) < jobs):
+            if self.stopping.is_set():
+                return
             flight = self.waiting.popleft()
             avoided = ",".join(sorted(self.barred | set(flight.refusals)))
             where = {"label_selector": {"ray.io/node-id": f"!in({avoided})"}} if avoided else {}
