@@ -41,10 +41,10 @@ class Nodes:
     def address(self) -> str:
         return str(self.cluster.address)
 
-    def add(self, cpus: int = 1, **environ: str) -> str:
+    def add(self, cpus: int = 1, gpus: int = 0, **environ: str) -> str:
         """Start a node, with variables of its own, and return its name."""
         own = self._environ(environ)
-        node = self.cluster.add_node(**_NODE, num_cpus=cpus, env_vars=own)
+        node = self.cluster.add_node(**_NODE, num_cpus=cpus, num_gpus=gpus, env_vars=own)
         return str(node.node_id)
 
     def _environ(self, own: dict[str, str]) -> dict[str, str]:

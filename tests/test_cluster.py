@@ -27,6 +27,7 @@ from runner.cluster import connecting, engine
 from runner.cluster.engine import Cluster
 from runner.cluster.messages import Kind
 from runner.engine.events import Done, Lost, Phase, Terms, Unbuilt
+from runner.engine.hardware import has_cuda
 from runner.errors import RunnerError
 from runner.evidence.store import Store
 from runner.model.observation import Observation
@@ -122,6 +123,13 @@ def run(planned: Campaign, meanwhile: Callable[[Cluster, Event], None] = lambda 
     return ran
 
 
+def wait(until: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE
+    while not until() and time.monotonic() < end:
+        time.sleep(0.1)
+    return until()
+
+
 def locally(planned: Campaign) -> Ran:
     here = dataclasses.replace(planned, terms=dataclasses.replace(planned.terms, jobs=2))
     with contextlib.closing(running.pool(here).run(here.units())) as events:
@@ -150,6 +158,7 @@ def test_a_node_is_lost_and_every_cell_is_there_once_as_this_machine_gives_it(
     assert {cell for cell, _ in times} == {cell for unit in planned.units() for cell in unit.cells}
     assert [killed[0][:8] in told and "was lost" in told for told in ran.told] == [True]
     assert sum(isinstance(event, Done) for event in ran.events) == len(RELEASES)
+    assert wait(lambda: driver.ours() == {}), driver.ours()
 
 
 def alone(planned: Campaign, node: str) -> Ran:
@@ -233,13 +242,19 @@ def test_a_unit_that_loses_its_node_again_and_again_is_given_up(
     assert ran.rows == []
 
 
-@pytest.mark.usefixtures("driver")
-def test_a_cell_for_a_gpu_is_refused_where_no_node_has_one(loaded: Project) -> None:
+@pytest.mark.skipif(has_cuda(), reason="asks what a machine without a driver says")
+def test_a_cell_for_a_gpu_goes_to_a_node_that_has_one(driver: Nodes, loaded: Project) -> None:
+    planned = plan(loaded, "4.50.0", device=Device.CUDA)
     with pytest.raises(RunnerError) as caught:
-        run(plan(loaded, "4.50.0", device=Device.CUDA))
+        run(planned)
+    with_gpu = driver.add(gpus=1)
+    ran = run(planned)
+    driver.kill(with_gpu)
 
     assert str(caught.value) == "--ray: found no node with a GPU; allowed: at least one."
-    assert engine._able(Device.CPU)
+    (unbuilt,) = [event for event in ran.events if isinstance(event, Unbuilt)]
+    assert unbuilt.reason == "no NVIDIA driver is loaded there"
+    assert [f"node {with_gpu[:8]} " in told for told in ran.told] == [True]
 
 
 # From outside -----------------------------------------------------------------------------------
@@ -257,13 +272,6 @@ if sys.argv[1] != "fp32":
     while True:
         time.sleep(1)
 """
-
-
-def wait(until: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not until() and time.monotonic() < end:
-        time.sleep(0.1)
-    return until()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])

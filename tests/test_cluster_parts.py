@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import io
+import os
 import socket
 import subprocess
 import sys
+import time
 import tomllib
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +25,7 @@ from rich.console import Console
 
 from runner import corpus
 from runner.campaign import Campaign
-from runner.cluster import bundle, connecting
+from runner.cluster import arrival, bundle, connecting, station
 from runner.cluster.choices import choices
 from runner.cluster.flight import Flight
 from runner.cluster.frames import Frames, framed
@@ -116,6 +119,40 @@ def test_a_parcel_holds_its_unit_and_nothing_of_other_environments(
     assert there.terms == dataclasses.replace(planned.terms, jobs=1)
     for name, one in there.project.cases.items():
         assert (one.digest, one.path) == (cases[name].digest, cases[name].path)
+
+
+def test_what_was_sent_is_unpacked_once_and_what_nobody_uses_is_removed(
+    checkout: Project, tmp_path: Path
+) -> None:
+    sent = bundle.pack(checkout)
+    stale = tmp_path / "stale"
+    root = arrival.unpack(sent.name, sent.archive, tmp_path)
+    (root / "seen").touch()
+    stale.mkdir()
+    os.utime(stale, (0, 0))
+    os.utime(root, (0, 0))
+
+    assert arrival.unpack(sent.name, b"", tmp_path) == root
+    assert (root / "seen").exists()
+    assert (root / "environments" / "matrix.toml").read_bytes() == Places().matrix.read_bytes()
+    assert not stale.exists()
+
+
+def test_two_units_on_one_node_install_what_our_code_needs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed: list[Path] = []
+
+    def install(_: list[str], folder: Path) -> None:
+        folder.mkdir()
+        time.sleep(0.1)
+        installed.append(folder)
+
+    monkeypatch.setattr(station, "_install", install)
+    with ThreadPoolExecutor() as pool:
+        found = set(pool.map(lambda _: station._installed(ROOT, tmp_path), range(4)))
+
+    assert len(installed) == len(found) == 1
 
 
 # What comes back --------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import io
 import os
 import shutil
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,21 +21,35 @@ if TYPE_CHECKING:
     from runner.cluster.station import Given
 
 
+_KEPT = 7 * 24 * 3600
+"""Seconds after which what nobody used is removed."""
+
+
 def arrive(name: str, archive: bytes, given: Given) -> Iterator[object]:
     """Unpack what was sent, once per node, and go on with it."""
     base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     cache = Path(base) / "repromatrix"
-    root = cache / "sent" / name
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with (root.parent / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not root.exists():
-            fresh = root.with_name(f".{name}.{os.getpid()}")
-            shutil.rmtree(fresh, ignore_errors=True)
-            with zipfile.ZipFile(io.BytesIO(archive)) as content:
-                content.extractall(fresh)
-            fresh.replace(root)
+    root = unpack(name, archive, cache / "sent")
     sys.path.insert(0, str(root))
     from runner.cluster.station import measure
 
     yield from measure(root, cache, given)
+
+
+def unpack(name: str, archive: bytes, folder: Path) -> Path:
+    """Return the folder with what was sent; others that nobody has used for long are removed."""
+    root = folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not root.exists():
+            fresh = folder / f".{name}.new"
+            shutil.rmtree(fresh, ignore_errors=True)
+            with zipfile.ZipFile(io.BytesIO(archive)) as content:
+                content.extractall(fresh)
+            fresh.replace(root)
+        os.utime(root)
+        for other in folder.iterdir():
+            if other.is_dir() and other.stat().st_mtime < time.time() - _KEPT:
+                shutil.rmtree(other, ignore_errors=True)
+    return root

@@ -32,8 +32,8 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
     cage.interrupt_with_parent(int(worker))
-    parcel = unpacked(sys.stdin.buffer.read())
     try:
+        parcel = unpacked(sys.stdin.buffer.read())
         with os.fdopen(int(answers), "wb") as pipe, contextlib.closing(_events(parcel)) as events:
             for event in events:
                 pipe.write(framed(event))
@@ -54,7 +54,6 @@ def _events(parcel: Parcel) -> Generator[Event]:
     if campaign.terms.device is Device.CUDA and not has_cuda():
         yield Unbuilt(unit=parcel.unit, reason="no NVIDIA driver is loaded there")
         return
-    # A unit that another process of ours on this node builds is waited for, not built twice.
     pool = Pool(campaign.terms, campaign.project.cases, parcel.prepare, campaign.doubted)
     try:
         with contextlib.closing(pool.run([parcel.unit])) as events:
