@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NODE = {
-    "node_ip_address": "127.0.0.1",
     "object_store_memory": 100 << 20,
     "include_dashboard": False,
 }
@@ -36,6 +35,7 @@ class Nodes:
     cluster: Any
     folder: Path
     mark: str
+    count: int = 0
 
     @property
     def address(self) -> str:
@@ -43,8 +43,15 @@ class Nodes:
 
     def add(self, cpus: int = 1, gpus: int = 0, **environ: str) -> str:
         """Start a node, with variables of its own, and return its name."""
-        own = self._environ(environ)
-        node = self.cluster.add_node(**_NODE, num_cpus=cpus, num_gpus=gpus, env_vars=own)
+        # A driver belongs to the node that has its address: that one, the first, is never killed.
+        self.count += 1
+        own = {
+            "node_ip_address": f"127.0.0.{self.count}",
+            "num_cpus": cpus,
+            "num_gpus": gpus,
+            "env_vars": self._environ(environ),
+        }
+        node = self.cluster.add_node(**_NODE, **own)
         return str(node.node_id)
 
     def _environ(self, own: dict[str, str]) -> dict[str, str]:
@@ -69,7 +76,7 @@ class Nodes:
 
 @contextlib.contextmanager
 def nodes(folder: Path, count: int, cpus: int = 1) -> Iterator[Nodes]:
-    """Start so many nodes; those who ask for them skip where Ray is not installed."""
+    """Start so many nodes and a head that runs nothing; skip where Ray is not installed."""
     quiet = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a loopback address is meant as it is written
@@ -88,6 +95,7 @@ def nodes(folder: Path, count: int, cpus: int = 1) -> Iterator[Nodes]:
         cluster = utils.Cluster()
         made = Nodes(cluster=cluster, folder=folder, mark=f"{os.environ['PATH']}:{folder}")
         try:
+            made.add(cpus=0)
             for _ in range(count):
                 made.add(cpus)
             yield made
