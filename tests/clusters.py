@@ -81,7 +81,6 @@ def nodes(folder: Path, count: int, cpus: int = 1) -> Iterator[Nodes]:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a loopback address is meant as it is written
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "RAY_BACKEND_LOG_LEVEL": "fatal",
         "RAY_local_fs_capacity_threshold": "1",
     }
     with pytest.MonkeyPatch.context() as patch:

@@ -28,7 +28,6 @@ _ANSWERS = 3.0
 _STORE = 100 << 20
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     # Packages are the run's own; only the minor version of Python has to be the same.
     "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
@@ -65,7 +64,7 @@ def connected(address: str, environments: Path) -> Iterator[None]:
     """
     environ = dict(_SETTINGS)
     if address == LOCAL:
-        environ["REPROMATRIX_ENVIRONMENTS"] = str(environments)
+        environ |= {"REPROMATRIX_ENVIRONMENTS": str(environments), **_BOUND_TO_LOOPBACK}
     else:
         environ |= _PATIENCE
     if address not in {LOCAL, _AUTO}:
@@ -113,7 +112,12 @@ def _join(address: str) -> None:
     import ray
 
     quiet = {"logging_level": "CRITICAL", "log_to_driver": False, "configure_logging": True}
-    alone = {"num_cpus": cores(), "object_store_memory": _STORE, "include_dashboard": False}
+    alone = {
+        "_node_ip_address": "127.0.0.1",  # nobody else can reach it
+        "num_cpus": cores(),
+        "object_store_memory": _STORE,
+        "include_dashboard": False,
+    }
     options = {**quiet, **(alone if address == LOCAL else {})}
     try:
         with _our_signals():
@@ -147,7 +151,7 @@ def _refused(address: str, error: BaseException) -> RunnerError:
         allowed = f"Ray {own} and Python {'.'.join(ours.split('.')[:2])}, as here"
         remedy = "Install the cluster's version here, or this one there."
         return refuse(Fault(where="--ray", found=found, allowed=allowed, remedy=remedy))
-    said = processes.anonymous(" ".join(text.split()))[:300]
+    said = processes.anonymous(" ".join(texts[0].split()))[:300]
     found = f"no Ray cluster at {address}: {said}"
     remedy = "Is it Ray's own port, and is this machine a node of the cluster (`ray status`)?"
     return refuse(Fault(where="--ray", found=found, allowed=_FORMS, remedy=remedy))

@@ -31,7 +31,11 @@ def main() -> None:
     _root, _packages, worker, answers = sys.argv[1:]
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
+    # Ray's workers block signals, and a cell inherits what this process has.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     cage.interrupt_with_parent(int(worker))
+    if os.getppid() != int(worker):  # it ended before we asked
+        sys.exit(ExitCode.INTERRUPTED)
     try:
         parcel = unpacked(sys.stdin.buffer.read())
         with os.fdopen(int(answers), "wb") as pipe, contextlib.closing(_events(parcel)) as events:
