@@ -30,7 +30,8 @@ from runner.cluster.choices import choices
 from runner.cluster.flight import Flight
 from runner.cluster.frames import Frames, framed
 from runner.cluster.parcel import Parcel, unpacked
-from runner.commands.matrix import Options, measure
+from runner.commands.matrix import measure
+from runner.commands.measuring import Options
 from runner.engine.events import Phase, Terms
 from runner.environments import development
 from runner.errors import RunnerError
@@ -291,7 +292,9 @@ def test_an_interpreter_of_this_machine_is_not_on_a_cluster() -> None:
         jobs=0,
         python=Path("python3"),
         rerun=False,
-        plan=False,
+        plan="",
+        budget="",
+        dry_run=False,
         strict=False,
         trust_published=False,
         ray="local",

@@ -10,7 +10,8 @@ from factories import case_text
 from rich.console import Console
 
 from runner.commands.lock import pin
-from runner.commands.matrix import Options, measure
+from runner.commands.matrix import measure
+from runner.commands.measuring import Options
 from runner.evidence.reading import both
 from runner.places import ROOT, Places
 from runner.planning.selection import Wish

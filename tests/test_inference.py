@@ -14,6 +14,7 @@ from reports.context import index
 from reports.files import osv
 from reports.files.badges import badges
 from reports.marks import Mark, mark_of, seen_as
+from reports.setting import Settings
 from reports.survey import survey as arranged
 from reports.tables import tabulate
 from runner.commands import publish
@@ -201,7 +202,7 @@ def test_results_name_the_two_cells_in_a_column_of_their_own() -> None:
 def test_no_badge_is_green_where_a_cell_was_inferred() -> None:
     judged = grid(AS_EXPECTED)
     found = arranged({TOY.name: TOY}, tuple(LINE.values()), judged)
-    said = {one.path: one.message for one in badges(found, "cpu")}
+    said = {one.path: one.message for one in badges(found, Settings(found))}
 
     assert said["badge/release/4.52.0"] == "unknown (cpu)"
     assert said["badge/release/4.53.0"] == "0 of 1 case fail (cpu)"

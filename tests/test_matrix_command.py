@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from runner.commands.matrix import Options, measure
+from runner.commands.matrix import measure
+from runner.commands.measuring import Options
 from runner.errors import ExitCode, RunnerError
 from runner.evidence.store import Store
 from runner.model.outcomes import Device

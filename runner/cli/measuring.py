@@ -82,7 +82,8 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
     ] = False,
 ) -> None:
     """Build what is missing, run what is needed, render the report."""
-    from runner.commands.matrix import Options, measure  # noqa: PLC0415
+    from runner.commands.matrix import measure  # noqa: PLC0415
+    from runner.commands.measuring import Options  # noqa: PLC0415
 
     options = Options(
         wish=Wish(

@@ -7,7 +7,6 @@ import dataclasses
 import resource
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner import campaign, project, rendering
@@ -15,9 +14,9 @@ from runner.campaign import Campaign, Engine, Tally
 from runner.cluster import connecting as ray
 from runner.cluster.choices import choices
 from runner.cluster.engine import Cluster
+from runner.commands.measuring import Options, check
 from runner.commands.own import own_files
 from runner.commands.planned import (
-    Manner,
     choosing,
     narrowed,
     print_plan,
@@ -26,7 +25,6 @@ from runner.commands.planned import (
 )
 from runner.commands.redrawing import Redrawing
 from runner.commands.shards import left, share
-from runner.engine.hardware import demand
 from runner.environments import interpreter
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading
@@ -42,7 +40,6 @@ from runner.terminal.surprises import say_surprises
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from rich.console import Console
 
@@ -51,48 +48,15 @@ if TYPE_CHECKING:
     from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
     from runner.places import Places
-    from runner.planning.shards import Shard
     from runner.project import Project
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
-    """The options of `matrix` as they were typed."""
-
-    wish: Wish
-    only: str
-    jobs: int
-    python: Path | None
-    rerun: bool
-    plan: str
-    budget: str
-    dry_run: bool
-    strict: bool
-    trust_published: bool
-    shard: str = ""
-    ray: str = ""
 
 
 def measure(places: Places, options: Options, console: Console) -> ExitCode:
     """Do the main job and return what its end means."""
     began = time.monotonic()
     how = choosing(options.plan, options.budget, dry=options.dry_run)
-    if options.only not in {"", "unexpected"}:
-        raise refuse(Fault(where="--only", found=repr(options.only), allowed="unexpected"))
-    one = _shard(options)
-    if not options.ray:
-        demand(options.wish.device)
-    elif options.budget:
-        allowed = "a budget on this machine, or a cluster without one"
-        raise refuse(Fault(where="--budget", found="--ray beside it", allowed=allowed))
-    if options.python and options.wish.release:
-        allowed = "either an interpreter or releases"
-        raise refuse(Fault(where="--python", found="--release beside it", allowed=allowed))
-    if options.python and options.ray:
-        allowed = "either an interpreter of this machine or a cluster"
-        raise refuse(Fault(where="--python", found="--ray beside it", allowed=allowed))
-    if options.ray:
-        ray.check(options.ray)
+    check(options)
+    one = shard(options.shard) if options.shard else None
     places, files = own_files(places, options.wish.case, "--case")
     loaded = project.load(places, files)
     wish = options.wish
@@ -132,19 +96,6 @@ def _end_shard(mine: Share, planned: Campaign, store: Store, console: Console) -
         console.print(f"Shard {mine.shard} is not whole: {count(number, 'cell')} left to measure.")
     else:
         store.end_shard(str(mine.shard), mine.split, planned.terms.run)
-
-
-def _shard(options: Options) -> Shard | None:
-    """Return the shard that was asked for; its cells must be decided by the commit alone."""
-    beside = {
-        "--only": bool(options.only),
-        "--python": options.python is not None,
-        "--plan boundaries": options.plan == Manner.BOUNDARIES,
-    }
-    for option in [name for name, value in beside.items() if options.shard and value]:
-        allowed = "cells that every machine works out alike"
-        raise refuse(Fault(where="--shard", found=f"{option} beside it", allowed=allowed))
-    return shard(options.shard) if options.shard else None
 
 
 def _within(planned: Campaign, mine: Share) -> Campaign:
