@@ -13,7 +13,7 @@ from factories import BREAKS, case, cell, environment, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import campaign
+from runner import running
 from runner.campaign import Campaign
 from runner.cli.optional import filled
 from runner.engine import batch
@@ -236,7 +236,7 @@ def test_where_no_time_is_left_nothing_is_built_or_begun(tmp_path: Path) -> None
     clock = SimpleNamespace(now=50.0)
     limited = dataclasses.replace(_limited(clock), rerun=True)
     store = Store(tmp_path / "store.sqlite", pytest.fail)
-    tally = campaign.run(limited, store, _Heard(clock, 0), lambda _: None)
+    tally = running.run(limited, store, _Heard(clock, 0), lambda _: None)
     rows = list(store.rows())
     store.close()
 
@@ -255,7 +255,7 @@ def test_when_the_time_is_over_no_further_cell_is_begun_and_the_rest_is_left(
     limited = _limited(clock)
     cells: set[Cell] = {one for some in limited.units() for one in some.cells}
     store = Store(tmp_path / "store.sqlite", pytest.fail)
-    tally = campaign.run(limited, store, _Heard(clock, 2), lambda _: None)
+    tally = running.run(limited, store, _Heard(clock, 2), lambda _: None)
     stored = {one.cell for one in store.rows()}
     store.close()
 

@@ -21,7 +21,7 @@ from clusters import Nodes, nodes
 from factories import case_text
 from fakes import CORPUS, LIMITS, load
 
-from runner import campaign as running
+from runner import running
 from runner.campaign import Campaign
 from runner.cluster import connecting, engine
 from runner.cluster.engine import Cluster

@@ -31,6 +31,7 @@ LAYERS = (
         "engine",
         "trials",
         "campaign",
+        "running",
         "cluster",
         "attempt",
         "commits",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner import campaign, project
+from runner import project, running
 from runner.campaign import Campaign
 from runner.engine.events import Terms
 from runner.evidence import published
@@ -77,7 +77,7 @@ def measure(
     planned = Campaign(project=loaded, selection=selection, terms=terms, known={})
     store = Store(folder / "evidence.sqlite", pytest.fail)
     try:
-        campaign.run(planned, store, Nobody(), lambda _: None)
+        running.run(planned, store, Nobody(), lambda _: None)
         return {row.cell: _seen(row) for row in store.rows()}
     finally:
         store.close()

@@ -7,8 +7,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner import campaign
-from runner.campaign import Audience, Campaign
+from runner import running
+from runner.campaign import Campaign
 from runner.engine.events import not_built
 from runner.environments import building
 from runner.environments.building import UnbuildableError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from runner.model.observation import Observation
     from runner.model.outcomes import Verdict
     from runner.project import Project
+    from runner.running import Audience
 
 
 @dataclass(kw_only=True, slots=True)
@@ -49,7 +50,7 @@ class Runs:
         if self.ahead:
             self._build_ahead(following)
         heard = _Hearing(self.audience)
-        tally = campaign.run(self._campaign(environment, cells), self.store, heard, lambda _: None)
+        tally = running.run(self._campaign(environment, cells), self.store, heard, lambda _: None)
         if tally.interrupted:
             raise Interrupted
         if environment in tally.unbuilt:

@@ -9,8 +9,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from runner import campaign, project, rendering
-from runner.campaign import Campaign, Engine, Tally
+from runner import campaign, project, rendering, running
+from runner.campaign import Campaign
 from runner.cluster import connecting as ray
 from runner.cluster.choices import choices
 from runner.cluster.engine import Cluster
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from runner.model.observation import Observation
     from runner.places import Places
     from runner.project import Project
+    from runner.running import Engine, Tally
 
 
 def measure(places: Places, options: Options, console: Console) -> ExitCode:
@@ -158,7 +159,7 @@ def _run(planned: Campaign, renderer: Redrawing, options: Options, console: Cons
     with Display(console) as display, _engine(planned, options, display) as engine:
         for missing in unenforceable():
             display.say(f"  cannot be bounded on this machine: {missing}", "yellow")
-        tally = campaign.run(planned, renderer.store, display, pause, engine)
+        tally = running.run(planned, renderer.store, display, pause, engine)
     rows = renderer.finally_()
     code = _summary(
         planned, renderer.project, rows, tally, options, console, time.monotonic() - begin
@@ -172,7 +173,7 @@ def _run(planned: Campaign, renderer: Redrawing, options: Options, console: Cons
 def _engine(planned: Campaign, options: Options, display: Display) -> Iterator[Engine]:
     """Yield what runs the plan: this machine, or a cluster for as long as it is connected."""
     if not options.ray:
-        yield campaign.pool(planned)
+        yield running.pool(planned)
         return
     # What a cluster of this machine starts has all that this process has.
     chosen = {} if options.ray == ray.LOCAL else choices(planned)

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from runner.campaign import Campaign, Tally
+    from runner.campaign import Campaign
     from runner.judging.verdicts import Judged
     from runner.model.cell import Cell
     from runner.model.observation import Observation
     from runner.planning.boundaries import Why
     from runner.planning.costs import Costs
     from runner.planning.plan import Unit
+    from runner.running import Tally
 
 _DRAWING = 5.0
 """Seconds of a budget that are kept for drawing the table; at most a tenth of it."""

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from runner.campaign import Audience
     from runner.engine.events import Terms
     from runner.model.cell import Cell
     from runner.planning.selection import Selection
     from runner.project import Project
+    from runner.running import Audience
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,6 @@ from runner.planning.plan import applicable, missing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from runner.campaign import Audience
     from runner.comparing.asked import Asked
     from runner.engine.events import Event
     from runner.environments.building import Built
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from runner.evidence.store import Store
     from runner.judging.difference import Key
     from runner.model.cell import Cell, Environment
+    from runner.running import Audience
 
 _IMPORTING = frozenset({"ImportError", "ModuleNotFoundError"})
 _WRAPPED = ("Failed to import ", "Could not import module ")

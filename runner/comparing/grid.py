@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from runner import campaign
+from runner import campaign, running
 from runner.campaign import Campaign
 from runner.errors import ExitCode, Fault, Interrupted, refuse
 from runner.evidence.survey import Grid, survey
@@ -53,7 +53,7 @@ def measure(
     chosen = dataclasses.replace(planned.selection, environments=frozenset(wanted))
     planned = dataclasses.replace(planned, selection=chosen)
     with asked.watched() as audience:
-        tally = campaign.run(planned, store, audience, lambda _: None)
+        tally = running.run(planned, store, audience, lambda _: None)
     if tally.interrupted:
         raise Interrupted
     _refuse_unbuilt(tally.unbuilt)

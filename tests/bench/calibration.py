@@ -18,7 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
 import simulation  # noqa: E402
 
-from runner import campaign, project  # noqa: E402
+from runner import campaign, project, running  # noqa: E402
 from runner.campaign import Campaign  # noqa: E402
 from runner.environments import building  # noqa: E402
 from runner.evidence.store import Store  # noqa: E402
@@ -93,7 +93,7 @@ def run(loaded: Project, releases: Sequence[str]) -> Ran:
     heard = Timed()
     with tempfile.TemporaryDirectory() as folder, _store(folder) as store:
         begin = time.monotonic()
-        campaign.run(planned, store, heard, lambda: None)
+        running.run(planned, store, heard, lambda _: None)
         return Ran(heard=heard, seconds=time.monotonic() - begin)
 
 
@@ -155,7 +155,7 @@ def _driver(loaded: Project, seen: Sequence[Observation]) -> float:
     rows = [row for _ in range(1 + EVENTS // len(seen)) for row in seen][:EVENTS]
     quiet = Timed()
     with tempfile.TemporaryDirectory() as folder, _store(folder) as store:
-        hearing = campaign._Hearing(_campaign(loaded, LEARNT), store, quiet, lambda: None, ())
+        hearing = running.Hearing(_campaign(loaded, LEARNT), store, quiet, lambda _: None, ())
         begin = time.process_time()
         for row in rows:
             hearing.hear(row)
