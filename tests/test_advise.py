@@ -40,6 +40,14 @@ def advice(**line: Outcome) -> Advice:
     )
 
 
+def test_an_answer_about_a_device_that_never_ran_says_so() -> None:
+    on_cpu = what_is_known({"4.50.0": PASSES})
+    found = advise(on_cpu, Question(precisions=(Precision.BF16,), device=Device.CUDA))
+
+    assert text(found).endswith("\nNothing is measured on CUDA.\n")
+    assert json.loads(as_json(found))["measured-on"] == {"torch": [], "python": []}
+
+
 def test_every_exclusion_cites_its_cell() -> None:
     found = advice(
         v4_48_0=FAILS,

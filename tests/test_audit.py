@@ -26,7 +26,7 @@ from runner.answering.known import Question, known
 from runner.answering.levels import Level
 from runner.answering.upgrading import Spot
 from runner.installed.packages import Installed, Other
-from runner.model.outcomes import Outcome, Precision
+from runner.model.outcomes import Device, Outcome, Precision
 from runner.telling.audit import markdown, text
 from runner.telling.audit_object import as_json
 
@@ -119,6 +119,36 @@ def test_the_nearest_release_without_hits_is_one_on_which_everything_was_measure
     assert (found.nearest.release, found.newest.release) == ("4.51.0", "4.52.0")
 
 
+def test_a_release_of_which_little_is_known_is_not_the_one_with_the_fewest_bugs() -> None:
+    names = ("one", "two", "three")
+    toys = {name: case(BREAKS, name=name) for name in names}
+    environments = {name: held(name) for name in ("4.50.0", "4.51.0", "4.52.0", "4.53.0")}
+    lines = {
+        "4.50.0": (FAILS, FAILS, FAILS),
+        "4.51.0": (PASSES,),
+        "4.52.0": (FAILS, PASSES, PASSES),
+    }
+    rows = [
+        seen(outcome, cell(release, name=name), ran=provenance(toys[name], environments[release]))
+        for release, line in lines.items()
+        for name, outcome in zip(names, line, strict=False)
+    ]
+    found = audit(installed("4.50.0"), known(toys, environments, rows), BF16)
+
+    assert found.fewest is not None
+    assert found.newest is not None
+    assert (found.nearest, found.fewest.release, found.newest.release) == (None, "4.52.0", "4.52.0")
+
+
+def test_where_nothing_was_measured_no_release_is_recommended_and_nothing_called_measured() -> None:
+    on_cpu = what_is_known({"4.50.0": FAILS, "4.51.0": PASSES})
+    found = audit(installed("4.50.0"), on_cpu, dataclasses.replace(BF16, device=Device.CUDA))
+
+    assert (found.nearest, found.fewest, found.newest) == (None, None, None)
+    assert "Evidence: nothing is measured on CUDA.\n" in text(found)
+    assert "To transformers" not in text(found)
+
+
 def test_a_release_that_declines_to_judge_is_not_one_on_which_it_passes() -> None:
     line = {"4.50.0": FAILS, "4.51.0": Outcome.DECLINES, "4.52.0": PASSES}
     found = audit(installed("4.50.0"), what_is_known(line), BF16)
@@ -203,7 +233,7 @@ def test_the_text_says_what_was_audited_what_hits_and_what_an_upgrade_does() -> 
         "\n"
         "To transformers 4.51.0, the nearest newer release on which all of this passes:\n"
         "  heals 1: toy_breaks (bf16)\n"
-        "To transformers 4.52.0, the newest release:\n"
+        "To transformers 4.52.0, the newest measured release:\n"
         "  keeps 1: toy_breaks (bf16)\n"
     )
 

@@ -50,7 +50,10 @@ def _assert_alike(places: Places, keep: Keep | None, least: int) -> glances.Seen
     assert {one: found.fails(one) for one in found} == {
         one: fails(row) for one, row in expected.items()
     }
-    ran = {(row.provenance.torch_build, row.provenance.python) for row in expected.values()}
+    ran = {
+        (row.cell.device, (row.provenance.torch_build, row.provenance.python))
+        for row in expected.values()
+    }
     assert found.ran == ran
     return found
 

@@ -105,7 +105,7 @@ def advise(known: Known, question: Question) -> Advice:
     block = _block(good)
     exclusions = tuple(_exclusions(standings, block, known, question))
     specifier = ",".join(one.clause for one in exclusions)
-    torch, python = known.ran_on()
+    torch, python = known.ran_on(question.device)
     return Advice(
         question=question,
         spots=spots,

@@ -104,7 +104,7 @@ def audit(installed: Installed, known: Known, question: Question | None = None) 
         for precision in asked.precisions
     }
     nearest, fewest, newest = _upgrades(now, installed, known, asked)
-    torch, python = known.ran_on()
+    torch, python = known.ran_on(asked.device)
     return Audit(
         installed=installed,
         question=asked,
@@ -124,7 +124,7 @@ def _upgrades(
     now: Mapping[Spot, Stand], installed: Installed, known: Known, asked: Question
 ) -> tuple[Upgrade | None, Upgrade | None, Upgrade | None]:
     """Return the nearest newer release without hits, the one with the fewest, and the newest."""
-    names = upgrading.newer(installed, known)
+    names = upgrading.newer(installed, known, now.keys(), asked.device)
     if not names:
         return None, None, None
     counts = upgrading.failing(now.keys(), known, asked.device)
@@ -133,7 +133,10 @@ def _upgrades(
         return upgrading.upgrade(name, now, known, asked.device)
 
     nearest = next((one for name in names if not counts[name] and (one := to(name)).clean), None)
-    return nearest, to(min(names, key=counts.__getitem__)), to(names[-1])
+    fewest = to(min(names, key=counts.__getitem__))
+    if fewest.unknown:  # few known bugs may mean that little is known
+        fewest = min(map(to, names), key=lambda one: one.bad)
+    return nearest, fewest, to(names[-1])
 
 
 def _those(now: Mapping[Spot, Stand], says: Says) -> tuple[Stand, ...]:

@@ -43,10 +43,11 @@ class Known:
             if one.source is Source.RELEASE and not one.extras
         )
 
-    def ran_on(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the builds of torch and the minor versions of Python that were measured with."""
-        builds = {build for build, _ in self.seen.ran if build}
-        pythons = {".".join(python.split(".")[:2]) for _, python in self.seen.ran if python}
+    def ran_on(self, device: Device) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the builds of torch and the minor versions of Python that a device ran with."""
+        ran = [one for where, one in self.seen.ran if where is device]
+        builds = {build for build, _ in ran if build}
+        pythons = {".".join(python.split(".")[:2]) for _, python in ran if python}
         return tuple(sorted(builds)), tuple(sorted(pythons))
 
     def fails(self, cell: Cell) -> bool | None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from runner.model.outcomes import Device, Precision
 
 
+_SAID = frozenset({Says.HITS, Says.CLEAR})
+
+
 class Spot(NamedTuple):
     """A case in a precision, whatever it stands on."""
 
@@ -58,6 +61,12 @@ class Upgrade:
         """Whether everything that applies there was measured to pass."""
         bad = self.keeps or self.loses or self.breaks or self.brings or self.doubts
         return not (bad or self.unknown)
+
+    @property
+    def bad(self) -> int:
+        """How many cells fail or are unknown there."""
+        fails = (self.keeps, self.breaks, self.brings, self.doubts)
+        return sum(map(len, (*fails, self.unknown)))
 
 
 def upgrade(release: str, now: Mapping[Spot, Stand], known: Known, device: Device) -> Upgrade:
@@ -101,12 +110,19 @@ def says_at(release: str, spot: Spot, known: Known, device: Device) -> Says:
             return Says.UNKNOWN if applies else Says.NOT_APPLICABLE
 
 
-def newer(installed: Installed, known: Known) -> tuple[str, ...]:
-    """Return the releases that are newer than what somebody has, oldest first."""
+def newer(
+    installed: Installed, known: Known, spots: Collection[Spot], device: Device
+) -> tuple[str, ...]:
+    """Return the releases, oldest first, that are newer and on which anything is known."""
     if not installed.version(TRANSFORMERS):
         return ()
     ours = Version(installed.version(TRANSFORMERS))
-    return tuple(name for name in known.releases() if Version(name) > ours)
+    return tuple(
+        name
+        for name in known.releases()
+        if Version(name) > ours
+        and any(says_at(name, spot, known, device) in _SAID for spot in spots)
+    )
 
 
 def failing(spots: Collection[Spot], known: Known, device: Device) -> Counter[str]:

@@ -15,7 +15,7 @@ from runner.evidence import published, reading
 from runner.judging.currency import contests, is_current, stands
 from runner.judging.ranges import fails, judged
 from runner.model.observation import LOCAL
-from runner.model.outcomes import Exercised, Outcome
+from runner.model.outcomes import Device, Exercised, Outcome
 
 if TYPE_CHECKING:
     import sqlite3
@@ -47,8 +47,8 @@ class Seen(Mapping["Cell", "Observation"]):
     def __init__(self, cases: Mapping[str, Case], environments: Mapping[str, Environment]) -> None:
         """Begin with nothing; what is added must be about these cases and environments."""
         self.cases, self.environments = cases, environments
-        self.ran: set[Ran] = set()
-        """What was measured with."""
+        self.ran: set[tuple[Device, Ran]] = set()
+        """What was measured with, by the device."""
         self.contested: set[Cell] = set()
         """Cells that one source saw fail and another saw pass: they answer nothing."""
         self._glances: dict[Cell, Glance] = {}
@@ -104,7 +104,7 @@ def _add(rows: Iterable[Observation], seen: Seen) -> None:
         if case is None or environment is None or not is_current(row, case, environment):
             continue
         seen.add([row.cell], Glance(fails(row), row.repeats, partial(_given, row)))
-        seen.ran.add((row.provenance.torch_build, row.provenance.python))
+        seen.ran.add((row.cell.device, (row.provenance.torch_build, row.provenance.python)))
 
 
 def _given(row: Observation, _: Cell) -> Observation:
@@ -141,7 +141,8 @@ def _look(sheet: Sheet, seen: Seen, keep: Keep | None) -> None:
             if cells and Outcome(row.outcome).was_run:
                 answer = published.fails(row.outcome, row.exercised, row.flags)
                 seen.add(cells, Glance(answer, 1, partial(sheet.observation, row)))
-                seen.ran.update({today[row.publication][cell.environment] for cell in cells})
+                today_ran = today[row.publication]
+                seen.ran.update({(cell.device, today_ran[cell.environment]) for cell in cells})
 
 
 def _today(sheet: Sheet, seen: Seen) -> Mapping[str, Mapping[str, Ran]]:
@@ -177,4 +178,4 @@ def _look_into(store: Store, seen: Seen, cases: Collection[str] | None, keep: Ke
             answer = judged(outcome, Exercised(row["exercised"]), unstable=bool(row["unstable"]))
             glance = Glance(answer, row["repeats"], partial(in_full, row, ran))
             seen.add([cell_of(row)], glance)
-            seen.ran.add((ran.torch_build, ran.python))
+            seen.ran.add((Device(row["device"]), (ran.torch_build, ran.python)))

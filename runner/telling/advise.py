@@ -135,7 +135,7 @@ def command(undecided: Sequence[Standing]) -> str:
 
 def _measured(found: Advice) -> str:
     where = measured_on(found.question.device, found.torch, found.python)
-    return f"Measured on {where}."
+    return f"{where[0].upper()}{where[1:]}."
 
 
 def markdown(found: Advice) -> str:

@@ -59,7 +59,7 @@ def audited(found: Audit) -> Iterator[str]:
     if mine.nameless:
         yield _nameless(mine.nameless)
     where = measured_on(question.device, found.torch, found.python)
-    yield f"Evidence: measured on {where}{''.join(f'; {one}' for one in _otherwise(found))}."
+    yield f"Evidence: {where}{''.join(f'; {one}' for one in _otherwise(found))}."
 
 
 def read_for(mine: Installed) -> str:
@@ -216,7 +216,7 @@ def upgrades(found: Audit) -> Iterator[str]:
         if found.fewest is not None and found.fewest != found.newest:
             yield from _upgrade("nearest newer release with the fewest known bugs", found.fewest)
     if found.newest != found.nearest:
-        yield from _upgrade("newest release", found.newest)
+        yield from _upgrade("newest measured release", found.newest)
 
 
 def _upgrade(what: str, one: Upgrade) -> Iterator[str]:

@@ -24,9 +24,11 @@ def headline(seen: Observation) -> str:
 
 
 def measured_on(device: Device, torch: Sequence[str], python: Sequence[str]) -> str:
-    """Say on what evidence was measured."""
+    """Say on what evidence was measured, or that there is none."""
+    if not (torch or python):
+        return f"nothing is measured on {device.upper()}"
     facts = [device.upper(), *(f"torch {one}" for one in torch)]
-    return ", ".join([*facts, *(f"Python {one}" for one in python)])
+    return f"measured on {', '.join([*facts, *(f'Python {one}' for one in python)])}"
 
 
 def count(number: int, noun: str) -> str:
