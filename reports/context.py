@@ -160,10 +160,17 @@ def _sentence(survey: Survey) -> str:
     precisions = listed([precision.value for precision in Precision])
     names = [item.name for item in survey.columns if item.source is Source.RELEASE]
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
-    return (
-        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, "
-        f"held against {counted(len(names), 'release')} of transformers{span} under {precisions}."
-    )
+    return f"{_bugs(survey)}, held against {counted(len(names), 'release')} of transformers{span} under {precisions}."
+
+
+def _bugs(survey: Survey) -> str:
+    """Say whose bugs these are: not all of them were reported by somebody."""
+    bugs = "dtype and mixed-precision bugs of the Hugging Face ecosystem"
+    ours = sum(case.block.found_by is not None for case in survey.cases.values())
+    if not ours:
+        return f"Reported {bugs}"
+    reported = len(survey.cases) - ours
+    return f"{bugs[0].upper()}{bugs[1:]}, {reported} reported and {ours} found by measurement"
 
 
 def _setups(survey: Survey) -> tuple[Setup, ...]:

@@ -360,6 +360,18 @@ def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
     assert expected == index(surveyed()).headline.sentence
 
 
+def test_what_nobody_reported_is_not_called_reported() -> None:
+    found = surveyed()
+    ours = replace(CASE, block=CASE.block.model_copy(update={"found_by": "measurement"}))
+    both = replace(found, cases={**found.cases, "another": ours})
+    expected = (
+        "Dtype and mixed-precision bugs of the Hugging Face ecosystem, "
+        "1 reported and 1 found by measurement, held against "
+    )
+
+    assert index(both).headline.sentence.startswith(expected)
+
+
 @pytest.mark.parametrize(
     ("change", "mark", "text"),
     [

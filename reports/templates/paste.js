@@ -73,7 +73,7 @@ const Paste = (() => {
         score += 8 * common.length + (common.includes(deepest[deepest.length - 1]) ? 12 : 0);
         why.push(`${common.length === 1 ? "a frame" : `${common.length} frames`} of the traceback: ${common[common.length - 1]}`);
       }
-      return { one, trace, score, why, same: Boolean(same || text) };
+      return { one, trace, score, why, same: Boolean(same), expects: Boolean(text && !same) };
     };
     // What a file expects can be met although no run has failed so yet.
     const unseen = (one) => ({ one, words: new Set(), trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing", heals: [] } });
@@ -95,9 +95,10 @@ const Paste = (() => {
   };
 
   const item = (found, tied) => {
-    const { one, trace, why, same } = found;
-    // Only what healed this very failure wherever it was seen; of a similar one nothing is known.
-    const heals = same && trace.heals.length ? ` (${trace.heals.join(", ")} ${trace.heals.length > 1 ? "were" : "was"} measured to heal it)` : "";
+    const { one, trace, why, same, expects } = found;
+    // What healed the failure that stands here, wherever it was seen; of a similar one nothing is known.
+    const what = same ? "it" : "the failure above";
+    const heals = (same || expects) && trace.heals.length ? ` (${trace.heals.join(", ")} ${trace.heals.length > 1 ? "were" : "was"} measured to heal ${what})` : "";
     return element("li", {},
       element("a", { href: `${one.href}#${trace.anchor}` }, one.case), ` ${one.title}`,
       trace.headline ? element("div", {}, element("code", {}, trace.headline)) : "",
@@ -116,8 +117,12 @@ const Paste = (() => {
       const nothing = "Nothing near: no case here was seen to fail like this. It may be new, or no dtype bug; a case that shows it is welcome.";
       const very = found.filter((one) => one.same).length;
       const cases = (count, verb) => `${count} ${count === 1 ? `case ${verb}s` : `cases ${verb}`}`;
-      const others = found.length - very;
-      const exact = very ? `${cases(very, "fail")} with this message${others ? `; ${others} similar` : ""}` : `No case fails with this message; ${others} similar`;
+      const awaited = found.filter((one) => one.expects).length;
+      const others = found.length - very - awaited;
+      const parts = [`${very ? cases(very, "fail") : "No case fails"} with this message`];
+      if (awaited) parts.push(`${cases(awaited, "expect")} its words`);
+      if (others) parts.push(`${others} similar`);
+      const exact = parts.join("; ");
       const measured = `Held against what was measured on ${known.measured}.`;
       const says = pasted ? `${found.length ? `${exact}, the nearest first.` : nothing} ${measured}` : "";
       answer.replaceChildren(element("p", { role: "status" }, says), element("ol", {}, ...found.map((one, at) => item(one, tied(found, at)))));

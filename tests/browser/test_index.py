@@ -355,6 +355,15 @@ def test_an_answer_says_on_what_it_rests_and_what_is_equally_near(show: Show) ->
     assert all("others are equally near" in text for text in (first, second))
 
 
+def test_words_that_a_case_expects_are_not_called_a_message_that_was_seen(show: Show) -> None:
+    page = show()
+    answer = answered(page, "AttributeError: 'Cache' of another kind has no attribute 'float'")
+
+    first = "No case fails with this message; 1 case expects its words, the nearest first. "
+    assert answer.startswith(first)
+    assert "cache-off was measured to heal the failure above" in page.inner_text("#answer li")
+
+
 def test_a_message_of_other_sizes_is_the_same_message(show: Show) -> None:
     page = show()
     answer = answered(page, "AssertionError: error 0.25 of norms [16, 32] is too large")
