@@ -160,7 +160,8 @@ def _sentence(survey: Survey) -> str:
     precisions = listed([precision.value for precision in Precision])
     names = [item.name for item in survey.columns if item.source is Source.RELEASE]
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
-    return f"{_bugs(survey)}, held against {counted(len(names), 'release')} of transformers{span} under {precisions}."
+    against = f"{counted(len(names), 'release')} of transformers{span}"
+    return f"{_bugs(survey)}, held against {against} under {precisions}."
 
 
 def _bugs(survey: Survey) -> str:

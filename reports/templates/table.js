@@ -276,7 +276,11 @@ const Table = (() => {
       next.focus({ preventScroll: true });
       next.closest("[role]").scrollIntoView({ block: "nearest", inline: "nearest" });
     });
-    const toggle = (cell) => on.open(cell.classList.contains("opened") ? null : whereIs(cell));
+    const toggle = (cell) => {
+      on.open(cell.classList.contains("opened") ? null : whereIs(cell));
+      // Below the last row that is seen it would open unseen; its cell stays in view all the same.
+      for (const one of [".detail", ".cell.opened"]) root.querySelector(one)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    };
     const cellOf = (event) => {
       const cell = event.target.closest(".cell");
       return cell?.firstChild ? cell : null;

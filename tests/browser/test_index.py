@@ -239,6 +239,23 @@ def test_a_line_is_unfolded_with_the_keyboard_and_the_focus_stays(show: Show) ->
     assert page.inner_text(".detail h3") == "norm_drift on 4.50.1"
 
 
+ENDS = """() => [".cell.opened", ".detail"].map((one) => {
+  const box = document.querySelector(one).getBoundingClientRect();
+  return box.top >= 0 && box.bottom <= innerHeight;
+})"""
+
+
+def test_a_cell_at_the_edge_of_the_window_opens_in_sight(show: Show) -> None:
+    page = show()
+    cell = page.locator("#matrix .cell.first").last
+    page.set_viewport_size({"width": 1280, "height": 700})
+    cell.evaluate("(one) => scrollBy(0, one.getBoundingClientRect().bottom - innerHeight + 4)")
+    cell.focus()
+    page.keyboard.press("Enter")
+
+    assert page.evaluate(ENDS) == [True, True]
+
+
 def test_a_permalink_opens_its_cell_and_back_leads_to_the_view_before(show: Show) -> None:
     page = show("index.html#q=fails%3Abf16")
     page.goto(page.url + "&at=cache_float&at=&at=cpu&at=4.50")
