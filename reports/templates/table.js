@@ -133,6 +133,8 @@ const Table = (() => {
       const column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - head) / book.lines.length)));
       sizes = { head, room, column };
       root.style.setProperty("--fit", `${column}px`);
+      // What the heads cover is out of sight for whoever goes through the table by keyboard.
+      root.style.scrollPadding = `${root.firstChild.offsetHeight}px 0 0 ${head}px`;
       stretch();
     };
     const stretch = () => {

@@ -239,6 +239,25 @@ def test_a_line_is_unfolded_with_the_keyboard_and_the_focus_stays(show: Show) ->
     assert page.inner_text(".detail h3") == "norm_drift on 4.50.1"
 
 
+COVERED = """() => {
+  const box = document.activeElement.getBoundingClientRect();
+  const seen = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return !document.activeElement.contains(seen);
+}"""
+
+
+def test_the_heads_never_cover_the_cell_that_the_keyboard_is_on(show: Show) -> None:
+    page = show("index.html#open=4.50&workarounds=1")
+    page.set_viewport_size({"width": 700, "height": 300})
+    page.locator("#matrix .name a").last.focus()
+    covered = []
+    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowUp", "End", "ArrowLeft", "ArrowLeft"):
+        page.keyboard.press(key)
+        covered.append(page.evaluate(COVERED))
+
+    assert covered == [False] * 7
+
+
 ENDS = """() => [".cell.opened", ".detail"].map((one) => {
   const box = document.querySelector(one).getBoundingClientRect();
   return box.top >= 0 && box.bottom <= innerHeight;
