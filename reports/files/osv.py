@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from runner.model.outcomes import Device, Precision
 
 VERSION = "1.7.5"
+_OLDER = "A range from 0 fails on the oldest version that was measured; nothing older was."
 
 
 def entries(
@@ -57,7 +58,7 @@ def entry(
         "published": f"{dates[0]}T00:00:00Z",
         "modified": f"{dates[-1]}T00:00:00Z",
         "summary": visible(case.block.title),
-        "details": visible("\n\n".join([case.docstring.strip(), *setting])),
+        "details": visible("\n\n".join([case.docstring.strip(), *_older(affected), *setting])),
         "affected": affected,
         "references": list(_references(case, published)),
         "database_specific": {
@@ -68,6 +69,12 @@ def entry(
             **({"simulates": case.block.simulates} if case.block.simulates else {}),
         },
     }
+
+
+def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what the event `0` rests on: the format has no word for what nobody measured."""
+    events = [event for one in affected for event in one["ranges"][0]["events"]]
+    return [_OLDER] if {"introduced": "0"} in events else []
 
 
 def _dates(survey: Survey, case: Case, published: Published) -> list[str]:
