@@ -47,6 +47,10 @@ def test_the_driver_hears_every_cell_and_only_adds_time(
     assert heard.wall <= alone.wall + cells * driver + 1e-6
 
 
+def test_what_takes_no_time_is_still_heard() -> None:
+    assert simulate([Work(begin=0.0, cells=(0.0, 0.0, 0.0, 0.0))], 1, 0.5).wall == 2.0
+
+
 def test_one_worker_does_one_thing_after_the_other() -> None:
     works = [Work(begin=1.0, cells=(1.0, 2.0)), Work(begin=3.0, cells=())]
 

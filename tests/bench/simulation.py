@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 CASES, RELEASES, PRECISIONS, DEVICES = 1000, 300, 3, 4
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -22,6 +22,7 @@ PART = 600
 """Cells of one part where an environment is split: long enough that its import hardly counts."""
 _NOISE = 0.05
 _BINS = 2000
+_INSTANT = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,10 +112,10 @@ def simulate(works: Sequence[Work], workers: int, driver: float = 0.0) -> Outcom
     )
 
 
-def _heard(spans: Iterable[tuple[float, float, int]], last: float, driver: float) -> float:
+def _heard(spans: Sequence[tuple[float, float, int]], last: float, driver: float) -> float:
     """Return when the driver has heard everything; cells of a unit come evenly."""
-    if not driver or not last:
-        return last
+    if not driver or last < _INSTANT:
+        return last + driver * sum(count for *_, count in spans)
     width = last / _BINS
     arriving = [0.0] * (_BINS + 1)
     for begin, end, count in spans:
