@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -15,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.evidence.store import Store
-from runner.inside import cage
 from runner.places import ROOT
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -38,15 +35,12 @@ def measure(row: Callable[..., None], releases: Sequence[str] = RELEASES) -> Non
         for way in ways.values():
             _run([*way, "--case", "gemma3_fp16_overflow"])
         found: dict[str, list[float]] = {name: [] for name in ways}
-        spent: dict[str, list[float]] = {name: [] for name in ways}
         cells: dict[str, int] = {}
         for turn in range(_TURNS):
             # Whoever goes first meets colder caches: they take turns.
             for name in sorted(ways, reverse=bool(turn % 2)):
-                before = _spent()
                 seconds, cells[name] = _run(ways[name])
                 found[name].append(seconds)
-                spent[name].append(_spent() - before)
     local, there = (statistics.median(found[name]) for name in ("local", "cluster"))
     print(f"the corpus on {', '.join(releases)}: {cells['local']} cells, {CORES} cores")
     row("local pool", local, "s", _each(found["local"]))
@@ -54,22 +48,6 @@ def measure(row: Callable[..., None], releases: Sequence[str] = RELEASES) -> Non
     pairs = zip(found["cluster"], found["local"], strict=True)
     ratios = _each([one / other for one, other in pairs])
     row("Ray / local pool", there / local, "times", f"{ratios}; wanted: at most 1.1")
-    local, there = (statistics.median(spent[name]) for name in ("local", "cluster"))
-    row("Ray / local pool, processor time", there / local, "times", "Ray's own processes with it")
-
-
-def _spent() -> float:
-    """Return the processor seconds of everything below this process, and of what it awaited."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime + sum(map(_of, cage.descendants(os.getpid())))
-
-
-def _of(pid: int) -> float:
-    """Return what a process and the children that it awaited have used."""
-    with contextlib.suppress(OSError):
-        after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, after[11:15])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
 
 
 def _each(numbers: Sequence[float]) -> str:
