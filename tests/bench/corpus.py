@@ -7,6 +7,7 @@ timed. Machines are shared and noisy, so what counts are the ratios.
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -41,7 +42,7 @@ PLAIN = 48
 WARM = 150
 """Cells that are run forked and in one process, drawn at random."""
 _SLOW = 2.0
-_PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
+_PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
 
 
 def measure(row: Row, releases: Sequence[str] = RELEASES) -> None:
@@ -177,17 +178,18 @@ def _together(loaded: Project, newest: Prepared, cells: Sequence[Cell]) -> dict[
         here = Path(folder)
         (here / "pytest").mkdir()
         for name in _PYTEST:
-            for source in site_packages(Path(sys.prefix)).glob(f"{name}*"):
-                (here / "pytest" / source.name).symlink_to(source)
+            (here / "pytest" / name).symlink_to(site_packages(Path(sys.prefix)) / name)
         asked = {
             "preload": wanted(_cases(loaded, cells)),
             "cells": _requests(loaded, cells, witness=False),
             "answers": str(here / "answers"),
         }
         (here / "asked.json").write_text(json.dumps(asked))
+        # A copy: beside the original pytest would find our own tests' configuration.
+        program = shutil.copy(HERE / "in_process.py", here)
         command = [newest.built.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         subprocess.run(
-            [*command, HERE / "in_process.py"],
+            [*command, program],
             env=surroundings(here, Device.CPU, 1)
             | {"PYTHONPATH": str(here / "pytest"), "BENCH_ASKED": str(here / "asked.json")},
             cwd=here,
