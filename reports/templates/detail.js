@@ -45,15 +45,18 @@ const Detail = (() => {
     const told = toldAt(book, track, newest, precision);
     const outcome = element("td", {}, mark(book, told), ` ${told.outcome.replaceAll("-", " ")}`, ...flags(told).map((flag) => element("span", { class: "badge" }, flag)));
     const exercised = told.exercised === "" ? "not asked" : told.exercised;
-    return element("tr", {},
-      element("th", { scope: "row" }, book.precisions[precision]),
+    const cells = [
+      element("th", { role: "rowheader", scope: "row" }, book.precisions[precision]),
       outcome,
       element("td", {}, element("span", { class: `v-${told.verdict}` }, told.verdict.replaceAll("-", " "))),
       element("td", {}, told.text ? element("code", {}, told.text) : ""),
       element("td", {}, exercised),
       element("td", {}, run.numbers[place]),
       element("td", {}, element("code", { class: "repeat" }, Book.command(book, entry, track, newest, book.precisions[precision]))),
-    );
+    ];
+    // Where there is no room for columns, each cell stands under the one before and names its own.
+    cells.slice(1).forEach((cell, at) => { cell.dataset.head = HEADS[at + 1]; cell.setAttribute("role", "cell"); });
+    return element("tr", { role: "row" }, ...cells);
   };
 
   const HEADS = ["precision", "outcome", "verdict", "error or reason", "exercised", "measured", "repeat it"];
@@ -65,9 +68,9 @@ const Detail = (() => {
     const packages = element("small", {}, ` ${which}${book.columns[newest].packages}`);
     const body = asked.precisions.map((precision, place) => line(book, asked, run, precision, place));
     return element("div", { class: "wide" }, element("h4", {}, link, packages),
-      element("table", { class: "data" },
-        element("thead", {}, element("tr", {}, ...HEADS.map((text) => element("th", { scope: "col" }, text)))),
-        element("tbody", {}, ...body)));
+      element("table", { class: "data", role: "table" },
+        element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...HEADS.map((text) => element("th", { role: "columnheader", scope: "col" }, text)))),
+        element("tbody", { role: "rowgroup" }, ...body)));
   };
 
   const draw = (book, asked, close) => {

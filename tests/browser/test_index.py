@@ -267,7 +267,7 @@ ENDS = """() => [".cell.opened", ".detail"].map((one) => {
 def test_a_cell_at_the_edge_of_the_window_opens_in_sight(show: Show) -> None:
     page = show()
     cell = page.locator("#matrix .cell.first").last
-    page.set_viewport_size({"width": 1280, "height": 700})
+    page.set_viewport_size({"width": 1280, "height": 900})
     cell.evaluate("(one) => scrollBy(0, one.getBoundingClientRect().bottom - innerHeight + 4)")
     cell.focus()
     page.keyboard.press("Enter")
@@ -457,6 +457,30 @@ def test_the_page_fits(show: Show, width: int, scheme: str) -> None:
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator(".detail .close").is_visible()
+
+
+BESIDE = """() => [...document.querySelectorAll(".detail tbody tr:first-child > *")].map((one) => {
+  const box = one.getBoundingClientRect();
+  const fits = one.scrollWidth <= box.width;
+  return [one.dataset.head ?? "", Math.round(box.left), box.width > 250, fits];
+})"""
+
+
+def test_a_detail_is_read_downwards_where_there_is_no_room_for_columns(show: Show) -> None:
+    address = "index.html#q=precision:bf16&at=cache_float&at=&at=cpu&at=4.50"
+    page = show(address, viewport={"width": 360, "height": 800})
+    cells = page.evaluate(BESIDE)
+    heads = ["outcome", "verdict", "error or reason", "exercised", "measured", "repeat it"]
+    wide = ".detail .wide"
+
+    assert [name for name, *_ in cells] == ["", *heads]
+    assert {tuple(one) for _, *one in cells if one[1]} == {(cells[0][1], True, True)}
+    assert page.locator(".detail td:visible").count() == len(heads) - 1  # nothing was measured
+    assert page.evaluate(f"document.querySelector('{wide}').scrollWidth") <= page.evaluate(
+        f"document.querySelector('{wide}').clientWidth"
+    )
+    page.evaluate("document.querySelector('.inside').style.width = '1200px'")
+    assert len({left for _, left, *_ in page.evaluate(BESIDE)}) == len(cells)
 
 
 def test_the_heads_stay_in_sight(show: Show) -> None:
