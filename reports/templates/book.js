@@ -66,8 +66,8 @@ const Book = (() => {
       case: sorted((entry) => [entry.name]),
       workaround: ["none", "any", ...sorted((entry) => Object.keys(entry.ways))],
       release: unique([...dated, ...book.lines.map((line) => line.label)]),
-      since: unique(book.lines.map((line) => line.label)).filter((name) => Search.version(name)),
-      until: unique(book.lines.map((line) => line.label)).filter((name) => Search.version(name)),
+      since: unique(book.lines.map((line) => line.label)).filter((name) => Query.version(name)),
+      until: unique(book.lines.map((line) => line.label)).filter((name) => Query.version(name)),
     };
   };
 

@@ -52,7 +52,6 @@ const Filters = (() => {
       options = [];
       chosen = -1;
       list.hidden = true;
-      fault.hidden = false;
       list.replaceChildren();
       box.setAttribute("aria-expanded", "false");
       box.removeAttribute("aria-activedescendant");
@@ -71,7 +70,6 @@ const Filters = (() => {
       }));
       list.hidden = false;
       list.style.left = `${box.offsetLeft}px`;
-      fault.hidden = true; // what is still being typed is not wrong yet
       box.setAttribute("aria-expanded", "true");
       box.removeAttribute("aria-activedescendant");
     };
@@ -121,7 +119,10 @@ const Filters = (() => {
       ways.checked = state.ways;
       box.removeAttribute("aria-invalid");
       fault.replaceChildren();
-      tree = compiled.tree;
+      mirror(compiled.tree);
+    };
+    const mirror = (read) => {
+      tree = read;
       for (const [key, select] of selects) {
         const terms = termsOf(tree, key);
         const value = terms.length === 1 && terms[0].values.length === 1 ? terms[0].values[0] : "";
@@ -130,7 +131,8 @@ const Filters = (() => {
       }
     };
     const refuse = (text, error) => {
-      tree = { type: "and", parts: [] };
+      if (error.tree) mirror(error.tree);
+      else tree = { type: "and", parts: [] };
       if (document.activeElement !== box) set(text);
       box.setAttribute("aria-invalid", "true");
       const wrong = element("mark", {}, text.slice(error.start, error.end) || " ");

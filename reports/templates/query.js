@@ -30,6 +30,19 @@ const Query = (() => {
   };
   const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "inferred", "out-of-memory", "not-applicable"];
 
+  // Releases in time -------------------------------------------------------------------------
+  const version = (name) => (name === "main" ? [Infinity] : /^\d/.test(name) ? name.split("+")[0].split(".").map(Number) : null);
+  const compare = (a, b) => {
+    for (let i = 0; i < Math.max(a.length, b.length); i += 1) {
+      const difference = (a[i] ?? 0) - (b[i] ?? 0);
+      if (difference) return difference < 0 ? -1 : 1; // also where one side is without end
+    }
+    return 0;
+  };
+  const newest = (names) => names
+    .filter((name) => version(name) && name !== "main")
+    .reduce((found, name) => (!found || compare(version(name), version(found)) > 0 ? name : found), "");
+
   // Text to tokens ----------------------------------------------------------------------------
   const tokens = (text) => {
     const found = [];
@@ -177,7 +190,12 @@ const Query = (() => {
 
   const refused = (key, text, words) => {
     if (key === "since" || key === "until") {
-      return text === "main" || /^\d+(\.\d+)*$/.test(text) ? "" : `${key}: takes a release, like 5.0 or 4.50.1, or main; not ${text}.`;
+      if (text === "main") return "";
+      if (!/^\d+(\.\d+)*$/.test(text)) return `${key}: takes a release, like 5.0 or 4.50.1, or main; not ${text}.`;
+      const names = words.release ?? [];
+      const last = newest(names);
+      if (!last || compare(version(text), version(last)) <= 0) return "";
+      return `there is no release ${text}. ${key}: takes a release up to ${last}, the nearest${names.includes("main") ? ", or main" : ""}.`;
     }
     if (key === "release") {
       const names = words.release ?? [];
@@ -207,5 +225,5 @@ const Query = (() => {
     return { start: from, end: caret, options: names.slice(0, 12).map((name) => ({ text: /[\s(),"]/.test(name) ? `"${name.replaceAll('"', "")}"` : name, says: "" })) };
   };
 
-  return { Fault, KEYS, FLAGS, parse, complete };
+  return { Fault, KEYS, FLAGS, parse, complete, version, compare };
 })();

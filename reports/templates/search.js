@@ -2,14 +2,7 @@
 // From a query's tree to the cases that it holds for, and the columns and precisions to look at.
 // It knows the data and nothing of the page.
 const Search = (() => {
-  const version = (name) => (name === "main" ? [Infinity] : /^\d/.test(name) ? name.split("+")[0].split(".").map(Number) : null);
-  const compare = (a, b) => {
-    for (let i = 0; i < Math.max(a.length, b.length); i += 1) {
-      const difference = (a[i] ?? 0) - (b[i] ?? 0);
-      if (difference) return difference < 0 ? -1 : 1; // also where one side is without end
-    }
-    return 0;
-  };
+  const { version, compare } = Query;
   // 5.0 names the whole line where it is an end: until:5.0 holds for 5.0.1.
   const within = (found, bound) => compare(found.slice(0, bound.length), bound) === 0;
 
@@ -67,6 +60,25 @@ const Search = (() => {
     return { ...scope, columns: scope.columns.map((on, i) => on && placed(book.columns[i]) && holds((value) => columnHolds(node.key, value, book.columns[i]))) };
   };
 
+  // Where nothing is left to look at, every case would be missed without a word.
+  const PARTS = { precision: ["precisions", "precision"], device: ["devices", "device"] };
+  const sizeOf = (scope, part) => (part === "devices" ? scope.devices.size : scope[part].filter(Boolean).length);
+  const refuseEmpty = (before, after, scopes, at) => {
+    const partOf = (node) => PARTS[node.key] ?? ["columns", "release"];
+    const { node } = scopes[at];
+    const [part, noun] = partOf(node);
+    if (sizeOf(after, part) || !sizeOf(before, part)) return;
+    const termOf = (one) => `${one.wanted ? "" : "-"}${one.node.key}:${one.node.values.join(",")}`;
+    const beside = scopes.slice(0, at).filter((one) => partOf(one.node)[0] === part).map(termOf);
+    const where = beside.length ? ` beside ${beside.join(" ")}` : " in this table";
+    throw new Query.Fault(`${termOf(scopes[at])} leaves no ${noun} to look at${where}.`, node.start, node.end);
+  };
+  const scoped = (scope, scopes, book) => scopes.reduce((before, { node, wanted }, at) => {
+    const after = narrowed(before, node, wanted, book);
+    refuseEmpty(before, after, scopes, at);
+    return after;
+  }, scope);
+
   const bare = (node) => (node.type === "not" ? { node: node.part, wanted: false } : { node, wanted: true });
 
   // What a stack shows is asked once for each of the few stacks that there are. That a part is
@@ -89,9 +101,7 @@ const Search = (() => {
       return { scope, test: (entry) => tests.some((test) => test(entry)) };
     }
     const parts = (node.type === "and" ? node.parts : [node]).map(bare);
-    const inner = parts
-      .filter(({ node: part }) => Query.KEYS[part.key]?.kind === "scope")
-      .reduce((found, { node: part, wanted }) => narrowed(found, part, wanted, book), scope);
+    const inner = scoped(scope, parts.filter(({ node: part }) => Query.KEYS[part.key]?.kind === "scope"), book);
     const tests = [];
     const together = [];
     for (const { node: part, wanted } of parts) {
@@ -115,9 +125,15 @@ const Search = (() => {
   // Parse and compile: which cases it holds for, and the columns and precisions to look at.
   const compile = (text, book) => {
     const tree = Query.parse(text, book.words);
-    const found = group(tree, everything(book), book);
+    let found;
+    try {
+      found = group(tree, everything(book), book);
+    } catch (error) {
+      if (error instanceof Query.Fault) error.tree = tree; // it was read: what is chosen beside it can mend it
+      throw error;
+    }
     return { tree, scope: found.scope, holds: found.test, asked: found.together ?? [] };
   };
 
-  return { compile, version };
+  return { compile };
 })();

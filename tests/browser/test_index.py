@@ -36,6 +36,7 @@ SCOPE = """(query) => {
           book.precisions.filter((_, at) => scope.precisions[at])];
 }"""
 MISPLACED = "says where the whole query looks, so it cannot stand"
+NEAREST = "takes a release up to 5.0.1, the nearest, or main."
 OF_OR = "on one side of an or; put it beside the parentheses: (… or …)"
 OF_DENIAL = "in a denied group; put it beside the parentheses: -(…)"
 REFUSED = """(query) => {
@@ -155,6 +156,21 @@ def test_a_scope_narrows_what_is_looked_at(
         ("or x", "nothing stands beside this or", 0, 2),
         ("x or", "nothing stands beside this or", 2, 4),
         ("since:soon", "since: takes a release, like 5.0 or 4.50.1, or main; not soon.", 6, 10),
+        ("x since:9.9", f"there is no release 9.9. since: {NEAREST}", 8, 11),
+        ("-until:5.0.2", f"there is no release 5.0.2. until: {NEAREST}", 7, 12),
+        (
+            "since:5.0 until:4.50",
+            "until:4.50 leaves no release to look at beside since:5.0.",
+            10,
+            20,
+        ),
+        ("until:4.48", "until:4.48 leaves no release to look at in this table.", 0, 10),
+        ("x -since:4.49", "-since:4.49 leaves no release to look at in this table.", 3, 13),
+        (
+            "precision:bf16 release:4.50 precision:fp16",
+            "precision:fp16 leaves no precision to look at beside precision:bf16.",
+            *(28, 42),
+        ),
         ("release:4.51.9", "there is no release 4.51.9. Did you mean 4.51.0?", 8, 14),
         ("model:gemma3,lama", "model: does not know lama. Did you mean llama?", 13, 17),
         ("float or since:5.0", f"since: {MISPLACED} {OF_OR} since:5.0", 9, 18),
@@ -176,6 +192,35 @@ def test_a_fault_is_shown_where_it_is_and_the_table_stays(show: Show) -> None:
     assert page.inner_text("#fault mark") == "modle"
     assert "At character 1: no key is called modle." in page.inner_text("#fault p")
     assert page.locator(".row:visible").count() == len(CASES)
+
+
+def test_what_is_chosen_beside_it_mends_a_query_that_leaves_nothing_to_look_at(
+    show: Show,
+) -> None:
+    page = show("index.html#q=since%3A5.0")
+    page.select_option("select[data-key=until]", "4.50")
+    assert page.inner_text("#fault mark") == "until:4.50"
+    page.select_option("select[data-key=until]", "5.0")
+
+    assert page.input_value("#query") == "since:5.0 until:5.0"
+    assert page.inner_text("#fault") == ""
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_why_a_query_is_refused_is_seen_beside_the_completions(show: Show, width: int) -> None:
+    page = show(viewport={"width": width, "height": 800})
+    page.focus("#query")
+    page.keyboard.type("modle:x fails:b")
+    reason = page.locator("#fault p")
+    reason.wait_for()
+    completions = page.locator("#completions")
+
+    assert completions.locator("b").all_inner_texts() == ["bf16"]
+    assert reason.inner_text() == "At character 1: no key is called modle. Did you mean model?"
+    above, below = reason.bounding_box(), completions.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["y"] + above["height"] <= below["y"]
 
 
 def test_what_stood_there_before_a_fault_is_no_answer_to_it(show: Show) -> None:
