@@ -155,6 +155,7 @@ def _facts(survey: Survey, case: Case) -> tuple[Fact, ...]:
         "found by": block.found_by or "",
         "needs": ", ".join(block.needs),
         "depends on": requirements_words(case.head.dependencies),
+        "on every release": f"with {listed(case.extras)}" if case.extras else "",
         "Python": case.head.requires_python,
         "isolation": block.isolation.value,
         "exercises": block.exercises.value,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.marks import Mark, happening, mark_of
-from reports.phrases import excerpt, listed, shortened, spans, visible
+from reports.phrases import excerpt, listed, shortened, visible
 from runner.model.case import PLAIN
 from runner.model.outcomes import Device, Precision
 
@@ -90,7 +90,7 @@ def places(survey: Survey, rows: Iterable[Judged]) -> tuple[Place, ...]:
         found.setdefault((variant, device, precision), set()).add(release)
     alike: dict[tuple[str, Device, str], set[Precision]] = {}
     for (variant, device, precision), names in found.items():
-        alike.setdefault((variant, device, spans(names, survey.order)), set()).add(precision)
+        alike.setdefault((variant, device, survey.spans(names)), set()).add(precision)
     merged: dict[tuple[Device, str, tuple[Precision, ...]], list[str]] = {}
     for (variant, device, releases), several in alike.items():
         precisions = tuple(one for one in Precision if one in several)

@@ -64,7 +64,7 @@ def measured(survey: Survey, name: str) -> tuple[Measured, ...]:
     alike: dict[tuple[str, str, str, tuple[Run, ...]], list[str]] = {}
     for (device, variant, precision), rows in _grouped(survey, name):
         for label in sorted({label for row in rows for label in row.seen.measured}):
-            key = device, variant, label, _runs(label, rows)
+            key = device, variant, label, _runs(survey, label, rows)
             alike.setdefault(key, []).append(precision.value)
     return tuple(
         Measured(
@@ -84,14 +84,16 @@ def _grouped(survey: Survey, name: str) -> Iterator[tuple[_Key, list[Judged]]]:
         yield (device.value, variant, precision), list(rows.values())
 
 
-def _runs(label: str, rows: list[Judged]) -> tuple[Run, ...]:
+def _runs(survey: Survey, label: str, rows: list[Judged]) -> tuple[Run, ...]:
     having = [row for row in rows if label in row.seen.measured]
     folded = groupby(having, key=lambda row: number(row.seen.measured[label]))
-    return tuple(Run(value=value, releases=_span(list(members))) for value, members in folded)
+    return tuple(
+        Run(value=value, releases=_span(survey, list(members))) for value, members in folded
+    )
 
 
-def _span(rows: list[Judged]) -> str:
-    first, last = rows[0].seen.cell.environment, rows[-1].seen.cell.environment
+def _span(survey: Survey, rows: list[Judged]) -> str:
+    first, last = (survey.spans([row.seen.cell.environment]) for row in (rows[0], rows[-1]))
     return first if first == last else f"{first} to {last}"
 
 
@@ -105,18 +107,18 @@ def dtypes(survey: Survey, name: str) -> Dtypes:
     names = sorted({dtype for row in newest for dtype in row.seen.computed})
     return Dtypes(
         names=tuple(visible(dtype) for dtype in names),
-        rows=tuple(_computed(row, names) for row in newest),
+        rows=tuple(_computed(survey, row, names) for row in newest),
     )
 
 
-def _computed(row: Judged, names: list[str]) -> Computed:
+def _computed(survey: Survey, row: Judged, names: list[str]) -> Computed:
     seen = row.seen
     counts = (seen.computed.get(dtype) for dtype in names)
     return Computed(
         variant=visible(seen.cell.workaround),
         precision=seen.cell.precision,
         device=seen.cell.device.value,
-        release=seen.cell.environment,
+        release=survey.spans([seen.cell.environment]),
         counts=tuple(f"{count:,}" if count else "" for count in counts),
         parts=shares({visible(dtype): seen.computed.get(dtype, 0) for dtype in names}),
         exercised=seen.exercised.value,

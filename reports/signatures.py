@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.failures import failures
-from reports.phrases import page_of, shortened, visible
+from reports.phrases import listed, page_of, shortened, visible
 from runner.model.case import PLAIN
 from runner.model.outcomes import Outcome
 from runner.model.signature import NOISE
@@ -88,7 +88,7 @@ def _known(survey: Survey, case: Case) -> Known:
         raises=tuple(sorted({visible(one.raises) for one in case.block.fails if one.raises})),
         matches=tuple(dict.fromkeys(text for one in case.block.fails for text in one.match)),
         traces=tuple(
-            _trace(signed, _healing(case, seen, signed.signature))
+            _trace(case, signed, _healing(case, seen, signed.signature))
             for signed in failures(survey, case.name)
         ),
     )
@@ -114,17 +114,18 @@ def _healing(case: Case, seen: Mapping[Cell, Observation], signature: str) -> tu
     )
 
 
-def _trace(signed: Signed, heals: tuple[str, ...]) -> Trace:
+def _trace(case: Case, signed: Signed, heals: tuple[str, ...]) -> Trace:
     where = "; ".join(
         f"{place.precisions}{place.variants and f' {place.variants}'}: {place.releases}"
         for place in signed.places[:2]
     )
+    on_top = f" (with {listed(case.extras)} installed)" if case.extras else ""
     return Trace(
         signature=signed.signature,
         headline=signed.headline,
         anchor=signed.anchor,
         frames=frames(signed.traceback)[-_DEEPEST:],
-        where=shortened(where, _SPANS),
+        where=shortened(where, _SPANS) + on_top,
         heals=heals,
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from reports import tables
 from reports.marks import Seen, seen_as
+from reports.phrases import spans
 from runner.judging.claims import check_claims
 from runner.judging.ranges import fails
 from runner.model.cell import Cell, Source, belongs
@@ -66,6 +67,14 @@ class Survey:
     def standing(self, case: Case, column: str) -> str:
         """Return the environment of a case in a column."""
         return with_extras(column, case.extras) if column in self.releases else column
+
+    def spans(self, environments: Iterable[str]) -> str:
+        """Return environments as spans of the columns that they stand in.
+
+        What a case lays on top of every release is said once of the case, not in each name.
+        """
+        columns = {one.name: one.column for one in self.environments}
+        return spans({columns[name] for name in environments}, [*dict.fromkeys(columns.values())])
 
     @cached_property
     def by_name(self) -> dict[str, Environment]:

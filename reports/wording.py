@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from reports.phrases import excerpt, listed, shortened, spans
+from reports.phrases import excerpt, listed, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ def _version(survey: Survey, rows: Sequence[Judged], lines: tuple[Line, ...]) ->
     failed = rows[0].seen.failed
     precisions = dict.fromkeys(row.seen.cell.precision.value for row in rows)
     return Version(
-        releases=spans({row.seen.cell.environment for row in rows}, survey.order),
+        releases=survey.spans(row.seen.cell.environment for row in rows),
         precisions=listed(list(precisions)),
         headline=shortened(failed.headline if failed else "", _HEADLINE),
         lines=lines,

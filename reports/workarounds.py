@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from reports.phrases import listed, spans, visible
+from reports.phrases import listed, visible
 from runner.model.case import PLAIN
 from runner.model.outcomes import Device, Precision
 
@@ -122,7 +122,7 @@ def _where(
         if kind is not None:
             found.setdefault(kind, []).append(release)
     return tuple(
-        Where(effect=kind, releases=spans(found[kind], survey.order), number=len(found[kind]))
+        Where(effect=kind, releases=survey.spans(found[kind]), number=len(found[kind]))
         for kind in Effect
         if kind in found
     )

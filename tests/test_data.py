@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import environment
+from factories import case, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 from small_site import CASES, ENVIRONMENTS, HOSTILE, judged, surveyed
 
 from reports.caselist import Item, case_list
+from reports.casepage import Fact, case_page
 from reports.contradictions import Contradiction, contradictions
 from reports.data import NO_CELL, Entry, Folded, Head, Sign, Track, Way, data
 from reports.phrases import Link
@@ -21,6 +22,7 @@ from reports.script import assignment
 from reports.signatures import Known, Trace, frames, signatures
 from reports.survey import survey
 from reports.tables import as_json, tabulate
+from runner.judging.verdicts import judge_all
 from runner.model.cell import Cell, Source
 from runner.model.observation import MERGED
 from runner.model.outcomes import Device, Outcome, Precision, Verdict
@@ -28,6 +30,7 @@ from runner.model.signature import NOISE
 
 if TYPE_CHECKING:
     from runner.judging.verdicts import Judged
+    from runner.model.observation import Observation
 
 DISPUTED = Cell("norm_drift", "", "4.50.0", Precision.FP32, Device.CPU)
 PASSED = ("passes", "passes", "yes", 0, 0, "")
@@ -157,6 +160,44 @@ def test_every_known_failure_has_its_signature_and_what_to_do() -> None:
 
     assert expected == found["cache_float"]
     assert set(found) == {"cache_float", "norm_drift"}
+
+
+def test_a_release_is_called_by_its_name_and_what_lies_on_top_of_it_is_said_once() -> None:
+    block = '[tool.repromatrix.workarounds]\naway = "Another."\n'
+    top = ("pillow", "scipy")
+    needs = ("torch", "transformers", *top)
+    one = case(block, name="matcher", dependencies=needs, extras=top)
+    tops = ("", "+pillow+scipy")
+    names = [f"{name}{top}" for top in tops for name in ("5.0.0", "5.1.0", "5.2.0")]
+    environments = {name: environment(name) for name in names}
+    how = failed("ValueError", "cost matrix is infeasible")
+
+    def ran(name: str, way: str) -> Observation:
+        fails = not way and name != "5.2.0+pillow+scipy"
+        return seen(
+            Outcome.FAILS if fails else Outcome.PASSES,
+            Cell(one.name, way, name, Precision.FP16, Device.CPU),
+            how=how if fails else None,
+            ran=provenance(one, environments[name]),
+            computed={"float16": 3},
+        )
+
+    rows = [ran(name, way) for name in names[3:] for way in one.variants]
+    known = {one.name: one}
+    found = survey(known, tuple(environments.values()), judge_all(rows, known, environments))
+    page = case_page(found, one)
+    [trace] = signatures(found, "cpu").cases[0].traces
+
+    assert trace.where == "fp16: 5.0.0 to 5.1.0 (with pillow and scipy installed)"
+    assert Fact(term="on every release", text="with pillow and scipy") in page.facts
+    assert [place.releases for signed in page.failures for place in signed.places] == [
+        "5.0.0 to 5.1.0"
+    ]
+    assert [one.releases for one in page.wording.versions] == ["5.0.0 to 5.1.0"]
+    assert [one.releases for one in page.workarounds[0].effects[0].where] == [
+        *("5.0.0 to 5.1.0", "5.2.0"),
+    ]
+    assert {row.release for row in page.dtypes.rows} == {"5.2.0"}
 
 
 def test_the_rules_of_signatures_are_the_runners_with_letters_of_every_alphabet() -> None:

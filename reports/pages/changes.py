@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.files.sheet import Sheet
-from reports.phrases import counted, in_address, page_of, shortened, spans, visible
+from reports.phrases import counted, in_address, page_of, shortened, visible
 from runner.judging.difference import Change
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _kind(change: Change, steps: tuple[Step, ...]) -> Kind:
 def _step(survey: Survey, one: Changed) -> Step:
     known = [name for name in one.environments if name in survey.by_name]
     others = [visible(name) for name in one.environments if name not in survey.by_name]
-    within = [spans(known, survey.order)] if known else []
+    within = [survey.spans(known)] if known else []
     return Step(
         change=one.change,
         case=visible(one.case),
