@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from markupsafe import escape
 from test_page import (
+    BLOCK,
     CASE,
     ENVIRONMENTS,
     HEADLINE,
@@ -58,8 +59,9 @@ from runner.model.cell import Cell, Environment, Source
 from runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from reports.survey import Survey
     from runner.model.observation import Observation
 
 BROKE = Difference(
@@ -174,6 +176,7 @@ def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_wi
             case="cache_float",
             href="case/cache_float.html",
             title="The cache has no float",
+            kind="bug",
             style="fails",
             glyph="✕",
             words="fails as described",
@@ -427,12 +430,46 @@ def test_badges_say_what_holds_on_the_newest_release_and_on_what_it_was_measured
     assert by_path["badge/release/4.50.0"] == Badge(
         path="badge/release/4.50.0",
         label="transformers 4.50.0",
-        message=f"1 of 1 case fail ({BRIEF})",
+        message=f"1 of 1 bug fail ({BRIEF})",
         colour=Colour.BAD,
         measured=TOLD.replace("27 cells", "9 cells on this release"),
     )
     assert by_path["badge/release/4.49.0"].message == "unknown (nothing measured)"
     assert "badge/release/main" not in by_path
+
+
+def test_what_fails_as_intended_is_no_bug_of_a_release() -> None:
+    kinds = ("change", "policy")
+    intended = [a_case(BLOCK.replace("models", f'kind = "{one}"\nmodels'), one) for one in kinds]
+    cases = {one.name: one for one in (CASE, *intended)}
+
+    def on(*, bug: bool) -> Survey:
+        rows = [row for one in cases.values() for row in judged(run_of(bug=bug), one)]
+        return survey(cases, ENVIRONMENTS, rows)
+
+    def run_of(*, bug: bool) -> Callable[[Cell], Observation | None]:
+        return lambda cell: (
+            replace(seen, outcome=Outcome.PASSES, failed=None)
+            if (seen := fake_run(cell)) and seen.failed and cell.case == CASE.name and not bug
+            else seen
+        )
+
+    said = {}
+    for bug in (True, False):
+        found = on(bug=bug)
+        [badge] = [
+            one for one in badges(found, Settings(found)) if one.path == "badge/release/4.50.0"
+        ]
+        said[bug] = badge.message.removesuffix(f" ({BRIEF})"), badge.colour
+    page = Releases(on(bug=True), {}).page("4.50.0")
+
+    assert said == {
+        True: ("1 of 1 bug fail, 2 more as intended", Colour.BAD),
+        False: ("0 of 1 bug fail, 2 more as intended", Colour.GOOD),
+    }
+    assert {one.case: one.kind for one in page.failing} == {CASE.name: "bug"} | dict(
+        zip(kinds, kinds, strict=True)
+    )
 
 
 def test_without_evidence_a_badge_is_unknown_and_never_green() -> None:

@@ -205,7 +205,7 @@ def test_no_badge_is_green_where_a_cell_was_inferred() -> None:
     said = {one.path: one.message for one in badges(found, Settings(found))}
 
     assert said["badge/release/4.52.0"] == "unknown (nothing measured)"
-    assert said["badge/release/4.53.0"] == "0 of 1 case fail (cpu, torch 2.13.0, Python 3.11)"
+    assert said["badge/release/4.53.0"] == "0 of 1 bug fail (cpu, torch 2.13.0, Python 3.11)"
 
 
 def test_an_entry_of_the_osv_database_knows_of_no_inferred_cell() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from markupsafe import escape
 
 from reports.phrases import counted, listed, shortened, visible
-from runner.model.case import PLAIN
+from runner.model.case import PLAIN, Kind
 from runner.model.cell import Source
 from runner.model.outcomes import Outcome, Precision
 
@@ -61,7 +61,13 @@ def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
     for environment in survey.columns:
         if environment.source is Source.RELEASE:
             name = environment.name
-            yield _of_release(name, cases.get(name, {}), settings.of_release(name))
+            known = cases.get(name, {})
+            yield _of_release(
+                name,
+                _of_kind(survey, known, bug=True),
+                settings.of_release(name),
+                intended=sum(map(bool, _of_kind(survey, known, bug=False).values())),
+            )
 
 
 def _of_case(survey: Survey, case: Case, setting: Setting) -> Badge:
@@ -137,10 +143,17 @@ def _worse(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001
     return None if one is other is None else bool(one or other)
 
 
-def _of_release(name: str, known: _Known, setting: Setting) -> Badge:
+def _of_kind(survey: Survey, known: _Known, *, bug: bool) -> _Known:
+    """Return the cases that are bugs, or those whose behaviour is intended."""
+    kinds = {name: case.block.kind for name, case in survey.cases.items()}
+    return {name: failed for name, failed in known.items() if (kinds[name] is Kind.BUG) == bug}
+
+
+def _of_release(name: str, known: _Known, setting: Setting, *, intended: int) -> Badge:
     judged = [failed for failed in known.values() if failed is not None]
     unknown = len(known) - len(judged)
-    message = f"{sum(judged)} of {counted(len(judged), 'case')} fail" if judged else "unknown"
+    message = f"{sum(judged)} of {counted(len(judged), 'bug')} fail" if judged else "unknown"
+    meant = f", {intended} more as intended" if intended else ""
     gap = f", {unknown} unknown" if unknown and judged else ""
     colour = (
         Colour.BAD if any(judged) else Colour.GOOD if judged and not unknown else Colour.UNKNOWN
@@ -148,7 +161,7 @@ def _of_release(name: str, known: _Known, setting: Setting) -> Badge:
     return Badge(
         path=f"badge/release/{name}",
         label=visible(f"transformers {name}"),
-        message=f"{message}{gap} ({setting.brief})",
+        message=f"{message}{gap}{meant} ({setting.brief})",
         colour=colour,
         measured=" ".join(setting.sentences),
     )

@@ -46,6 +46,7 @@ class Failing:
     case: str
     href: str
     title: str
+    kind: str
     style: str
     glyph: str
     words: str
@@ -146,6 +147,7 @@ class Releases:
                 case=visible(case),
                 href=page_of(case),
                 title=visible(self.survey.cases[case].block.title),
+                kind=self.survey.cases[case].block.kind.value,
                 style=mark.value,
                 glyph=mark.glyph,
                 words=mark.words,
