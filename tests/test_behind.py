@@ -472,6 +472,29 @@ def test_what_fails_as_intended_is_no_bug_of_a_release() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"unstable": True}, {"outcome": Outcome.OUT_OF_MEMORY}, {"outcome": Outcome.NOT_RUN}],
+)
+def test_a_release_is_not_called_passing_where_one_precision_may_fail(
+    changed: dict[str, Any],
+) -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        there = cell.environment == "4.51.0" and cell.precision is Precision.BF16
+        return replace(seen, **changed) if seen and there and not cell.workaround else seen
+
+    found = surveyed(run)
+    said = {badge.path: badge for badge in badges(found, Settings(found))}
+    release, case = said["badge/release/4.51.0"], said["badge/case/cache_float"]
+
+    assert (release.message.partition(" (")[0], release.colour) == ("unknown", Colour.UNKNOWN)
+    assert (case.message.partition(" (")[0], case.colour) == (
+        "fails in bf16 on 4.50.1",
+        Colour.BAD,
+    )
+
+
 def test_without_evidence_a_badge_is_unknown_and_never_green() -> None:
     found = survey({CASE.name: CASE}, ENVIRONMENTS, ())
     made = list(badges(found, Settings(found)))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reports.setting import Setting, Settings
     from reports.survey import Survey
     from runner.model.case import Case
+    from runner.model.observation import Observation
 
 _HIGH, _LABEL = 20, 60
 # What a letter of Verdana takes at 11 pixels, by how wide it is; most are as the last one.
@@ -79,7 +80,7 @@ def _of_case(survey: Survey, case: Case, setting: Setting) -> Badge:
             for environment, failed in found.items():
                 known.setdefault(environment, []).extend([precision] * failed)
                 ever = ever or failed
-    silent = _not_run(survey, case.name)
+    silent = _silent(survey, case.name)
     for environment in [name for name in known if name in silent and not known[name]]:
         del known[environment]
     newest = next(
@@ -106,15 +107,22 @@ def _said(newest: str, failing: list[Precision], *, ever: bool) -> tuple[str, Co
     return f"passes on {visible(newest)}{earlier}", Colour.GOOD
 
 
-def _not_run(survey: Survey, name: str) -> frozenset[str]:
-    """Return where a plain cell of a case was not run: nothing there passes, inferred or not."""
+def _silent(survey: Survey, name: str) -> frozenset[str]:
+    """Return where a plain cell of a case may fail for all that is known: nothing there passes.
+
+    It was not run, inferred or not, or machines or runs deny each other, or the machine decided.
+    """
     return frozenset(
         environment
         for (workaround, _, _), rows in survey.series(name).items()
         if workaround == PLAIN
         for environment, row in rows.items()
-        if row.seen.outcome is Outcome.NOT_RUN
+        if _is_open(row.seen)
     )
+
+
+def _is_open(seen: Observation) -> bool:
+    return seen.unstable or seen.outcome is Outcome.NOT_RUN or seen.outcome.blames_machine
 
 
 _Known = dict[str, bool | None]
@@ -133,7 +141,7 @@ def _judged(survey: Survey) -> dict[str, _Known]:
                 if row.seen.outcome is not Outcome.NOT_APPLICABLE:
                     held = found.setdefault(columns[environment], {})
                     held[name] = _worse(held.get(name), failing.get(environment))
-        for environment in _not_run(survey, name):
+        for environment in _silent(survey, name):
             held = found[columns[environment]]
             held[name] = held[name] or None
     return found
