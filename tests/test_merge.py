@@ -298,6 +298,25 @@ def test_a_dispute_is_shown_with_both_sides_and_is_a_surprise(
     ]
 
 
+def test_what_machines_say_of_an_older_state_of_a_case_is_no_dispute_of_today(
+    places: Places, tmp_path: Path
+) -> None:
+    old = [
+        dataclasses.replace(
+            one, provenance=dataclasses.replace(one.provenance, environment_digest="older pins")
+        )
+        for one in (real(Outcome.PASSES, "avx2"), real(Outcome.FAILS, "asimd"))
+    ]
+    one, other = stored(tmp_path / "one.sqlite", old[0]), stored(tmp_path / "other.sqlite", old[1])
+    now = stored(tmp_path / "now.sqlite", real(Outcome.PASSES, "avx2"))
+    files = one.name, other.name, now.name
+
+    assert merging(places, one, other, now) == (
+        ExitCode.AS_EXPECTED,
+        [f"  {name}: 1 rows, 1 new" for name in files],
+    )
+
+
 def test_a_merged_surprise_ends_in_one(places: Places, tmp_path: Path) -> None:
     code, lines = merging(places, stored(tmp_path / "one.sqlite", real(Outcome.FAILS)))
 

@@ -150,7 +150,8 @@ def _say(places: Places, store: Store, brought: _Brought, console: Console) -> E
     if surprises:
         console.print(f"{count(len(surprises), 'cell')} of these surprise:")
         say_surprises(surprises, console)
-    contested = disputed(rows)
+    # What machines say of an older state of a case is shown nowhere, and measured never again.
+    contested = disputed(one.seen for one in mine if not one.stale)
     _say_disputes(contested, console)
     return ExitCode.UNEXPECTED if surprises or contested else ExitCode.AS_EXPECTED
 
