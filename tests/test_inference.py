@@ -120,6 +120,15 @@ def test_where_a_side_is_missing_doubted_or_surprising_nothing_is_inferred(
     assert "4.52.0" not in told(found)
 
 
+def test_what_was_refused_is_shown_so_and_nothing_is_inferred_across_it() -> None:
+    line = each(at("4.51.0", PASSES), at("4.53.0", PASSES))
+    refused = at("4.52.0", Outcome.NOT_RUN, reason="refused: torch is no file of it")
+    shown = {one.seen.cell.environment: one for one in grid({**line, "4.52.0": refused})}["4.52.0"]
+
+    assert (list(told(line)), told({**line, "4.52.0": refused})) == (["4.52.0"], {})
+    assert seen_as(shown, Precision.BF16).text == "not run: refused: torch is no file of it"
+
+
 def test_two_failures_that_differ_in_their_words_infer_nothing() -> None:
     loose = case(BREAKS.replace('match = "it breaks"', 'match = ["it breaks", "it tears"]'))
     torn = failed("ValueError", "it tears")
@@ -206,6 +215,17 @@ def test_no_badge_is_green_where_a_cell_was_inferred() -> None:
 
     assert said["badge/release/4.52.0"] == "unknown (nothing measured)"
     assert said["badge/release/4.53.0"] == "0 of 1 bug fail (cpu, torch 2.13.0, Python 3.11)"
+
+
+def test_a_bug_begins_right_behind_the_last_release_that_was_measured_to_pass() -> None:
+    rows = each(at("4.49.0", PASSES), at("4.50.2", FAILS), at("4.51.0", PASSES))
+    found = arranged({TOY.name: TOY}, tuple(LINE.values()), grid(rows))
+    (affected,) = osv._affected(found, TOY)
+
+    assert (affected["versions"], affected["ranges"][0]["events"]) == (
+        ["4.50.2"],
+        [{"introduced": "4.50.0"}, {"fixed": "4.51.0"}],
+    )
 
 
 def test_an_entry_of_the_osv_database_knows_of_no_inferred_cell() -> None:

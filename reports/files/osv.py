@@ -162,8 +162,12 @@ def _package(found: _Affected, device: Device, precision: Precision) -> dict[str
 
 
 def _events(one: Range, *, born: bool, healed: bool) -> Iterator[dict[str, str]]:
-    """Yield where a range begins and ends; with no pass before it, it may be older."""
-    yield {"introduced": one.releases[0] if one.after or born else "0"}
+    """Yield where a range begins and ends; with no pass before it, it may be older.
+
+    It begins with what nobody knows of right before it: only a pass was measured to be safe.
+    """
+    first = (*one.unknown_before, *one.releases)[0]
+    yield {"introduced": first if one.after or born else "0"}
     if healed:
         yield {"fixed": one.until}
 

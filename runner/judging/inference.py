@@ -52,7 +52,7 @@ def infer(
 
 def _series(judged: Sequence[Judged]) -> dict[str, Iterable[Along]]:
     """Arrange the cases in which something was not run: the others have nothing to infer."""
-    open_ = {one.seen.cell.case for one in judged if one.seen.outcome is Outcome.NOT_RUN}
+    open_ = {one.seen.cell.case for one in judged if _is_blank(one)}
     found: dict[str, dict[tuple[object, ...], Along]] = {name: {} for name in open_}
     for place, one in enumerate(judged):
         cell = one.seen.cell
@@ -101,7 +101,7 @@ def _between(
             one = None if place is None else judged[place]
             if one is None or place is None or _says_nothing(one):
                 continue
-            if one.seen.outcome is Outcome.NOT_RUN:
+            if _is_blank(one):
                 gap.append(place)
                 continue
             if before is not None and _agree(before, one, [judged[left] for left in gap]):
@@ -112,6 +112,11 @@ def _between(
 
 def _name(one: Judged) -> str:
     return one.seen.cell.environment
+
+
+def _is_blank(one: Judged) -> bool:
+    """Say whether nobody tried: what was refused is stored as not run, and must be seen."""
+    return one.seen.outcome is Outcome.NOT_RUN and not one.seen.provenance.run
 
 
 def _says_nothing(one: Judged) -> bool:
