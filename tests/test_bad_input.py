@@ -494,6 +494,21 @@ def run(*arguments: str, store: Path) -> tuple[int, str, str]:
             "tests/bad_corpus/not_toml.py: " + FILES["not_toml"],
         ),
         (["matrix", "--only", "sometimes"], 2, "--only: found 'sometimes'; allowed: unexpected."),
+        (
+            ["matrix", "--budget", ""],
+            2,
+            "--budget: found nothing; allowed: a value as 90s|10m|2h, or no --budget.",
+        ),
+        (
+            ["matrix", "--shard="],
+            2,
+            "--shard: found nothing; allowed: a value as I/N, or no --shard.",
+        ),
+        (
+            ["matrix", "--ray", ""],
+            2,
+            "--ray: found nothing; allowed: a value as ADDRESS, or no --ray.",
+        ),
     ],
 )
 def test_the_program_says_it_on_stderr_and_ends_with_its_code(

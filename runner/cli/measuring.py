@@ -17,6 +17,7 @@ from runner.cli.options import (
     Releases,
     Workarounds,
     app,
+    stated,
     told,
 )
 from runner.engine.hardware import cores
@@ -34,7 +35,13 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
     workaround: Workarounds = [],  # noqa: B006
     device: OnDevice = Device.CPU,
     only: Annotated[
-        str, typer.Option("--only", help="`unexpected`: cells whose last outcome was a surprise.")
+        str,
+        typer.Option(
+            "--only",
+            metavar="unexpected",
+            callback=stated,
+            help="`unexpected`: cells whose last outcome was a surprise.",
+        ),
     ] = "",
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Environments at once; 0 is all cores.")
@@ -44,13 +51,19 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
     ] = None,
     shard: Annotated[
         str,
-        typer.Option("--shard", metavar="I/N", help="One of N shares, the same on every machine."),
+        typer.Option(
+            "--shard",
+            metavar="I/N",
+            callback=stated,
+            help="One of N shares, the same on every machine.",
+        ),
     ] = "",
     ray: Annotated[
         str,
         typer.Option(
             "--ray",
             metavar="ADDRESS",
+            callback=stated,
             help="Run on a Ray cluster: HOST:PORT, `auto`, or `local` for this machine alone.",
         ),
     ] = "",
@@ -59,6 +72,7 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
         typer.Option(
             "--plan",
             metavar="[boundaries]",
+            callback=stated,
             help="Alone: print what would run; run nothing. `--plan boundaries` runs only what can"
             " decide what the cases expect, and infers the rest.",
         ),
@@ -66,7 +80,10 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
     budget: Annotated[
         str,
         typer.Option(
-            "--budget", metavar="90s|10m|2h", help="End in this time; most valuable cells first."
+            "--budget",
+            metavar="90s|10m|2h",
+            callback=stated,
+            help="End in this time; most valuable cells first.",
         ),
     ] = "",
     *,

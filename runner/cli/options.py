@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.errors import Fault, refuse
 from runner.model.outcomes import Device
 
 if TYPE_CHECKING:
@@ -34,6 +35,19 @@ Workarounds = Annotated[
     typer.Option("--workaround", help="A workaround by name; `none` is the plain case."),
 ]
 OnDevice = Annotated[Device, typer.Option("--device", help="Where the cells compute.")]
+
+
+def stated(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
+    """Return what stands behind an option; raises RunnerError where it was named with nothing.
+
+    A variable that is not set would else widen a run to all that it was to leave out.
+    """
+    name = param.name or ""
+    source = ctx.get_parameter_source(name)
+    if value or source is None or source.name != "COMMANDLINE":
+        return value
+    allowed = f"a value as {param.metavar}, or no --{name}"
+    raise refuse(Fault(where=f"--{name}", found="nothing", allowed=allowed))
 
 
 def told() -> Console:
