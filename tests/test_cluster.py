@@ -174,7 +174,7 @@ def alone(planned: Campaign, node: str) -> Ran:
         cluster.barred.clear()
 
     cluster = Cluster(planned, tell, {})
-    cluster.barred.update(engine._able(Device.CPU) - {node})
+    cluster.barred.update(dict.fromkeys(engine._able(Device.CPU) - {node}, "not the first"))
     ran.events.extend(cluster.run(planned.units()))
     return ran
 

@@ -14,6 +14,7 @@ import tomllib
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,20 +26,22 @@ from rich.console import Console
 
 from runner import corpus
 from runner.campaign import Campaign
-from runner.cluster import arrival, bundle, connecting, station
+from runner.cluster import arrival, bundle, connecting, engine, station
 from runner.cluster.choices import choices
+from runner.cluster.engine import Cluster
 from runner.cluster.flight import Flight
 from runner.cluster.frames import Frames, framed
 from runner.cluster.parcel import Parcel, unpacked
-from runner.commands.matrix import measure
+from runner.commands.matrix import _summary, measure
 from runner.commands.measuring import Options
-from runner.engine.events import Phase, Terms
+from runner.engine.events import Phase, Terms, Unbuilt
 from runner.environments import development
-from runner.errors import RunnerError
+from runner.errors import ExitCode, RunnerError
 from runner.model.outcomes import Device, Outcome
 from runner.places import ROOT, Places
 from runner.planning.plan import Unit
 from runner.planning.selection import Wish, select
+from runner.running import Tally
 
 if TYPE_CHECKING:
     from runner.project import Project
@@ -205,6 +208,69 @@ def test_a_surprise_that_lost_its_node_before_it_was_repeated_is_repeated_elsewh
     assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == (surprise,)
     flight.is_news(dataclasses.replace(surprise, repeats=3))
     assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == ()
+
+
+def with_toy(checkout: Project) -> Project:
+    return dataclasses.replace(checkout, cases={"toy_breaks": case(BREAKS)})
+
+
+@pytest.mark.parametrize("nodes", [{"a"}, {"a", "b"}])
+def test_what_no_node_can_run_is_not_sent(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch, nodes: set[str]
+) -> None:
+    unit = Unit(environment="4.50.0", cells=(cell(),))
+    cluster = Cluster(campaign(with_toy(checkout)), print, {})
+    cluster.barred = {"a": "it has no pip"}
+    cluster.waiting.append(Flight(unit=unit, refusals={"b": "torch is not there"}))
+    monkeypatch.setattr(engine, "_able", lambda _: nodes)
+    cluster._send()
+
+    assert not cluster.flying
+    assert cluster.events.get_nowait() == Unbuilt(unit=unit, reason="torch is not there")
+
+
+@pytest.mark.parametrize(("there", "given_up"), [({"a"}, True), ({"a", "b"}, False)])
+def test_what_waits_for_a_node_that_is_gone_is_given_up(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch, there: set[str], *, given_up: bool
+) -> None:
+    unit = Unit(environment="4.50.0", cells=(cell(),))
+    cancelled: list[str] = []
+    ray = SimpleNamespace(cancel=lambda one, **_: cancelled.append(one))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(engine, "_able", lambda _: there)
+    cluster = Cluster(campaign(with_toy(checkout)), print, {})
+    flight = Flight(unit=unit, refusals={"a": "torch is not there"}, avoided=frozenset({"a"}))
+    cluster.flying = {"task": flight, "elsewhere": Flight(unit=unit)}
+    cluster._strand()
+    told = [] if cluster.events.empty() else [cluster.events.get_nowait()]
+    unbuilt = Unbuilt(unit=unit, reason="torch is not there")
+
+    assert (cancelled, list(cluster.flying), told) == (
+        (["task"], ["elsewhere"], [unbuilt]) if given_up else ([], ["task", "elsewhere"], [])
+    )
+
+
+def test_a_lost_main_does_not_end_as_expected(checkout: Project) -> None:
+    options = Options(
+        wish=Wish(),
+        only="",
+        jobs=0,
+        python=None,
+        rerun=False,
+        plan="",
+        budget="",
+        dry_run=False,
+        strict=False,
+        trust_published=False,
+        ray="auto",
+    )
+    loaded, console = with_toy(checkout), Console(quiet=True)
+    codes = [
+        _summary(campaign(loaded), loaded, [], tally, options, console, 1.0)
+        for tally in (Tally(lost={"main": "no node"}), Tally(unbuilt={"main": "no network"}))
+    ]
+
+    assert codes == [ExitCode.UNBUILDABLE, ExitCode.AS_EXPECTED]
 
 
 # What goes with a run ---------------------------------------------------------------------------

@@ -56,8 +56,8 @@ class Cluster:
         self.stopping = threading.Event()
         self.waiting: deque[Flight] = deque()
         self.flying: dict[Any, Flight] = {}
-        self.barred: set[str] = set()
-        """Nodes that can run nothing of ours."""
+        self.barred: dict[str, str] = {}
+        """Nodes that can run nothing of ours, with the reason."""
 
     def run(self, units: Sequence[Unit]) -> Generator[Event]:
         """Run units; closing the iterator cancels what is in flight, and keeps what has come."""
@@ -108,7 +108,8 @@ class Cluster:
         try:
             while (self.waiting or self.flying) and not self.stopping.is_set():
                 self._send()
-                self._hear(_LOOK)
+                if not self._hear(_LOOK):
+                    self._strand()
         finally:
             self._end()
 
@@ -118,7 +119,11 @@ class Cluster:
             if self.stopping.is_set():
                 return
             flight = self.waiting.popleft()
-            avoided = ",".join(sorted(self.barred | set(flight.refusals)))
+            flight.avoided = frozenset({*self.barred, *flight.refusals})
+            if self._is_stranded(flight):
+                self._unbuilt(flight)
+                continue
+            avoided = ",".join(sorted(flight.avoided))
             where = {"label_selector": {"ray.io/node-id": f"!in({avoided})"}} if avoided else {}
             parcel = Parcel(
                 campaign=self.campaign, unit=flight.left, before=flight.unconfirmed(self._doubted)
@@ -126,6 +131,21 @@ class Cluster:
             given = {"parcel": parcel.packed(), "kind": kind(), "environ": self.environ}
             task = self.task.options(**where)
             self.flying[task.remote(self.name, self.archive, given)] = flight
+
+    def _strand(self) -> None:
+        """Give up what waits for a node that is there no more: Ray would wait for ever."""
+        import ray
+
+        for one, flight in list(self.flying.items()):
+            if not flight.node and self._is_stranded(flight):
+                with contextlib.suppress(ValueError):  # it may have ended by now
+                    ray.cancel(one, force=True)
+                del self.flying[one]
+                self._unbuilt(flight)
+
+    def _is_stranded(self, flight: Flight) -> bool:
+        """Say whether every node that there is was found not to run it."""
+        return bool(flight.avoided) and not _able(self.device) - flight.avoided
 
     def _doubted(self, row: Observation) -> bool:
         return self.campaign.doubted(row, self.campaign.environment(row))
@@ -164,7 +184,7 @@ class Cluster:
                 for event in flight.frames.add(message.chunk):
                     self._event(flight, event)
             case Unfit():
-                self.barred.add(flight.node)
+                self.barred[flight.node] = message.reason
                 flight.refused = message.reason
             case Broke():
                 flight.broke = message.reason
@@ -193,11 +213,15 @@ class Cluster:
         flight.refusals[flight.node] = reason
         told = f"node {flight.node[:_SHOWN]} ({flight.kind}) cannot run {name}: {reason[:_TOLD]}"
         self.tell(f"  {told}")
-        if _able(self.device) - self.barred - set(flight.refusals):
+        if _able(self.device) - self.barred.keys() - flight.refusals.keys():
             self._again(flight)
         else:
-            reasons = "; ".join(dict.fromkeys(flight.refusals.values()))
-            self.events.put(Unbuilt(unit=flight.left, reason=reasons))
+            self._unbuilt(flight)
+
+    def _unbuilt(self, flight: Flight) -> None:
+        reasons = flight.refusals or self.barred
+        told = "; ".join(dict.fromkeys(reasons.values()))
+        self.events.put(Unbuilt(unit=flight.left, reason=told))
 
     def _lost(self, flight: Flight, why: str) -> None:
         """Send what did not come back elsewhere, a few times."""

@@ -23,6 +23,8 @@ class Flight:
     seen: dict[Cell, Observation] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
     """Nodes that cannot run it, with the reason."""
+    avoided: frozenset[str] = frozenset()
+    """Nodes that it was kept away from when it was sent."""
     losses: list[str] = field(default_factory=list)
     node: str = ""
     kind: str = ""
