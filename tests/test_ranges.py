@@ -74,6 +74,15 @@ def test_both_edges_of_a_range_name_the_nearest_passes_and_every_gap(what: Told)
         )
 
 
+@given(told)
+def test_what_says_nothing_within_a_range_is_named(what: Told) -> None:
+    order, ranges = _derive(what)
+    for one in ranges:
+        span = order[order.index(one.releases[0]) : order.index(one.releases[-1]) + 1]
+
+        assert tuple(name for name in span if name not in one.releases) == one.unknown_within
+
+
 @pytest.mark.parametrize(
     ("signs", "expected"),
     [
@@ -84,7 +93,9 @@ def test_both_edges_of_a_range_name_the_nearest_passes_and_every_gap(what: Told)
         ("+-+-", ["4.1.0, healed in 4.2.0", "4.3.0, not healed"]),
         ("+?-?+", ["4.2.0 (after 4.0.0, by 4.2.0), healed after 4.2.0, by 4.4.0"]),
         ("?-+", ["4.1.0, healed in 4.2.0"]),
-        ("-?-+", ["4.0.0 to 4.2.0, healed in 4.3.0"]),
+        ("-?-+", ["4.0.0 to 4.2.0 (1 of these unknown), healed in 4.3.0"]),
+        ("-??-?-+-", ["4.0.0 to 4.5.0 (3 of these unknown), healed in 4.6.0", "4.7.0, not healed"]),
+        ("+?-?-?", ["4.2.0 to 4.4.0 (after 4.0.0, by 4.2.0) (1 of these unknown), not healed"]),
         ("+-?", ["4.1.0, not healed"]),
     ],
 )

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Range:
-    """Neighbouring releases that fail; `unknown_*` are releases at its edges that say nothing.
+    """Neighbouring releases that fail; `unknown_*` are releases that say nothing.
+
+    They lie at its edges, or `within` it, where nobody measured what both neighbours do.
 
     `after` is the last release that passed before it, `until` the first that passed behind it:
     empty where no release on that side was measured to pass.
@@ -27,6 +29,7 @@ class Range:
     unknown_before: tuple[str, ...]
     unknown_behind: tuple[str, ...]
     until: str
+    unknown_within: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -34,6 +37,7 @@ class Range:
         first, last = self.releases[0], self.releases[-1]
         span = first if first == last else f"{first} to {last}"
         begin = f" (after {self.after}, by {first})" if self.unknown_before and self.after else ""
+        begin += f" ({len(self.unknown_within)} of these unknown)" if self.unknown_within else ""
         if self.until and self.unknown_behind:
             return f"{span}{begin}, healed after {last}, by {self.until}"
         return (
@@ -50,6 +54,7 @@ def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tup
     ranges: list[Range] = []
     current: list[str] = []
     gap: list[str] = []
+    within: list[str] = []
     before: tuple[str, ...] = ()
     last_pass = ""
     for release in order:
@@ -57,16 +62,18 @@ def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tup
             case None:
                 gap.append(release)
             case True:
-                if not current:
-                    before = tuple(gap)
+                if current:
+                    within += gap
+                else:
+                    before, within = tuple(gap), []
                 current.append(release)
                 gap = []
             case False:
                 if current:
-                    ranges.append(_range(current, last_pass, before, gap, release))
+                    ranges.append(_range(current, last_pass, (before, within, gap), release))
                 current, gap, last_pass = [], [], release
     if current:
-        ranges.append(_range(current, last_pass, before, gap, ""))
+        ranges.append(_range(current, last_pass, (before, within, gap), ""))
     return tuple(ranges)
 
 
@@ -85,14 +92,16 @@ def _out_of_reach(row: Observation | None) -> bool:
 
 
 def _range(
-    releases: list[str], after: str, before: tuple[str, ...], behind: list[str], until: str
+    releases: Sequence[str], after: str, unknown: Sequence[Sequence[str]], until: str
 ) -> Range:
+    before, within, behind = map(tuple, unknown)
     return Range(
         releases=tuple(releases),
         after=after,
         unknown_before=before,
-        unknown_behind=tuple(behind),
+        unknown_behind=behind,
         until=until,
+        unknown_within=within,
     )
 
 
