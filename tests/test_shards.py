@@ -14,7 +14,9 @@ from rich.console import Console
 from runner import project
 from runner.commands.shards import print_shards, share
 from runner.errors import ExitCode, RunnerError
+from runner.model.cell import PROTOCOL
 from runner.places import Places
+from runner.planning import shards
 from runner.planning.selection import Wish
 from runner.planning.shards import Shard, identity, lacking, seconds, shard, split
 
@@ -118,6 +120,16 @@ def test_to_share_nothing_out_is_refused(loaded: Project) -> None:
         "shards: found no applicable cell; allowed: at least one.",
         ExitCode.NOTHING_SELECTED,
     )
+
+
+def test_what_was_measured_in_another_way_is_of_another_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    toy, here = case(), environment()
+    before = identity([cell()], {toy.name: toy}, {here.name: here}, 4)
+    monkeypatch.setattr(shards, "PROTOCOL", PROTOCOL + 1)
+
+    assert identity([cell()], {toy.name: toy}, {here.name: here}, 4) != before
 
 
 def test_a_split_is_another_for_other_cells_cases_pins_and_counts() -> None:

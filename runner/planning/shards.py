@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.errors import Fault, refuse
+from runner.model.cell import PROTOCOL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -83,8 +84,11 @@ def identity(
     environments: Mapping[str, Environment],
     count: int,
 ) -> str:
-    """Return what tells this split from that of other cells, cases, pins or numbers of shards."""
-    content = hashlib.sha256(str(count).encode())
+    """Return what tells this split from that of other cells, cases, pins or numbers of shards.
+
+    What was measured in another way is of another split: it answers for nothing of this one.
+    """
+    content = hashlib.sha256(f"{count} {PROTOCOL}".encode())
     for cell in sorted(cells):
         digests = cases[cell.case].digest, environments[cell.environment].digest
         content.update(repr((*map(str, cell), *digests)).encode())
