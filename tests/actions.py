@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 _RESULT = re.compile(r"needs\.(\w+)\.result == '(\w+)'")
 # What people type is the runner's own command line behind nox; pip brings nox.
-_NOX = """#!{python}
-import os, sys
-if "FAKE_CODE" in os.environ and sys.argv[2] == "matrix":
-    sys.exit(int(os.environ["FAKE_CODE"]))
-assert sys.argv[1] == "-s" and sys.argv[3] == "--", sys.argv
-os.execv("{python}", ["{python}", "-m", "runner", sys.argv[2], *sys.argv[4:]])
+# A shell's, for the path of an interpreter may hold a space.
+_NOX = """#!/bin/sh
+if [ -n "$FAKE_CODE" ] && [ "$2" = matrix ]; then exit "$FAKE_CODE"; fi
+[ "$1 $3" = "-s --" ] || exit 70
+name=$2
+shift 3
+exec "{python}" -m runner "$name" "$@"
 """
 _PIP = '#!/bin/sh\n[ "$*" = "install nox" ]\n'
 
