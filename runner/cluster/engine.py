@@ -15,7 +15,7 @@ from runner.cluster.bundle import pack
 from runner.cluster.flight import Flight
 from runner.cluster.messages import Arrived, Broke, Heard, Unfit, kind
 from runner.cluster.parcel import Parcel
-from runner.engine.events import Done, Event, Lost, Unbuilt
+from runner.engine.events import Done, Event, Lost, Unbuilt, measured
 from runner.errors import Fault, refuse
 from runner.model.observation import Observation
 from runner.model.outcomes import Device
@@ -77,13 +77,7 @@ class Cluster:
 
     def left(self) -> list[Observation]:
         """Return what was measured and not yet heard when the events were closed."""
-        rows = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                event = self.events.get_nowait()
-                if isinstance(event, Observation):
-                    rows.append(event)
-        return rows
+        return measured(self.events)
 
     def _drive(self) -> None:
         try:

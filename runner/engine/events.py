@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import queue
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -108,6 +110,17 @@ class Lost:
 
 
 Event = Phase | Unbuilt | Lost | Left | Done | Observation | BaseException
+
+
+def measured(events: queue.SimpleQueue[Event]) -> list[Observation]:
+    """Take what is left out of a queue, and return what was measured of it."""
+    rows = []
+    with contextlib.suppress(queue.Empty):
+        while True:
+            event = events.get_nowait()
+            if isinstance(event, Observation):
+                rows.append(event)
+    return rows
 
 
 def not_built(

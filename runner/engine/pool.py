@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 from typing import TYPE_CHECKING
 
 from runner import processes
 from runner.engine.batch import Batch, Floor
-from runner.engine.events import Done, Event, Left, NoTimeError, Phase, Ready, Terms, Unbuilt
+from runner.engine.events import (
+    Done,
+    Event,
+    Left,
+    NoTimeError,
+    Phase,
+    Ready,
+    Terms,
+    Unbuilt,
+    measured,
+)
 from runner.environments.building import UnbuildableError
-from runner.model.observation import Observation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
     from runner.engine.zygote import Zygote
     from runner.model.case import Case
     from runner.model.cell import Environment
+    from runner.model.observation import Observation
     from runner.planning.plan import Unit
 
 _LOOK = 0.1
@@ -75,13 +84,7 @@ class Pool:
 
     def left(self) -> list[Observation]:
         """Return what was measured and not yet heard when the events were closed."""
-        rows = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                event = self.events.get_nowait()
-                if isinstance(event, Observation):
-                    rows.append(event)
-        return rows
+        return measured(self.events)
 
     def _events(self, threads: list[threading.Thread]) -> Iterator[Event]:
         while any(thread.is_alive() for thread in threads) or not self.events.empty():
