@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import select
@@ -11,6 +12,8 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from runner.inside import cage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,17 +39,18 @@ class Finished:
     err: str
 
 
-def finish(
+def finish(  # noqa: PLR0913 - each is a thing of its own that a command may need
     command: Sequence[str | Path],
     *,
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
     seconds: float = 900,
     given: str = "",
+    inherited: Sequence[int] = (),
 ) -> Finished:
     """Run a command to its end with captured text; never through a shell, never with our input.
 
-    `given` is what it reads.
+    `given` is what it reads; the descriptors in `inherited` are open in it.
     """
     try:
         process = subprocess.Popen(
@@ -58,7 +62,10 @@ def finish(
             stderr=subprocess.PIPE,
             text=True,
             errors="backslashreplace",
+            pass_fds=inherited,
             start_new_session=True,  # Ctrl-C reaches us alone; we end what we started
+            # Killed, we can end nothing: the kernel does it. What runs there allocates nothing.
+            preexec_fn=functools.partial(cage.die_with_parent, os.getpid()),  # noqa: PLW1509
         )
     except FileNotFoundError as error:
         return Finished(code=127, out="", err=f"{error.filename}: no such program")

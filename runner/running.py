@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner.engine.events import Done, Event, Left, Lost, Phase, Unbuilt, not_built
 from runner.engine.pool import Pool
-from runner.errors import Interrupted
+from runner.errors import Interrupted, RunnerError
+from runner.evidence import late
 from runner.model.observation import Observation
 
 if TYPE_CHECKING:
@@ -80,14 +81,21 @@ def run(
     audience.began(*campaign.expected(units))
     engine = engine or pool(campaign)
     try:
+        _hear_all(units, engine, hearing)
+    except RunnerError as error:  # the store cannot be written: nothing measured is lost by that
+        raise late.kept(store.path, [*hearing.unsaved, *engine.left()], error) from error
+    return hearing.end()
+
+
+def _hear_all(units: Sequence[Unit], engine: Engine, hearing: Hearing) -> None:
+    try:
         # Closed at once when a signal comes in the middle of storing: nothing goes on behind us.
         with contextlib.closing(engine.run(units)) as events:
             for event in events:
                 hearing.hear(event)
     except Interrupted:
         hearing.tally.interrupted = True
-        store.put(*engine.left())
-    return hearing.end()
+        hearing.save(*engine.left())
 
 
 def pool(campaign: Campaign) -> Pool:
@@ -113,7 +121,15 @@ class Hearing:
         self.audience = audience
         self.pause = pause
         self.tally = Tally()
+        self.unsaved: list[Observation] = []
+        """What was measured and could not be stored."""
         self.waiting = {cell for unit in units for cell in unit.cells} if campaign.budget else set()
+
+    def save(self, *rows: Observation) -> None:
+        """Store what was measured; raises RunnerError where that cannot be done."""
+        self.unsaved += rows
+        self.store.put(*self.unsaved)
+        self.unsaved.clear()
 
     def end(self) -> Tally:
         """Return the tally, with what a budget left."""
@@ -142,7 +158,7 @@ class Hearing:
                 raise event
 
     def _measured(self, seen: Observation) -> None:
-        self.store.put(seen)
+        self.save(seen)
         self.waiting.discard(seen.cell)
         if self.campaign.budget is not None:
             self.campaign.budget.came(seen.cell.environment)
@@ -157,7 +173,8 @@ class Hearing:
         self.waiting.difference_update(event.unit.cells)
         cells = [cell for cell in event.unit.cells if not _is_known(known.get(cell), event.reason)]
         run = self.campaign.terms.run
-        self.store.put(*not_built(cells, self.campaign.project.cases, event.reason, run))
+        cases = self.campaign.project.cases
+        self.store.put(*not_built(cells, cases, event.reason, run, event.outcome))
         self.audience.unbuilt(name, event.reason, len(event.unit.cells))
 
 

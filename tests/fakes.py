@@ -67,6 +67,7 @@ class Drive:
     folder: Path
     fork: bool = True
     witness: bool = True
+    jobs: int = 2
 
     def run(self) -> Ran:
         """Run every fake that applies, store what comes out, and judge what was stored."""
@@ -100,7 +101,7 @@ class Drive:
             run="fakes",
             limits=LIMITS,
             device=Device.CPU,
-            jobs=2,
+            jobs=self.jobs,
             fork=self.fork,
             witness=self.witness,
         )

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from runner.inside.slot import classify
+from runner.inside.ending import classify
 
 NO_MEMORY = "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: 4 GB"
+
+GPU_FULL = (
+    "CUDA out of memory. Tried to allocate 20.00 MiB",
+    "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+)
 
 
 def _exited(code: int) -> int:
@@ -66,6 +72,20 @@ def _exited(code: int) -> int:
                 "message": NO_MEMORY,
                 "outcome": "out-of-memory",
             },
+        ),
+        *(
+            (
+                "",
+                0,
+                {"exit": 1, "error_class": "AcceleratorError", "message": text},
+                {
+                    "exit": 1,
+                    "error_class": "AcceleratorError",
+                    "message": text,
+                    "outcome": "out-of-memory",
+                },
+            )
+            for text in GPU_FULL
         ),
         (
             "",

@@ -38,6 +38,8 @@ COMPUTED = (PASSES, "", YES, AS_EXPECTED)
 
 WITHOUT_REPORT = "MissingReport: the process ended with exit code {} and without a report"
 NO_MODULE = "ModuleNotFoundError: No module named {!r}"
+FULL = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+CUBLAS = "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"
 MIXED = "RuntimeError: expected m1 and m2 to have the same dtype, but got: c10::BFloat16 != double"
 NO_NAME = (
     "ImportError: cannot import name 'NoSuchModelForCausalLM' from 'transformers'"
@@ -47,6 +49,9 @@ NO_NAME = (
 EXPECTED = {
     "aborts": (CRASHES, "SIGABRT: died by SIGABRT", EMPTY, AS_EXPECTED),
     "changes_signals": PASSED,
+    "becomes_daemon": (FAILS, WITHOUT_REPORT.format(0), EMPTY, AS_EXPECTED),
+    "changes_surroundings": PASSED,
+    "changes_torch": COMPUTED,
     "closes_descriptors": PASSED,
     "closes_descriptors + all": (FAILS, WITHOUT_REPORT.format(1), EMPTY, AS_EXPECTED),
     "computes_in_thread": COMPUTED,
@@ -54,7 +59,9 @@ EXPECTED = {
     "declines": (Outcome.DECLINES, "", EMPTY, Verdict.NOT_APPLICABLE),
     "dies_unusually": (CRASHES, "signal 35: died by signal 35", EMPTY, AS_EXPECTED),
     "eats_memory": OUT_OF_MEMORY,
+    "eats_memory + at-once": OUT_OF_MEMORY,
     "eats_memory + below": OUT_OF_MEMORY,
+    "eats_memory + let-go": OUT_OF_MEMORY,
     "exits_in_thread": PASSED,
     "exits_in_thread + hard": (FAILS, WITHOUT_REPORT.format(3), EMPTY, AS_EXPECTED),
     "exits_with_text": (FAILS, "SystemExit: words instead of a number", EMPTY, AS_EXPECTED),
@@ -75,19 +82,29 @@ EXPECTED = {
         EMPTY,
         Verdict.REGRESSED,
     ),
+    "fills_gpu": (Outcome.OUT_OF_MEMORY, FULL, EMPTY, UNPROVEN),
+    "fills_gpu + cublas": (Outcome.OUT_OF_MEMORY, CUBLAS, EMPTY, UNPROVEN),
     "floods_stdout": PASSED,
+    "forks": PASSED,
     "hangs": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
     "ignores_sigterm": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
     "imports_neighbour": (FAILS, NO_MODULE.format("fake_passes"), EMPTY, AS_EXPECTED),
     "imports_runner": (FAILS, NO_MODULE.format("runner"), EMPTY, AS_EXPECTED),
+    "kills_group": (CRASHES, "SIGKILL: died by SIGKILL", EMPTY, AS_EXPECTED),
     "kills_zygote": (CRASHES, "ZygoteLost: it ended with signal SIGKILL", EMPTY, AS_EXPECTED),
     "leaves_grandchild": PASSED,
+    "leaves_main_thread": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
+    "leaves_many_files": PASSED,
+    "leaves_many_files + deep": PASSED,
     "leaves_threads": PASSED,
     "leaves_threads + not-daemon": PASSED,
     "litters_folder": PASSED,
     "litters_folder + again": PASSED,
     "litters_folder + once-more": PASSED,
+    "litters_home": PASSED,
+    "litters_home + again": PASSED,
     "long_message": (FAILS, "ValueError: " + "x" * 20_000, EMPTY, AS_EXPECTED),
+    "looks_around": COMPUTED,
     "measures_nonfinite": (FAILS, "AssertionError: not finite", EMPTY, AS_EXPECTED),
     "message_raises": (
         FAILS,
@@ -96,6 +113,12 @@ EXPECTED = {
         AS_EXPECTED,
     ),
     "message_surrogate": (FAILS, r"LookupError: absent-\udcff", EMPTY, AS_EXPECTED),
+    "nameless_exception": (
+        FAILS,
+        "HostileError: <its message cannot be read: HostileError>",
+        EMPTY,
+        AS_EXPECTED,
+    ),
     "only_casts": (PASSES, "", NO, UNPROVEN),
     "passes": COMPUTED,
     "passes_unexpectedly": (PASSES, "", EMPTY, Verdict.FIXED),
@@ -103,9 +126,24 @@ EXPECTED = {
     "prints_buffered": PASSED,
     "prints_late": PASSED,
     "reads_stdin": PASSED,
+    "recurses": (
+        FAILS,
+        "RecursionError: maximum recursion depth exceeded",
+        EMPTY,
+        AS_EXPECTED,
+    ),
+    "recurses + in-c": (CRASHES, "SIGSEGV: died by SIGSEGV", EMPTY, AS_EXPECTED),
+    "recurses + without-end": OUT_OF_MEMORY,
     "replaces_functions": PASSED,
+    "replaces_methods": PASSED,
+    "replaces_methods + fails": (FAILS, "KeyError: 'mine'", EMPTY, AS_EXPECTED),
+    "replaces_stdout": PASSED,
+    "replaces_stdout + stuck": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
     "segfaults": (CRASHES, "SIGSEGV: died by SIGSEGV", EMPTY, AS_EXPECTED),
     "sets_environment": PASSED,
+    "stops_zygote": (CRASHES, "ZygoteLost: it was stopped", EMPTY, AS_EXPECTED),
+    "writes_everywhere": (FAILS, WITHOUT_REPORT.format(0), EMPTY, AS_EXPECTED),
+    "writes_everywhere + held": PASSED,
     "writes_report": PASSED,
 }
 
@@ -163,7 +201,7 @@ def test_the_witness_changes_no_outcome(
 
 def test_a_case_that_kills_its_zygote_costs_its_neighbours_nothing(forked: Ran) -> None:
     rows = [one.seen for one in forked.found.values()]
-    expected = ["fake_kills_zygote"]
+    expected = ["fake_kills_zygote", "fake_stops_zygote"]
     actual = [
         row.cell.case for row in rows if row.failed and row.failed.error_class == "ZygoteLost"
     ]
@@ -254,8 +292,9 @@ def test_casts_fills_and_factories_are_no_computation(forked: Ran) -> None:
     assert expected == actual
 
 
-def test_only_what_surprises_is_repeated(forked: Ran) -> None:
-    expected = SURPRISES
+def test_only_what_surprises_or_hits_our_limit_is_repeated(forked: Ran) -> None:
+    hungry = {name for name, what in EXPECTED.items() if what == OUT_OF_MEMORY}
+    expected = SURPRISES | hungry
     actual = {name for name, one in forked.found.items() if one.seen.repeats == 3}
 
     assert expected == actual
@@ -268,6 +307,17 @@ def test_a_row_names_the_files_that_were_imported_without_their_place(forked: Ra
 
     assert expected.items() <= actual.items()
     assert not forked.seen("aborts").provenance.imported
+
+
+@pytest.mark.parametrize("way", ["forked", "fresh"])
+def test_what_ran_out_of_memory_ran_into_our_limit(
+    way: str, request: pytest.FixtureRequest
+) -> None:
+    ran: Ran = request.getfixturevalue(way)
+    expected = {name for name, what in EXPECTED.items() if what == OUT_OF_MEMORY}
+    actual = {name for name, one in ran.found.items() if one.seen.hit_limit}
+
+    assert expected == actual
 
 
 def test_every_fake_passes_check(loaded: Project) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from fakes import is_alive
+from fakes import is_alive, processes_of
 
 from runner.errors import Interrupted
+from runner.places import ROOT
 from runner.processes import Finished, anonymous, finish
 
 if TYPE_CHECKING:
@@ -77,3 +80,24 @@ def test_a_command_does_not_outlive_an_interruption(tmp_path: Path) -> None:
         signal.signal(signal.SIGALRM, before)
 
     assert not is_alive(int(told.read_text()))
+
+
+def test_a_program_ends_when_we_are_killed(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "import time; time.sleep(600)"]
+    code = (
+        "import os\n"
+        "from runner.processes import finish\n"
+        f"finish({program!r}, environ={{**os.environ, 'MARK': {str(tmp_path)!r}}})\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environ) as runner:
+        deadline = time.monotonic() + 20
+        while not (found := processes_of(tmp_path)):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        runner.kill()
+    while is_alive(found[0]):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    assert len(found) == 1

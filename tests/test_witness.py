@@ -77,6 +77,15 @@ bf16      cpu    load      yes    -              bfloat16 yes
 bf16      cpu    load      no     -              float32  no
 bf16      cpu    load      yes    -              -        no
 bf16      cpu    load      no     bfloat16       -        yes
+bf16      cuda   load      no     -              bfloat16 no
+bf16      cuda   load      no     -              bfloat16@cuda yes
+fp32      cuda   compute   no     float32@cuda   -        empty
+fp32      cuda   compute   no     float32        -        no
+fp32      cuda   compute   no     -              -        no
+fp32      cuda   compute   yes    -              -        empty
+fp32      cuda   compute   yes    float32        -        no
+fp32      cuda   load      no     -              float32@cuda empty
+fp32      cuda   load      no     -              float32  no
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,23 +12,36 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from fakes import is_alive, processes_of
+from needs import bubblewrap
 
 from runner.engine.zygote import Start, Zygote, ZygoteError
 from runner.environments.building import Built
 from runner.inside import cage
-from runner.inside.slot import classify
+from runner.inside.ending import classify
+from runner.inside.main import BOOT
+from runner.inside.slot import Slot, Surroundings
 from runner.model.outcomes import Device
+from runner.places import ROOT
+from runner.scratch import sweep
+from tests.drills import cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from runner.inside.child import Request
+    from runner.inside.tree import Front
+
     Starter = Callable[..., Zygote]
 
 NOTHING: dict[str, object] = {"modules": [], "names": {}}
+
+with_walls_and_without = pytest.mark.parametrize(
+    "walls", [False, pytest.param(True, marks=bubblewrap)]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +68,7 @@ def start() -> Iterator[Starter]:
         preload: dict[str, object] = NOTHING,
         fork: bool = True,
         slots: int = 1,
-        front: dict[str, str] | None = None,
+        front: Front | None = None,
     ) -> Zygote:
         built = Built(name="here", folder=Path(sys.prefix), python=python, versions={})
         terms = Start(
@@ -81,21 +95,7 @@ def case(folder: Path, *lines: str, name: str = "case") -> Path:
 
 
 def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
-    return {
-        "id": number,
-        "case": str(path),
-        "precision": "fp32",
-        "workaround": "",
-        "device": "cpu",
-        "exercises": "compute",
-        "fresh": False,
-        "witness": True,
-        "seconds": 20,
-        "memory": 512,
-        "threads": 1,
-        "front": None,
-        **changed,
-    }
+    return cells.request(path, number, **{"seconds": 20, "memory": 512, "processes": 128} | changed)
 
 
 def python(folder: Path, *lines: str) -> Path:
@@ -122,6 +122,15 @@ def test_an_import_that_fails_leaves_nothing_half_done_behind(
     actual = (zygote.refused, answer["measured"])
 
     assert expected == actual
+
+
+def test_a_module_that_an_environment_does_not_have_is_no_failure_of_its_import(
+    start: Starter,
+) -> None:
+    absent = ["json.absent", "json.absent.below", "absent", "absent.below", "json.decoder.below"]
+    zygote = start(preload={"modules": [*absent, "wave"], "names": {}})
+
+    assert zygote.refused == []
 
 
 def test_a_name_that_cannot_be_resolved_is_left_out_and_one_that_is_absent_is_ignored(
@@ -303,16 +312,11 @@ def test_closing_the_input_ends_what_is_in_flight(start: Starter, tmp_path: Path
     assert (number, answer["outcome"]) == (2, "passes")
 
 
+@with_walls_and_without
 def test_a_runner_that_is_killed_takes_its_zygote_and_its_cells_with_it(
-    tmp_path: Path, temporary: Path
+    tmp_path: Path, temporary: Path, *, walls: bool
 ) -> None:
-    begun = tmp_path / "begun"
-    path = case(
-        tmp_path,
-        "import pathlib, time",
-        f"pathlib.Path(r'{begun}').touch()",
-        "time.sleep(600)",
-    )
+    path = case(tmp_path, "import time", "time.sleep(600)")
     runner = case(
         tmp_path,
         "import sys, tempfile, pathlib",
@@ -323,8 +327,45 @@ def test_a_runner_that_is_killed_takes_its_zygote_and_its_cells_with_it(
         "here = pathlib.Path(sys.executable)",
         "built = Built(name='here', folder=here.parent, python=here, versions={})",
         f"terms = Start(built=built, device=Device.CPU, preload={NOTHING!r}, fork=True,",
-        "    slots=1, threads=1)",
+        f"    slots=1, threads=1, sandbox={walls}, cases=[pathlib.Path(r'{path}')])",
         f"list(Zygote(terms).run([{request(path)!r}]))",
+        name="runs",
+    )
+    root = str(Path(cage.__file__).parents[2])
+    with subprocess.Popen(
+        [sys.executable, runner], env={**os.environ, "PYTHONPATH": root}
+    ) as process:
+        wait_until(lambda: list(temporary.glob("*/cells/cell-*")))
+        time.sleep(0.2)
+        process.kill()
+    wait_until(lambda: not processes_of(temporary))
+    wait_until(lambda: _is_swept(temporary))
+
+    assert process.returncode == -signal.SIGKILL
+
+
+@with_walls_and_without
+def test_a_runner_that_is_killed_ends_a_zygote_in_the_middle_of_its_imports(
+    tmp_path: Path, temporary: Path, *, walls: bool
+) -> None:
+    begun = tmp_path / "kept" / "begun"
+    begun.parent.mkdir()
+    module = f"import pathlib, time; pathlib.Path(r'{begun}').touch(); time.sleep(600)"
+    (tmp_path / "slow_to_import.py").write_text(module)
+    preload = {"modules": ["slow_to_import"], "names": {}}
+    runner = case(
+        tmp_path,
+        "import sys, tempfile, pathlib",
+        f"tempfile.tempdir = r'{temporary}'",
+        "from runner.engine.zygote import Start, Zygote",
+        "from runner.environments.building import Built",
+        "from runner.model.outcomes import Device",
+        "here = pathlib.Path(sys.executable)",
+        "built = Built(name='here', folder=here.parent, python=here, versions={})",
+        f"front = {{'path': r'{tmp_path}', 'kept': r'{tmp_path / 'kept'}'}}",
+        f"terms = Start(built=built, device=Device.CPU, preload={preload!r}, fork=True,",
+        f"    slots=1, threads=1, front=front, sandbox={walls})",
+        "Zygote(terms)",
         name="runs",
     )
     root = str(Path(cage.__file__).parents[2])
@@ -334,10 +375,15 @@ def test_a_runner_that_is_killed_takes_its_zygote_and_its_cells_with_it(
         wait_until(begun.exists)
         process.kill()
     wait_until(lambda: not processes_of(temporary))
-    for left in temporary.iterdir():
-        shutil.rmtree(left)
+    wait_until(lambda: _is_swept(temporary))
 
     assert process.returncode == -signal.SIGKILL
+
+
+def _is_swept(folder: Path) -> bool:
+    """Sweep; a lock is freed a moment after its process has been seen for the last time."""
+    sweep()
+    return not list(folder.iterdir())
 
 
 def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
@@ -381,3 +427,227 @@ def test_how_a_process_ended_and_what_it_said_make_its_outcome(
     actual = classify(stopped, status, report)["outcome"]
 
     assert expected == actual
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_folders_within_folders_end_neither_the_zygote_nor_the_runner(
+    start: Starter, tmp_path: Path, *, fork: bool
+) -> None:
+    path = case(
+        tmp_path, "import os", "for _ in range(2_000):", "    os.mkdir('d')", "    os.chdir('d')"
+    )
+    zygote = start(fork=fork)
+    answers = dict(zygote.run([request(path, 1), request(case(tmp_path, name="pass"), 2)], 1))
+
+    expected = {1: "passes", 2: "passes"}
+    actual = {number: answer["outcome"] for number, answer in answers.items()}
+
+    assert expected == actual
+
+
+def test_what_an_ended_cell_left_is_removed_while_others_are_answered(
+    start: Starter, tmp_path: Path
+) -> None:
+    leaves = case(
+        tmp_path,
+        "import os",
+        "for name in range(100_000):",
+        "    os.close(os.open(str(name), os.O_CREAT | os.O_WRONLY))",
+        name="leaves",
+    )
+    zygote = start()
+    requests = [request(leaves, 1, seconds=120), request(case(tmp_path, name="pass"), 2)]
+    answers = zygote.run(requests, 2)
+    number, answer = next(answers)
+    assert (number, answer["outcome"]) == (1, "passes")
+    assert answer["wall"] - answer["seconds"] < 0.5, "it was made to wait"
+    begin = time.monotonic()
+    number, answer = next(answers)
+
+    assert (number, answer["outcome"]) == (2, "passes")
+    assert time.monotonic() - begin < 0.5, "it was made to wait"
+
+
+def test_a_cell_that_ended_in_time_is_not_too_late_because_it_is_looked_at_late(
+    tmp_path: Path,
+) -> None:
+    others = set(cage.children(os.getpid()))
+    given = Surroundings(
+        boot=[sys.executable, "-c", BOOT, str(ROOT)],
+        rooms=None,
+        rest=lambda _slot, _most: set(),
+        held=contextlib.nullcontext,
+    )
+    slot = Slot(cast("Request", request(case(tmp_path), fresh=True, seconds=1)), given)
+    os.waitid(os.P_PID, slot.pid, os.WEXITED | os.WNOWAIT)
+    time.sleep(max(0.0, slot.began + 1.1 - time.monotonic()))  # a machine that is busy
+    ended = slot.tend()
+    answer = slot.finish(others)
+    shutil.rmtree(slot.folder)
+
+    assert (ended, answer["outcome"]) == (True, "passes")
+
+
+def test_a_cell_that_closed_its_output_costs_no_time_while_it_runs(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(tmp_path, "import os, time", "os.closerange(1, 3)", "time.sleep(1)")
+    zygote = start()
+    assert zygote.process is not None
+    spent = Path(f"/proc/{zygote.process.pid}/stat")
+
+    def ticks() -> int:
+        user, system = spent.read_text().rpartition(")")[2].split()[11:13]
+        return int(user) + int(system)
+
+    before = ticks()
+    (answer,) = [answer for _, answer in zygote.run([request(path)])]
+
+    assert answer["outcome"] == "passes"
+    assert ticks() - before < 0.3 * os.sysconf("SC_CLK_TCK")
+
+
+def test_the_memory_of_a_process_that_a_case_let_go_of_counts_as_its_own(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(
+        tmp_path,
+        "import os, time",
+        "if not os.fork():",
+        "    if os.fork(): os._exit(0)",
+        "    kept = bytes(b'x' * (256 << 20))",
+        "    time.sleep(60)",
+        "os.wait()",
+        "time.sleep(60)",
+    )
+    (answer,) = [answer for _, answer in start().run([request(path, memory=128)])]
+
+    assert answer["outcome"] == "out-of-memory"
+    assert answer["peak"] > 128
+
+
+def test_what_a_cell_held_at_most_is_told_though_nobody_looked(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(tmp_path, "kept = b'x' * (300 << 20)", "del kept")
+    (answer,) = [answer for _, answer in start().run([request(path)])]
+
+    assert 280 < answer["peak"] < 340
+
+
+def test_a_case_that_stops_its_zygote_is_not_awaited(start: Starter, tmp_path: Path) -> None:
+    path = case(tmp_path, "import os, signal", "os.kill(os.getppid(), signal.SIGSTOP)")
+    begin = time.monotonic()
+    with pytest.raises(ZygoteError) as caught:
+        list(start().run([request(path)]))
+
+    assert str(caught.value) == "it was stopped"
+    assert time.monotonic() - begin < 5
+
+
+def test_what_cells_share_is_empty_whatever_the_one_before_left(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(
+        tmp_path,
+        "import os, pathlib",
+        "for name in ('HOME', 'HF_HOME'):",
+        "    folder = pathlib.Path(os.environ[name])",
+        "    assert not list(folder.iterdir()), f'{name} has something'",
+        "    (folder / 'left').mkdir()",
+        "    (folder / 'left' / 'behind').write_text('mixed_precision: fp16')",
+    )
+    requests = [request(path, number, fresh=number == 2) for number in range(4)]
+    found = dict(start(slots=2).run(requests, 1))
+
+    assert {number: answer["outcome"] for number, answer in found.items()} == dict.fromkeys(
+        range(4), "passes"
+    )
+
+
+BROKEN = {
+    "what reads it": "import traceback, json\ntraceback.extract_tb = json.dumps = None",
+    "its encoder": "import json\njson.JSONEncoder.encode = json.JSONEncoder.iterencode = None",
+    "os": "import os\nos._exit = os.write = os.open = None",
+    "its clocks": "import time\ntime.perf_counter = time.process_time = time.monotonic = None",
+    "its threads": "import threading\nthreading._shutdown = None",
+    "its streams": "import sys\nsys.stdout = sys.stderr = sys.__stdout__ = object()",
+    "modules": "import sys\nsys.modules.clear()",
+    "names": "import builtins\nbuiltins.str = builtins.isinstance = builtins.dict = None",
+    "signals": "import signal\ndef handler(*_): raise OSError\n"
+    "signal.signal(signal.SIGALRM, handler)\n"
+    "signal.setitimer(signal.ITIMER_REAL, 0.02, 0.0005)",
+    "memory": "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))",
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_case_that_breaks_what_its_report_is_made_with_ends_as_it_did(
+    start: Starter, tmp_path: Path, what: str
+) -> None:
+    passes = case(tmp_path, BROKEN[what], name="passes")
+    raises = case(tmp_path, BROKEN[what], "raise KeyError('mine')", name="raises")
+    answers = dict(start().run([request(passes, 1), request(raises, 2)]))
+    told = {number: (answer["outcome"], answer["exit"]) for number, answer in answers.items()}
+
+    assert told == {1: ("passes", 0), 2: ("fails", 1)}
+
+
+def test_a_pass_of_which_nothing_can_be_told_proves_nothing(start: Starter, tmp_path: Path) -> None:
+    path = case(tmp_path, BROKEN["names"])
+    requests = [request(path, 1), request(path, 2, precision="bf16")]
+    told = {number: answer["exercised"] for number, answer in start().run(requests)}
+
+    assert told == {1: "", 2: "no"}
+
+
+def test_an_exception_is_called_by_its_name_whatever_its_class_says(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(
+        tmp_path,
+        "class Meta(type):",
+        "    @property",
+        "    def __name__(cls): raise BrokenPipeError",
+        "class HostileError(Exception, metaclass=Meta):",
+        "    def __str__(self): raise self",
+        "    def __getattribute__(self, name): raise self",
+        "raise HostileError",
+    )
+    (answer,) = [answer for _, answer in start().run([request(path)])]
+
+    assert (answer["outcome"], answer["error_class"]) == ("fails", "HostileError")
+
+
+def test_a_process_that_a_case_forked_does_not_report_for_it(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(
+        tmp_path,
+        "import os",
+        "child = os.fork()",
+        "if child:",
+        "    measured = {'child': os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}",
+        "else:",
+        "    raise SystemExit(7)",
+    )
+    (answer,) = [answer for _, answer in start().run([request(path)])]
+
+    assert (answer["outcome"], answer["measured"]) == ("passes", {"child": 7.0})
+
+
+def test_a_report_cannot_speak_for_another_cell(start: Starter, tmp_path: Path) -> None:
+    path = case(
+        tmp_path,
+        "import gc, json, os",
+        "cells = [f.cell_contents for g in gc.get_objects() if type(g).__name__ == 'function'",
+        "    and g.__name__ == 'send' for f in g.__closure__]",
+        "nonce = next(c for c in cells if isinstance(c, bytes))",
+        "channel = next(c for c in cells if isinstance(c, int))",
+        "report = {'exit': 0, 'id': 77, 'wall': -1, 'output': 'forged'}",
+        "os.write(channel, nonce + json.dumps(report).encode())",
+        "os._exit(0)",
+    )
+    ((number, answer),) = list(start().run([request(path, 5)]))
+
+    assert (number, answer["output"], answer["wall"] > 0) == (5, "", True)

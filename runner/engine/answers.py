@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.model.observation import LOCAL, Failed, Observation, Provenance
+from runner.model.observation import LOCAL, Failed, Memory, Observation, Provenance
 from runner.model.outcomes import Exercised, Outcome
 from runner.model.signature import signature
 from runner.places import ROOT
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runner.model.cell import Cell
 
 _PLACES = (
-    (re.compile(r"(?:/[^/\s\"':]+)+/(?:lib/)?(?=site-packages/|python3\.\d+/)"), ""),
+    (re.compile(r"[^/\s\"':(]*(?:/[^/\s\"':]+)+/(?:lib/)?(?=site-packages/|python3\.\d+/)"), ""),
     (re.compile(r"python3\.\d+/(?=site-packages/)"), ""),
     (re.compile(r"(?:/[^/\s\"':]+)+/(?=cases/\w+\.py)"), ""),
     (re.compile(r"(?:/[^/\s\"':]+)+/cells/cell-\w+"), "<cell>"),
@@ -41,6 +41,8 @@ class Setting:
     """The environment's."""
     foreign_files: bool
     """Whether packages may come from outside the environment, as with `--python`."""
+    torch: Path | None = None
+    """The folder in which torch lies, where it is not the environment's own."""
     tree: Tree | None = None
     """Sources that must have been imported in place of an installed package."""
 
@@ -52,6 +54,7 @@ def observe(
     imported = answer.get("imported", {})
     foreign = [] if setting.foreign_files else _foreign(imported, setting)
     outcome = Outcome.NOT_RUN if foreign else Outcome(answer["outcome"])
+    memory = _memory(answer)
     reason = f"refused: {foreign[0]} is no file of {_home(foreign[0], setting)}" if foreign else ""
     return Observation(
         cell=cell,
@@ -59,13 +62,25 @@ def observe(
         provenance=_provenance(case_digest, answer, setting),
         source=LOCAL,
         failed=_failed(answer, outcome, setting),
-        reason=reason or answer.get("reason", ""),
+        reason=reason or answer.get("reason", "") or _limit(outcome, memory),
         exercised=Exercised(answer.get("exercised", "")),
         computed=answer.get("computed", {}),
         measured=answer.get("measured", {}),
         seconds=answer.get("seconds", answer.get("wall")),
         output=answer.get("output", ""),
+        memory=memory,
     )
+
+
+def _memory(answer: Mapping[str, Any]) -> Memory | None:
+    if "peak" not in answer:
+        return None
+    return Memory(peak=answer["peak"], limit=answer["limit"])
+
+
+def _limit(outcome: Outcome, memory: Memory | None) -> str:
+    hit = outcome is Outcome.OUT_OF_MEMORY and memory is not None and memory.is_over
+    return f"above our limit of {memory.limit} MiB" if hit and memory else ""
 
 
 def _provenance(case_digest: str, answer: Mapping[str, Any], setting: Setting) -> Provenance:
@@ -97,6 +112,8 @@ def _foreign(imported: Mapping[str, str], setting: Setting) -> list[str]:
 
 def _root(package: str, setting: Setting) -> Path:
     tree = setting.tree
+    if package == "torch" and setting.torch is not None:
+        return setting.torch
     return tree.path / package if tree and tree.package == package else setting.folder
 
 

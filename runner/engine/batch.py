@@ -6,15 +6,18 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.engine.answers import Setting, observe
 from runner.engine.events import Phase
+from runner.engine.gpu import gpu
 from runner.engine.hardware import hardware
 from runner.engine.zygote import Start, Zygote, ZygoteError
 from runner.environments.building import UnbuildableError
 from runner.model.case import Isolation
 from runner.model.cell import PROTOCOL, Source
+from runner.model.outcomes import Device
 from runner.planning.imports import wanted
 
 if TYPE_CHECKING:
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.engine.events import Event, Ready, Terms
+    from runner.engine.gpu import Gpu
+    from runner.inside.child import Request
+    from runner.inside.tree import Front
     from runner.model.case import Case
     from runner.model.cell import Cell, Environment
     from runner.model.observation import Observation
@@ -60,6 +66,9 @@ class Batch:
         self.ready = ready
         self.terms = floor.terms
         self.zygote: Zygote | None = None
+        self.roomless: dict[Cell, None] = {}
+        """Cells for which the disk had no room: that says nothing about them."""
+        self.gpu: Gpu | None = None
 
     def run(self) -> None:
         """Run every cell, then repeat those that surprise."""
@@ -92,7 +101,12 @@ class Batch:
         while left and not self.floor.over:
             try:
                 for number, answer in self._answers(left, losses, fresh=fresh):
-                    row = self._observe(left.pop(number), answer)
+                    cell = left.pop(number)
+                    if answer.get("roomless"):
+                        if told:
+                            self.roomless[cell] = None
+                        continue
+                    row = self._observe(cell, answer)
                     if told:
                         self.floor.emit(row)
                     yield row
@@ -118,7 +132,7 @@ class Batch:
             if self.floor.stopping.is_set():
                 return
 
-    def _requests(self, left: Mapping[int, Cell], *, fresh: bool) -> Iterator[dict[str, Any]]:
+    def _requests(self, left: Mapping[int, Cell], *, fresh: bool) -> Iterator[Request]:
         """Yield what the zygote is asked, each when it is about to be sent, if there is time."""
         told = ""
         for number, cell in list(left.items()):
@@ -134,7 +148,7 @@ class Batch:
         """Return how many cells a zygote is sent ahead; where time is short none waits there."""
         return self.floor.slots() + (_SPARE if math.isinf(self.terms.until) else 0)
 
-    def _request(self, number: int, cell: Cell, *, fresh: bool) -> dict[str, Any]:
+    def _request(self, number: int, cell: Cell, *, fresh: bool) -> Request:
         case = self.floor.cases[cell.case]
         limits = self.terms.limits
         return {
@@ -148,7 +162,8 @@ class Batch:
             "witness": self.terms.witness,
             "seconds": case.block.timeout or limits.seconds,
             "memory": limits.memory,
-            "threads": 1,
+            "processes": limits.processes,
+            "threads": self.terms.threads,
             "front": self._front,
         }
 
@@ -167,8 +182,12 @@ class Batch:
                 preload=self._preloaded(forked),
                 fork=self.terms.fork,
                 slots=self.floor.slots(),
+                # Its own stay at one: a process with a second thread cannot be forked.
                 threads=1,
+                hash_seed=self.terms.hash_seed,
                 front=self._front,
+                sandbox=self.terms.sandbox,
+                cases=self._files(),
             )
             try:
                 self.zygote = Zygote(start)
@@ -177,10 +196,19 @@ class Batch:
                 raise UnbuildableError(msg) from error
             self.floor.zygotes.add(self.zygote)
             self.zygote.widen(self.floor.slots())  # it may have changed while it imported
+            if self.terms.device is Device.CUDA and self.gpu is None:
+                self.gpu = gpu(self.zygote, self.terms.limits)
         return self.zygote
 
+    def _files(self) -> tuple[Path, ...]:
+        used = dict.fromkeys(cell.case for cell in (*self.ready.cells, *self._before()))
+        return tuple(Path(self.floor.cases[name].path) for name in used)
+
+    def _before(self) -> list[Cell]:
+        return [row.cell for row in self.ready.before]
+
     @property
-    def _front(self) -> dict[str, str] | None:
+    def _front(self) -> Front | None:
         return self.ready.tree.front if self.ready.tree else None
 
     def _preloaded(self, forked: Sequence[Case]) -> dict[str, object]:
@@ -208,11 +236,12 @@ class Batch:
             packages=environment.pins,
             python=str(hello.get("python", environment.python)),
             torch_build=self.ready.built.versions.get("torch", ""),
-            hardware=hardware(),
+            hardware=f"{hardware()}; {self.gpu}" if self.gpu else hardware(),
             protocol=PROTOCOL,
             run=self.terms.run,
             folder=self.ready.built.folder,
             foreign_files=environment.source is Source.INTERPRETER and not self.ready.tree,
+            torch=self.ready.built.torch,
             tree=self.ready.tree,
         )
 

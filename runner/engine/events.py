@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.environments.building import Built
+    from runner.inside.tree import Front
     from runner.model.case import Case
     from runner.model.cell import Cell, Environment
     from runner.model.matrix import Limits
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """How cells are run; `fork` and `witness` are off only where the two ways are compared."""
+    """How cells are run; what is given after `jobs` differs only where two ways are compared."""
 
     run: str
     limits: Limits
@@ -35,6 +36,10 @@ class Terms:
     jobs: int
     fork: bool = True
     witness: bool = True
+    threads: int = 1
+    hash_seed: str = "0"
+    sandbox: bool = False
+    """Whether cells are walled in; that changes no outcome, and is no part of what is stored."""
     until: float = math.inf
     """When no further cell is begun, on the monotonic clock."""
 
@@ -50,7 +55,7 @@ class Tree:
     """Where its compiled files are kept."""
 
     @property
-    def front(self) -> dict[str, str]:
+    def front(self) -> Front:
         """What the environment's python is told."""
         return {"path": str(self.path), "kept": str(self.kept)}
 
@@ -77,10 +82,11 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unbuilt:
-    """A unit whose environment could not be made."""
+    """A unit whose environment could not be made, or does not have the device asked for."""
 
     unit: Unit
     reason: str
+    outcome: Outcome = Outcome.UNBUILDABLE
 
 
 class NoTimeError(Exception):
@@ -124,13 +130,17 @@ def measured(events: queue.SimpleQueue[Event]) -> list[Observation]:
 
 
 def not_built(
-    cells: Sequence[Cell], cases: Mapping[str, Case], reason: str, run: str
+    cells: Sequence[Cell],
+    cases: Mapping[str, Case],
+    reason: str,
+    run: str,
+    outcome: Outcome = Outcome.UNBUILDABLE,
 ) -> tuple[Observation, ...]:
     """Return what is stored for the cells of an environment that could not be made."""
     return tuple(
         Observation(
             cell=cell,
-            outcome=Outcome.UNBUILDABLE,
+            outcome=outcome,
             provenance=Provenance(
                 case_digest=cases[cell.case].digest,
                 environment_digest="",

@@ -7,6 +7,7 @@ import os
 import platform
 from pathlib import Path
 
+from runner.environments import torch_build
 from runner.errors import Fault, refuse
 from runner.model.outcomes import Device
 
@@ -22,6 +23,8 @@ _TELLING = (
     "bf16",
     "sve",
 )
+# A container may show only the last two, the second under WSL.
+_DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
 
 
 def cores() -> int:
@@ -33,14 +36,20 @@ def cores() -> int:
 
 def has_cuda() -> bool:
     """Say whether an NVIDIA driver is loaded, without asking CUDA for anything."""
-    return Path("/proc/driver/nvidia/version").exists()
+    return any(map(os.path.exists, _DRIVERS))
 
 
 def demand(device: Device) -> None:
-    """Raise RunnerError for a device that this machine does not have."""
-    if device is Device.CUDA and not has_cuda():
+    """Raise RunnerError for a device that this machine does not have.
+
+    Where it has it, torch is built for it, unless the user chose a build.
+    """
+    if device is not Device.CUDA:
+        return
+    if not has_cuda():
         found = "cuda, and no NVIDIA driver is loaded"
         raise refuse(Fault(where="--device", found=found, allowed="cpu on this machine"))
+    torch_build.serve_gpu()
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from runner.engine.events import (
     Done,
     Event,
     Left,
+    Lost,
     NoTimeError,
     Phase,
     Ready,
@@ -19,7 +20,10 @@ from runner.engine.events import (
     Unbuilt,
     measured,
 )
-from runner.environments.building import UnbuildableError
+from runner.environments.building import UnbuildableError, UnservedError
+from runner.inside import disk
+from runner.model.outcomes import Outcome
+from runner.planning.plan import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
     from runner.model.case import Case
     from runner.model.cell import Environment
     from runner.model.observation import Observation
-    from runner.planning.plan import Unit
 
 _LOOK = 0.1
 """Seconds between two looks at what has ended."""
@@ -122,14 +125,30 @@ class Pool:
         try:
             ready = self.prepare(unit)
             if ready.cells or ready.before:
-                Batch(self._floor(), ready).run()
+                self._measure(unit, ready)
         except UnbuildableError as error:
-            self.events.put(Unbuilt(unit=unit, reason=str(error)))
+            served = not isinstance(error, UnservedError)
+            outcome = Outcome.UNBUILDABLE if served else Outcome.NOT_APPLICABLE
+            self.events.put(Unbuilt(unit=unit, reason=str(error), outcome=outcome))
             return
         except NoTimeError:
             self.events.put(Left(unit=unit))
             return
         self.events.put(Done(unit=unit))
+
+    def _measure(self, unit: Unit, ready: Ready) -> None:
+        """Run the cells of a unit; those for which the disk had no room are lost, not failed."""
+        batch = Batch(self._floor(), ready)
+        try:
+            batch.run()
+        except OSError as error:
+            if error.errno not in disk.FULL:
+                raise
+            self.events.put(Lost(unit=unit, reason=disk.REASON))
+        else:
+            if batch.roomless:
+                lost = Unit(environment=unit.environment, cells=tuple(batch.roomless))
+                self.events.put(Lost(unit=lost, reason=disk.REASON))
 
     def _floor(self) -> Floor:
         return Floor(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TELLING = {"transformers": "PreTrainedModel", "accelerate": "Accelerator", "peft": "PeftModel"}
 
 
-def unimportable(built: Built, tree: Tree) -> str:
+def unimportable(built: Built, tree: Tree, *, sandbox: bool = False) -> str:
     """Return why the package of a tree cannot be imported; nothing where it can."""
     names = {tree.package: [_TELLING[tree.package]]} if tree.package in _TELLING else {}
     start = Start(
@@ -28,6 +28,7 @@ def unimportable(built: Built, tree: Tree) -> str:
         slots=1,
         threads=1,
         front=tree.front,
+        sandbox=sandbox,
     )
     try:
         with contextlib.closing(Zygote(start)) as zygote:

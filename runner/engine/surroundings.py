@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from runner.inside.child import THREADS
 from runner.model.outcomes import Device
 
 if TYPE_CHECKING:
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
 
 # Only these come from outside: no token, no proxy, no PYTHONPATH and no thread setting of the user.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-_KEPT_CUDA = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES")
+_KEPT_CUDA = ("CUDA_DEVICE_ORDER", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_NO_GPU = {_VISIBLE: "", "HIP_VISIBLE_DEVICES": ""}
 
 
 def surroundings(scratch: Path, device: Device, threads: int) -> dict[str, str]:
@@ -21,7 +24,7 @@ def surroundings(scratch: Path, device: Device, threads: int) -> dict[str, str]:
     count = str(threads)
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},
-        **({} if device is Device.CUDA else {"CUDA_VISIBLE_DEVICES": ""}),
+        **(_one_gpu() if device is Device.CUDA else _NO_GPU),
         "HOME": str(scratch / "home"),
         "HF_HOME": str(scratch / "hub"),
         "TMPDIR": str(scratch / "cells"),
@@ -34,8 +37,10 @@ def surroundings(scratch: Path, device: Device, threads: int) -> dict[str, str]:
         "PYTHONNOUSERSITE": "1",
         "PYTHONSAFEPATH": "1",
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-        "OMP_NUM_THREADS": count,
-        "MKL_NUM_THREADS": count,
-        "OPENBLAS_NUM_THREADS": count,
-        "NUMEXPR_NUM_THREADS": count,
+        **dict.fromkeys(THREADS, count),
     }
+
+
+def _one_gpu() -> dict[str, str]:
+    """Let a cell see one GPU, the first of the user's: a Trainer spreads over all that it sees."""
+    return {_VISIBLE: os.environ.get(_VISIBLE, "0").partition(",")[0]}

@@ -7,31 +7,36 @@ import itertools
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.engine import cgroup, sandbox
 from runner.engine.surroundings import surroundings
+from runner.errors import RunnerError
 from runner.inside import cage
 from runner.inside.main import BOOT
 from runner.places import ROOT
+from runner.scratch import Scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
+    from runner.engine.sandbox import Shown
     from runner.environments.building import Built
+    from runner.inside.tree import Front
     from runner.model.outcomes import Device
 
 _STARTING = 300.0
 _SWEEPING = 10.0
 _GRACE = 60.0
+_LOOK = 1.0
 _LINE = 1 << 24
+_ENDED_BY_SIGNAL = 128
 
 
 class ZygoteError(Exception):
@@ -48,8 +53,12 @@ class Start:
     fork: bool
     slots: int
     threads: int
-    front: Mapping[str, str] | None = None
+    hash_seed: str = "0"
+    front: Front | None = None
     """A tree of sources to put in front of the path, and where its compiled files are kept."""
+    sandbox: bool = False
+    cases: Sequence[Path] = ()
+    """The scripts that it may be asked to run: walled in, it sees no others."""
 
 
 class Zygote:
@@ -58,19 +67,31 @@ class Zygote:
     def __init__(self, start: Start) -> None:
         """Start it and wait until it is ready; raises ZygoteError."""
         self.start = start
-        self.scratch = Path(tempfile.mkdtemp(prefix="repromatrix-"))
+        self._kept = Scratch()
+        self.scratch = self._kept.folder
         for name in ("home", "hub", "cells"):
             (self.scratch / name).mkdir()
+        self.group = cgroup.group()
         self.sending = threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
         self.refused: list[str] = []
         self.reasons: list[str] = []
         self.hello: dict[str, Any] = {}
+        self.seen: Shown | None = None
         try:
+            if start.sandbox:
+                self.seen = self._shown()
             self._prepare()
         except BaseException:
             self.close()
             raise
+
+    def _shown(self) -> Shown:
+        start = self.start
+        try:
+            return sandbox.shown(start.built, start.cases, start.front, self.scratch, start.device)
+        except RunnerError as error:
+            raise ZygoteError(str(error)) from error
 
     def _prepare(self) -> None:
         while not self.hello.get("ready"):
@@ -86,37 +107,70 @@ class Zygote:
         here, there = os.pipe()
         settings = {
             "answers": there,
+            "runner": os.getpid(),
             "scratch": str(self.scratch),
             "cells": str(self.scratch / "cells"),
+            "shared": [str(self.scratch / name) for name in ("home", "hub")],
             "slots": self.start.slots,
             "fork": self.start.fork,
             "preload": dict(self.start.preload),
             "refused": self.refused,
             "front": self.start.front,
+            "group": {
+                "entrance": self.group.entrance,
+                "bound": self.group.bound,
+                "listing": self.group.listing,
+                "tasks": self.group.tasks,
+            },
+            "walls": None,
         }
         environ = surroundings(self.scratch, self.start.device, self.start.threads)
+        environ["PYTHONHASHSEED"] = self.start.hash_seed
         self.log = (self.scratch / "log").open("ab")
-        self.process = subprocess.Popen(
-            [self.start.built.python, "-c", BOOT, str(ROOT), "serve", json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=self.log,
-            stderr=self.log,
-            pass_fds=[there],
-            env=environ,
-            cwd=self.scratch,
-            start_new_session=True,
-        )
+        with self._proc() as proc:
+            outer = self._outer(settings, proc)
+            boot = [str(self.start.built.python), "-c", BOOT, str(ROOT)]
+            self.process = subprocess.Popen(
+                [*outer, *boot, "serve", json.dumps(settings)],
+                stdin=subprocess.PIPE,
+                stdout=self.log,
+                stderr=self.log,
+                pass_fds=[there, *proc, *self.group.inherited],
+                env=environ,
+                cwd=self.scratch,
+                start_new_session=True,
+            )
         os.close(there)
         self.answers = here
         self.buffer = b""
+
+    @contextlib.contextmanager
+    def _proc(self) -> Iterator[list[int]]:
+        """Yield what a walled zygote needs to say who it is; nothing for another."""
+        if not self.start.sandbox:
+            yield []
+            return
+        with sandbox.own_proc() as number:
+            yield [number]
+
+    def _outer(self, settings: dict[str, Any], proc: Sequence[int]) -> list[str]:
+        """Return how the outer walls are made, and let the settings say what they are."""
+        if self.seen is None:
+            return []
+        settings["walls"] = {**self.seen.told, "proc": proc[0]}
+        settings["shared"] = []  # each cell has fresh ones there
+        return self.seen.command()
 
     def _read(self, seconds: float) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
         while b"\n" not in self.buffer:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.answers], [], [], left)[0]:
+            if left <= 0:
                 msg = f"no answer within {seconds:.0f} s"
                 raise ZygoteError(msg)
+            if not select.select([self.answers], [], [], min(left, _LOOK))[0]:
+                self._refuse_if_stopped()
+                continue
             chunk = os.read(self.answers, 1 << 16)
             if not chunk or len(self.buffer) > _LINE:
                 raise ZygoteError(self._last_words())
@@ -129,9 +183,18 @@ class Zygote:
             raise ZygoteError(msg) from error
         return answer
 
+    def _refuse_if_stopped(self) -> None:
+        """Raise ZygoteError where a case stopped it: it would be awaited for minutes."""
+        if self.process is not None and cage.is_stopped(self.process.pid):
+            self.process.send_signal(signal.SIGCONT)  # so that it can end what it runs
+            msg = "it was stopped"
+            raise ZygoteError(msg)
+
     def _last_words(self) -> str:
         code = self.process.wait() if self.process is not None else 0
         said = (self.scratch / "log").read_text(errors="backslashreplace").strip().splitlines()
+        if self.seen and code > _ENDED_BY_SIGNAL:  # as it is told through the outer walls
+            code = _ENDED_BY_SIGNAL - code
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"it ended with {how}" + (f": {said[-1][:300]}" if said else "")
 
@@ -185,7 +248,8 @@ class Zygote:
     def close(self) -> None:
         """End it and everything below it, and remove its folder."""
         self._end()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.group.close()
+        self._kept.remove()
 
     def _end(self) -> None:
         if self.process is None:
@@ -196,7 +260,7 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        if self.process.returncode < 0:
+        if self.process.returncode:
             cage.end_strays(str(self.scratch))  # killed, it swept nothing
         os.close(self.answers)
         self.log.close()

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
+import resource
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform == "linux"
 _TRIES = 100  # a killed process takes a moment to be gone
+_MOMENT = 0.0005
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+MAXRSS_UNIT = 1024 if _LINUX else 1
+"""Bytes in what `getrusage` counts the resident memory in."""
 _libc = ctypes.CDLL(None, use_errno=True) if _LINUX else None
+# Looked up now: between a fork and what it starts nothing may be looked up.
+_prctl = _libc.prctl if _libc is not None else None
 
 
 def unenforceable() -> list[str]:
@@ -26,22 +37,65 @@ def unenforceable() -> list[str]:
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends, so that none escapes."""
-    if _libc is not None:
-        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:
     """Ask the kernel to end this process when its parent ends."""
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # it ended before we asked
             os._exit(1)
 
 
+def keep_no_core() -> None:
+    """Let a crash of this process write none of its memory to the disk."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def die_with_outer() -> None:
+    """Ask the kernel to end this process when its parent ends, which has no number here.
+
+    Who asks too late ends all the same: its input has ended, too.
+    """
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def interrupt_with_parent(parent: int) -> None:
     """Ask the kernel for a SIGTERM when our parent ends; only if it is who we think it is."""
-    if _libc is not None and os.getppid() == parent:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if _prctl is not None and os.getppid() == parent:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def outlive_parent() -> None:
+    """Take back what `interrupt_with_parent` asked for."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
+def has_ended(pid: int) -> bool:
+    """Say whether a process runs no more, be it that nobody has awaited it yet."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            return file.read().rpartition(b")")[2].split()[0] in {b"Z", b"X"}
+    except OSError:
+        return _LINUX
+
+
+def hold(folder: int) -> bool:
+    """Keep an open folder from being swept as long as this process lives; say whether it is kept.
+
+    Shared: the runner and its zygote hold the same one.
+    """
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:  # it is being swept
+        return False
+    except OSError:  # no locks are to be had there, so nobody sweeps there either
+        return True
+    return True
 
 
 def threads() -> int:
@@ -50,6 +104,14 @@ def threads() -> int:
         return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - pathlib costs more per fork
     except OSError:
         return 1
+
+
+def tasks(pid: int) -> int:
+    """Return the number of threads of a process; 0 when it is gone."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
+    except OSError:
+        return 0
 
 
 def children(pid: int) -> list[int]:
@@ -73,6 +135,22 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def adopted(session: int, family: set[int]) -> list[int]:
+    """Return our own children that came from a cell: of its session, or seen in it before."""
+    return [
+        pid
+        for pid in children(os.getpid())
+        if pid != session and (pid in family or _session(pid) == session)
+    ]
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
 def resident(pid: int) -> int:
     """Return the resident memory of one process in bytes; 0 when it is gone."""
     try:
@@ -82,19 +160,51 @@ def resident(pid: int) -> int:
         return 0
 
 
+def is_stopped(pid: int) -> bool:
+    """Say whether somebody stopped a process, so that it neither ends nor answers."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+            return file.read().rpartition(")")[2].split()[0] in {"T", "t"}
+    except (OSError, IndexError):
+        return False
+
+
 def kill(pids: list[int]) -> None:
     """Kill processes that may already be gone."""
+    _signal(pids, signal.SIGKILL)
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
+
+
+def end_tree(tops: list[int]) -> None:
+    """Kill processes and all below them."""
+    end_every(lambda: [pid for top in tops for pid in (top, *descendants(top))])
+
+
+def end_every(listed: Callable[[], Iterable[int]]) -> None:
+    """Kill what is listed, again and again.
+
+    They are stopped first, until no other one appears: what forks faster than it is killed would
+    go on for ever, and what is stopped forks no more.
+    """
+    stopped: dict[int, None] = {}
+    while True:
+        found = [pid for pid in listed() if pid not in stopped]
+        if not found:
+            kill(list(stopped))
+            return
+        _signal(found, signal.SIGSTOP)
+        stopped.update(dict.fromkeys(found))
 
 
 def end_group(leader: int) -> None:
-    """Kill the process group of a cell, whose leader is not reaped yet, and all below it."""
-    below = descendants(leader)
+    """Kill the process group of a cell, whose leader is not reaped yet."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-    kill(below)
 
 
 def sweep(spared: set[int]) -> None:
@@ -107,11 +217,18 @@ def sweep(spared: set[int]) -> None:
         left = [child for child in children(os.getpid()) if child not in spared]
         if not left:
             return
-        for child in left:
-            kill([child, *descendants(child)])
-        for child in left:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(child, 0)
+        end_tree(left)
+        # In no order of ours: the first process of a room ends after all others are reaped.
+        reaped = [child for child in left if _reaped(child)]
+        if not reaped:
+            time.sleep(_MOMENT)
+
+
+def _reaped(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
 
 
 def end_strays(folder: str) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
+import signal
 import sys
 import threading
 import time
-import traceback
 import types
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
+from runner.inside import words
 from runner.inside.witness import Witness, exercised
 
 if TYPE_CHECKING:
@@ -19,9 +18,8 @@ if TYPE_CHECKING:
 
     from runner.inside.tree import Front
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH100, PTH120 - bound early
-_MESSAGE = 20_000
-_TRACEBACK = 20_000
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""What libraries read at import as the number of their threads."""
 
 
 class Request(TypedDict):
@@ -37,6 +35,7 @@ class Request(TypedDict):
     witness: bool
     seconds: float
     memory: int
+    processes: int
     threads: int
     front: Front | None
 
@@ -62,31 +61,51 @@ class Report(TypedDict, total=False):
 _own: list[str] = []
 
 
-def remember_own_modules() -> None:
-    """List our modules before a fork: going through all names makes a child copy their pages."""
+def remember() -> None:
+    """List our modules before a fork, and what a report is made with.
+
+    Not behind it: going through all names makes a child copy their pages.
+    """
     _own[:] = [name for name in sys.modules if name.partition(".")[0] == "runner"]
+    words.remember()
 
 
 def run(request: Request, send: Callable[[bytes], None]) -> None:
     """Run the case of a request in this process, report, and end the process."""
     # Bound before the case runs: it may replace attributes of json and os.
-    dumps, leave, say = json.dumps, os._exit, send
-    witness = Witness()
+    encode, leave, say, who, me = words.Encoder().encode, os._exit, send, os.getpid, os.getpid()
+    witness = Witness(loads=request["exercises"] == "load")
     _prepare(request)
     if request["witness"]:
         witness.watch()
-    report = _observe(request, witness)
-    say(dumps(report).encode())
+    observe = _Observing(request, witness)
+    report = observe.ended()
+    if who() != me:  # the case forked, and this one is not asked
+        leave(report["exit"] or 0)
+
+    def told() -> str:
+        return encode({**report, **observe.seen(failed=report["exit"] != 0)})
+
+    say(words.twice(told, lambda _: _barely(request, report)).encode())
     leave(0)
+
+
+def _barely(request: Request, report: Report) -> str:
+    """Return how a case ended in words that nothing has to be called for."""
+    # A pass needs a witness, and what this one saw cannot be told.
+    unproven = request["witness"] and request["precision"] != "fp32" and report["exit"] == 0
+    return f'{{"exit": {report["exit"]}, "exercised": "{"no" if unproven else ""}"}}'
 
 
 def _prepare(request: Request) -> None:
     os.environ["REPRO_DEVICE"] = request["device"]
+    # A fresh interpreter has imported nothing that reads them yet.
+    os.environ.update(dict.fromkeys(THREADS, str(request["threads"])))
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(request["threads"])
     if not _own:
-        remember_own_modules()
+        remember()
     for name in _own:
         del sys.modules[name]
     sys.argv = [request["case"], request["precision"]]
@@ -94,49 +113,91 @@ def _prepare(request: Request) -> None:
         sys.argv.append(request["workaround"])
 
 
-def _observe(request: Request, witness: Witness) -> Report:
-    module = types.ModuleType("__main__")
-    module.__file__ = request["case"]
-    sys.modules["__main__"] = module
-    report: Report = {"exit": None}
-    begin, used = time.perf_counter(), time.process_time()
-    try:
-        with open(request["case"], "rb") as file:  # noqa: PTH123
-            # dont_inherit: the case decides itself about `from __future__ import …`.
-            code = compile(file.read(), request["case"], "exec", dont_inherit=True)
-        exec(code, module.__dict__)  # noqa: S102 - running the case is the purpose
-        report["exit"] = 0
-    except SystemExit as end:
-        report.update(_exit(end))
-    except BaseException as error:  # noqa: BLE001 - whatever a case raises is its outcome
-        report.update(_raised(error))
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does at its end
-    _flush()
-    report["seconds"] = time.perf_counter() - begin
-    report["cpu"] = time.process_time() - used
-    report.update(_seen(request, witness, module, failed=report["exit"] != 0))
-    return report
+class _Observing:
+    """A case while it runs in this process; what that needs is bound before it begins."""
 
+    def __init__(self, request: Request, witness: Witness) -> None:
+        """Begin the clocks."""
+        self.request = request
+        self.witness = witness
+        self.module = types.ModuleType("__main__")
+        self.module.__file__ = request["case"]
+        self.clocks = (time.perf_counter, time.process_time)
+        self.wait: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
+        self.mask, self.how, self.every = (
+            signal.pthread_sigmask,
+            signal.SIG_BLOCK,
+            signal.valid_signals(),
+        )
+        self.report: Report = {}
+        self.began = self._now()
 
-def _seen(request: Request, witness: Witness, module: types.ModuleType, *, failed: bool) -> Report:
-    where = exercised(
-        request["precision"], request["device"], request["exercises"], witness, failed=failed
-    )
-    return {
-        "exercised": where if request["witness"] else "",
-        "computed": dict(witness.computed),
-        "compiles": witness.compiles,
-        "measured": _numbers(module.__dict__.get("measured")),
-        "imported": _about("__file__"),
-        "claimed": _about("__version__"),
-    }
+    def _now(self) -> tuple[float, ...]:
+        return tuple(clock() for clock in self.clocks)
+
+    def ended(self) -> Report:
+        """Run the case, wait for its threads, and say how it ended."""
+        try:
+            self._end()
+            self.wait()  # as the interpreter does at its end, and whatever comes of it
+        except BaseException:  # noqa: BLE001, S110 - as there
+            pass
+        self._silence()
+        _flush()
+        spent = [end - begin for begin, end in zip(self.began, self._now(), strict=True)]
+        self.report["seconds"], self.report["cpu"] = spent
+        return self.report
+
+    def _silence(self) -> None:
+        """Hear no signal any more: a timer of the case may not end the report."""
+        try:
+            self.mask(self.how, self.every)
+        except BaseException:  # noqa: BLE001 - what a handler raised that was waiting
+            self.mask(self.how, self.every)
+
+    def _end(self) -> None:
+        try:
+            self.report = self._run()
+        except BaseException as error:  # noqa: BLE001 - it goes on to raise while it is read
+            if not self.report:
+                self.report = {"exit": 1, "error_class": words.called(type(error)), "message": ""}
+
+    def _run(self) -> Report:
+        sys.modules["__main__"] = self.module
+        try:
+            with open(self.request["case"], "rb") as file:  # noqa: PTH123
+                # dont_inherit: the case decides itself about `from __future__ import …`.
+                code = compile(file.read(), self.request["case"], "exec", dont_inherit=True)
+            exec(code, self.module.__dict__)  # noqa: S102 - running the case is the purpose
+        except SystemExit as end:
+            return _exit(end)
+        except BaseException as error:  # noqa: BLE001 - whatever a case raises is its outcome
+            return _raised(error)
+        return {"exit": 0}
+
+    def seen(self, *, failed: bool) -> Report:
+        """Return what was seen of the case beside its end."""
+        asked, witness = self.request, self.witness
+        where = exercised(
+            asked["precision"], asked["device"], asked["exercises"], witness, failed=failed
+        )
+        return {
+            "exercised": where if asked["witness"] else "",
+            "computed": dict(witness.computed),
+            "compiles": witness.compiles,
+            "measured": words.numbers(self.module.__dict__.get("measured")),
+            "imported": words.about("__file__"),
+            "claimed": words.about("__version__"),
+        }
 
 
 def _flush() -> None:
     """Let go of what was printed: the process ends without the interpreter's own clean-up."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(BaseException):  # a case may have put anything there
-            stream.flush()
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        try:  # noqa: SIM105 - it may have put anything in the place of contextlib, too
+            getattr(sys, name).flush()
+        except BaseException:  # noqa: BLE001, S110 - a case may have put anything there
+            pass
 
 
 def _exit(end: SystemExit) -> Report:
@@ -144,62 +205,15 @@ def _exit(end: SystemExit) -> Report:
         case None:
             return {"exit": 0}
         case int(code):
-            return {"exit": code, "error_class": "SystemExit", "message": str(code)}
+            return {"exit": code, "error_class": "SystemExit", "message": words.text(code)}
         case other:
-            return {"exit": 1, "error_class": "SystemExit", "message": _text(other)}
+            return {"exit": 1, "error_class": "SystemExit", "message": words.text(other)}
 
 
 def _raised(error: BaseException) -> Report:
     return {
         "exit": 1,
-        "error_class": type(error).__name__,
-        "message": _text(error),
-        "traceback": _traceback(error),
+        "error_class": words.called(type(error)),
+        "message": words.text(error),
+        "traceback": words.frames(error),
     }
-
-
-def _text(value: object) -> str:
-    try:
-        return _valid(str(value)[:_MESSAGE])
-    except BaseException as error:  # noqa: BLE001 - a hostile __str__ is part of the outcome
-        return f"<its message cannot be read: {type(error).__name__}>"
-
-
-def _traceback(error: BaseException) -> str:
-    """Return the frames without the message, as they would be without us.
-
-    The witness stands between torch and its operator, which adds a frame of its own behind it.
-    """
-    kept: list[traceback.FrameSummary] = []
-    ours = False
-    for frame in traceback.extract_tb(error.__traceback__):
-        behind, ours = ours, frame.filename.startswith(_HERE)
-        if not ours and not (behind and frame.filename.endswith("/torch/_ops.py")):
-            kept.append(traceback.FrameSummary(frame.filename, frame.lineno, frame.name))
-    return _valid("".join(traceback.format_list(kept))[-_TRACEBACK:])
-
-
-def _valid(text: str) -> str:
-    """Write out what no file and no database takes: the undecodable bytes of a file name."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _numbers(found: object) -> dict[str, float]:
-    if not isinstance(found, dict):
-        return {}
-    numbers: dict[str, float] = {}
-    for name, value in found.items():
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            with contextlib.suppress(OverflowError):
-                numbers[_text(name)] = float(value)
-    return numbers
-
-
-def _about(attribute: str) -> dict[str, str]:
-    """Return an attribute of the packages under test that were really imported."""
-    found: dict[str, str] = {}
-    for name in ("torch", "transformers", "accelerate", "peft"):
-        value: Any = getattr(sys.modules.get(name), attribute, None)
-        if value:
-            found[name] = str(value)
-    return found

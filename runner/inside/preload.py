@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 
 class Wanted(TypedDict):
-    """Module names to import, and per module the names that cases take from it."""
+    """Modules to import in order, and per package the names that cases take from it."""
 
     modules: list[str]
     names: dict[str, list[str]]
@@ -34,7 +34,7 @@ def preload(wanted: Wanted, refused: list[str]) -> float:
     """
     begin = time.perf_counter()
     for module in wanted["modules"]:
-        if module not in refused and importlib.util.find_spec(module) is not None:
+        if module not in refused:
             _import(module)
     for module, names in wanted["names"].items():
         if module in sys.modules:
@@ -43,10 +43,21 @@ def preload(wanted: Wanted, refused: list[str]) -> float:
 
 
 def _import(module: str) -> None:
+    """Import a module; one that this environment does not have is the case's own finding."""
     try:
-        importlib.import_module(module)
+        if _is_there(module):
+            importlib.import_module(module)
     except BaseException as error:
         raise Unsafe(module, f"{type(error).__name__}: {error}"[:500]) from error
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:  # finding a module imports the packages above it
+        if error.name and f"{module}.".startswith(f"{error.name}."):
+            return False
+        raise
 
 
 def _resolve(module: str, names: list[str], refused: list[str]) -> None:

@@ -2,213 +2,228 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
-import secrets
-import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runner.inside import cage, child
+from runner.inside import cage, child, clearing, cuda, disk
+from runner.inside.ending import CROWD, classify
+from runner.inside.pipes import Pipes, sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from runner.inside.child import Request
+    from runner.inside.walls import Rooms
 
-_KEEP = 16_384
-_REPORT_LIMIT = 1 << 20
 _HIGH = 200
-_DECLINED = 125
-# Class names by which Python and torch say that memory ran out.
-_MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})
-_ALLOCATOR = "DefaultCPUAllocator: can't allocate memory"
+_JUDGED = frozenset({"passes", "declines"})
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a zygote gives each of its cells."""
+
+    boot: list[str]
+    """How a fresh interpreter of ours is started."""
+    rooms: Rooms | None
+    """What makes walls around it, if there are any."""
+    rest: Callable[[Slot, int], set[int]]
+    """Who is of no other cell, where there are more than a number of processes in all."""
+    held: Callable[[], AbstractContextManager[None]]
+    """Lets nobody fork for a while, where the system can do that."""
 
 
 class Slot:
     """A cell in flight."""
 
-    def __init__(self, request: Request, boot: list[str]) -> None:
-        """Start the cell; `boot` is how a fresh interpreter of ours is started."""
+    def __init__(self, request: Request, given: Surroundings) -> None:
+        """Start the cell."""
         self.request = request
-        self.boot = boot
+        self.given = given
         self.stopped = ""
+        self.first = 0
+        """The first process of its room, with which all others end; 0 without walls."""
+        self.disturbed = False
+        """Whether a crowd was ended while it ran, which may have cost it a process or a thread."""
         self.family: set[int] = set()
         """Every process seen in its tree, so that a neighbour's sweep spares its orphans."""
-        self.report = bytearray()
-        self.output = bytearray()
-        self.dropped = 0
-        self.nonce = secrets.token_hex(8).encode()
+        self.peak = 0
         self.folder = tempfile.mkdtemp(prefix="cell-")
-        # A process with a second thread cannot be forked safely.
-        self.fresh = request["fresh"] or cage.threads() != 1
+        self.fresh = request["fresh"] or not _forks_safely(request["device"])
         self.baseline = 0 if self.fresh else cage.resident(os.getpid())
         self.began = time.monotonic()
-        self.reports, report = os.pipe()
-        self.outputs, output = os.pipe()
-        os.set_blocking(self.reports, False)
-        os.set_blocking(self.outputs, False)
-        self.pid = self._start(report, output)
-        os.close(report)
-        os.close(output)
+        self.pipes = Pipes()
+        try:
+            self.pid = self._start()
+        except OSError:
+            self._give_up()
+            raise
+        finally:
+            self.pipes.begin()
         self.ended = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
 
-    def _start(self, report: int, output: int) -> int:
-        parent = os.getpid()
-        pid = os.fork()
-        if pid:
-            return pid
+    def _start(self) -> int:
+        parent, rooms = os.getpid(), self.given.rooms
+        self.first = rooms.open() if rooms else 0
         try:
-            self._inside(parent, report, output)
-        except BaseException:  # noqa: BLE001 - a child must never return into the zygote's loop
+            pid = os.fork()
+            if pid:
+                return pid
+        finally:
+            if rooms and os.getpid() == parent:
+                rooms.leave()
+        leave = os._exit  # a case may put anything in its place
+        try:
+            self._inside(parent)
+        except BaseException:  # noqa: BLE001 - whatever a case broke
             os.write(2, traceback.format_exc().encode())
-        os._exit(1)
+        finally:
+            leave(1)  # a child must never return into the zygote's loop
 
-    def _inside(self, parent: int, report: int, output: int) -> None:
-        cage.die_with_parent(parent)
+    def _give_up(self) -> None:
+        """Leave nothing of a cell that could not be started."""
+        if self.first:
+            cage.kill([self.first])
+            os.waitpid(self.first, 0)
+        self.pipes.close()
+        clearing.remove(self.folder)
+
+    def _inside(self, parent: int) -> None:
         os.setsid()
+        if self.given.rooms is None:
+            cage.die_with_parent(parent)
+        else:
+            self._shut(self.given.rooms)
+        cage.adopt_orphans()  # what a case lets go of still counts as its own
+        cage.keep_no_core()
         os.chdir(self.folder)
         os.environ["TMPDIR"] = self.folder
         tempfile.tempdir = None
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        os.dup2(self.pipes.output_end, 1)
+        os.dup2(self.pipes.output_end, 2)
         # Far away from the numbers that a case might guess.
-        channel = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        channel = fcntl.fcntl(self.pipes.report_end, fcntl.F_DUPFD_CLOEXEC, _HIGH)
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
         if self.fresh:
             os.set_inheritable(channel, True)  # noqa: FBT003
-            message = json.dumps([self.request, channel, self.nonce.decode()])
-            os.execv(sys.executable, [*self.boot, "cell", message])  # noqa: S606 - our own boot
+            message = json.dumps([self.request, channel, self.pipes.nonce.decode()])
+            os.execv(sys.executable, [*self.given.boot, "cell", message])  # noqa: S606 - our own boot
         _close_all_but(channel)
-        child.run(self.request, sender(channel, self.nonce))
+        child.run(self.request, sender(channel, self.pipes.nonce))
 
-    def descriptors(self) -> list[int]:
-        """Return what becomes readable when something happens."""
-        return [fd for fd in (self.reports, self.outputs, self.ended) if fd >= 0]
+    def _shut(self, rooms: Rooms) -> None:
+        """Shut this process in; a machine that cannot says nothing about the case."""
+        cage.die_with_outer()  # our number is of another namespace than our parent's
+        try:
+            rooms.shut(self.folder)
+        except OSError as error:
+            told = json.dumps({"walls": str(error)}).encode()
+            sender(self.pipes.report_end, self.pipes.nonce)(told)
+            os._exit(1)
+
+    @property
+    def is_crowd(self) -> bool:
+        """Say whether it was stopped for having too many processes."""
+        return self.stopped == CROWD
+
+    def speaking(self) -> list[int]:
+        """Return the descriptors that something may still come from."""
+        every = (self.pipes.reports, self.pipes.outputs, self.ended)
+        return [number for number in every if number >= 0 and number not in self.pipes.silent]
 
     def tend(self) -> bool:
         """Read what there is, hold the bounds, and say whether the cell has ended."""
-        self._drain()
-        if not self.stopped:
-            self._hold_bounds()
+        self.pipes.drain()
         # WNOWAIT leaves the zombie: its number cannot be used again before the sweep.
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ended = os.waitid(os.P_PID, self.pid, flags) is not None
+        if not self.stopped:
+            self._hold_bounds(ended=ended)
+        return ended
 
-    def _hold_bounds(self) -> None:
-        if time.monotonic() - self.began > self.request["seconds"]:
+    def _hold_bounds(self, *, ended: bool) -> None:
+        most = self.request["processes"]
+        # Looked at first, because it is quick: among a crowd a zygote has little time.
+        if len(self.given.rest(self, most)) > most:
+            self._stop(CROWD)
+        elif ended:  # one that ended in time is not too late because it is looked at late
+            return
+        elif time.monotonic() - self.began > self.request["seconds"]:
             self._stop("times-out")
-        elif self._resident() > self.request["memory"] << 20:
+        else:
+            self._hold_tree(self.tree(), most)
+
+    def _hold_tree(self, tree: set[int], most: int) -> None:
+        held = sum(max(0, cage.resident(pid) - self.baseline) for pid in tree)
+        self.peak = max(self.peak, held)
+        if sum(map(cage.tasks, tree)) > most:
+            self._stop(CROWD)
+        elif held > self.request["memory"] << 20:
             self._stop("out-of-memory")
 
-    def _resident(self) -> int:
-        tree = [self.pid, *cage.descendants(self.pid)]
+    def tree(self) -> set[int]:
+        """Return the processes of the cell, also those whose own parents have ended."""
+        tops = [self.pid, *cage.adopted(self.pid, self.family)]
+        if self.first:
+            tops.append(self.first)
+        tree = {pid for top in tops for pid in (top, *cage.descendants(top))}
         self.family.update(tree)
-        return sum(max(0, cage.resident(pid) - self.baseline) for pid in tree)
+        return tree
 
     def _stop(self, why: str) -> None:
         self.stopped = why
-        cage.kill([self.pid, *cage.descendants(self.pid)])
+        if why == CROWD:
+            with self.given.held():
+                if self.first:
+                    cage.kill([self.first])
+                cage.end_every(lambda: self.given.rest(self, 0))
+        self.end()
 
-    def _drain(self) -> None:
-        for chunk in _chunks(self.reports):
-            self.report += chunk[: max(0, _REPORT_LIMIT - len(self.report))]
-        for chunk in _chunks(self.outputs):
-            self.output += chunk
-            if len(self.output) > 2 * _KEEP:
-                self.dropped += len(self.output) - 2 * _KEEP
-                del self.output[_KEEP:-_KEEP]
+    def end(self) -> None:
+        """Kill all that is in the cell, at once where it has a room."""
+        if self.first:
+            cage.kill([self.first])
+        cage.end_tree([self.pid, *cage.adopted(self.pid, self.family)])
 
     def finish(self, spared: set[int]) -> dict[str, Any]:
-        """Sweep behind the cell and return the answer for the runner."""
+        """Sweep behind the cell and return the answer for the runner; its folder is left."""
+        self.end()
         cage.end_group(self.pid)
-        status = os.waitpid(self.pid, 0)[1]
+        _, status, used = os.wait4(self.pid, 0)
+        # What it held between two looks.
+        self.peak = max(self.peak, used.ru_maxrss * cage.MAXRSS_UNIT - self.baseline)
+        if self.first:
+            os.waitpid(self.first, 0)
         cage.sweep(spared)
-        self._drain()
-        for descriptor in self.descriptors():
-            os.close(descriptor)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        answer = classify(self.stopped, status, self._read_report())
+        self.pipes.drain()
+        self.pipes.close()
+        if self.ended >= 0:
+            os.close(self.ended)
+        full = disk.is_full(self.folder)
+        answer = classify(self.stopped, status, self.pipes.report())
+        if answer["outcome"] not in _JUDGED and (full or disk.is_told(answer.get("message", ""))):
+            answer["roomless"] = True
         wall = time.monotonic() - self.began
-        return {"id": self.request["id"], "wall": wall, "output": self._said(), **answer}
-
-    def _read_report(self) -> dict[str, Any] | None:
-        if not self.report.startswith(self.nonce):
-            return None
-        with contextlib.suppress(ValueError):
-            found = json.loads(bytes(self.report[len(self.nonce) :]))
-            return found if isinstance(found, dict) else None
-        return None
-
-    def _said(self) -> str:
-        text = bytes(self.output)
-        if self.dropped:
-            note = f"\n… {self.dropped} bytes left out …\n".encode()
-            text = text[:_KEEP] + note + text[-_KEEP:]
-        return text.decode("utf-8", "backslashreplace")
+        peak = -(-self.peak >> 20)  # rounded up: what was stopped is above its limit
+        limit = self.request["memory"]
+        said = {"wall": wall, "peak": peak, "limit": limit, "output": self.pipes.said()}
+        return {**answer, "id": self.request["id"], **said}
 
 
-def sender(channel: int, nonce: bytes) -> Callable[[bytes], None]:
-    """Return the function by which a child reports; bound early, before a case can change `os`."""
-    write = os.write
-
-    def send(content: bytes) -> None:
-        rest = nonce + content
-        while rest:
-            rest = rest[write(channel, rest) :]
-
-    return send
-
-
-def classify(stopped: str, status: int, report: dict[str, Any] | None) -> dict[str, Any]:
-    """Turn how a process ended and what it reported into an outcome."""
-    found = report or {}
-    if stopped:
-        return {**found, "outcome": stopped}
-    if report is None:
-        return _without_report(status)
-    if found.get("exit") == 0:
-        return {**found, "outcome": "passes"}
-    if found.get("exit") == _DECLINED:
-        return {**found, "outcome": "declines", "reason": "the case declines (exit 125)"}
-    memory = found.get("error_class") in _MEMORY or _ALLOCATOR in found.get("message", "")
-    return {**found, "outcome": "out-of-memory" if memory else "fails"}
-
-
-def _without_report(status: int) -> dict[str, Any]:
-    if os.WIFSIGNALED(status):
-        name = _signal_name(os.WTERMSIG(status))
-        return {"outcome": "crashes", "error_class": name, "message": f"died by {name}"}
-    code = os.WEXITSTATUS(status)
-    message = f"the process ended with exit code {code} and without a report"
-    return {"outcome": "fails", "error_class": "MissingReport", "message": message}
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # most real-time signals have none
-        return f"signal {number}"
-
-
-def _chunks(descriptor: int) -> list[bytes]:
-    chunks = []
-    for _ in range(64):  # bounded: a flood must not keep the zygote from its other cells
-        try:
-            chunk = os.read(descriptor, 1 << 18)
-        except BlockingIOError:
-            break
-        if not chunk:
-            break
-        chunks.append(chunk)
-    return chunks
+def _forks_safely(device: str) -> bool:
+    """Say whether this process may be forked: with one thread, and before CUDA is initialised."""
+    return cage.threads() == 1 and not (device == "cuda" and cuda.is_initialised())
 
 
 def _close_all_but(channel: int) -> None:

@@ -64,11 +64,13 @@ def computes(name: str) -> bool:
 class Witness:
     """What was computed so far in this process, all threads together."""
 
-    def __init__(self) -> None:
-        """Begin with nothing seen."""
+    def __init__(self, *, loads: bool = False) -> None:
+        """Begin with nothing seen; `loads` is whether it matters which parameters are used."""
         self.computed: Counts = {}
         self.loaded: Counts = {}
         self.compiles = False
+        self.loads = loads
+        self.keys: dict[tuple[Any, Any], str] = {}
 
     def watch(self) -> None:
         """See everything from here on: at once where torch is loaded, else when it is."""
@@ -84,25 +86,42 @@ class Witness:
         _watch_threads(torch, self)
         _watch_compilation(torch, self)
 
-    def see(self, tensor: Any) -> None:  # noqa: ANN401 - torch is not importable here
-        """Count one result; whole numbers are not what a precision is about."""
-        if not tensor.is_floating_point():
+    def see(self, result: Any) -> None:  # noqa: ANN401 - torch is not importable here
+        """Count what an operator returned; whole numbers are not what a precision is about."""
+        if isinstance(result, (tuple, list)):
+            for part in result:
+                self.see(part)
             return
-        name = str(tensor.dtype).removeprefix("torch.")
-        place = tensor.device.type
-        key = name if place == "cpu" else f"{name}@{place}"
-        self.computed[key] = self.computed.get(key, 0) + 1
+        dtype = getattr(result, "dtype", None)
+        if dtype is None:  # no tensor
+            return
+        key = self.keys.get((dtype, result.device))
+        if key is None:  # naming it takes longer than all the rest
+            key = self.keys[dtype, result.device] = _key(dtype, result.device)
+        if key:
+            self.computed[key] = self.computed.get(key, 0) + 1
 
     def see_parameter(self, tensor: Any) -> None:  # noqa: ANN401
         """Count one use of a parameter."""
-        name = str(tensor.dtype).removeprefix("torch.")
-        self.loaded[name] = self.loaded.get(name, 0) + 1
+        key = _key(tensor.dtype, tensor.device)
+        if key:
+            self.loaded[key] = self.loaded.get(key, 0) + 1
+
+
+def _key(dtype: Any, device: Any) -> str:  # noqa: ANN401
+    """Name a dtype on a device; nothing for whole numbers."""
+    if not dtype.is_floating_point:
+        return ""
+    name = str(dtype).removeprefix("torch.")
+    return name if device.type == "cpu" else f"{name}@{device.type}"
 
 
 def _mode(torch: ModuleType, witness: Witness) -> Any:  # noqa: ANN401
     from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    tensor, parameter = torch.Tensor, torch.nn.Parameter
+    parameter = torch.nn.Parameter
+    counted: dict[Any, bool] = {}
+    see, loads = witness.see, witness.loads
 
     class Mode(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(
@@ -112,14 +131,16 @@ def _mode(torch: ModuleType, witness: Witness) -> Any:  # noqa: ANN401
             args: tuple[Any, ...] = (),
             kwargs: dict[str, Any] | None = None,
         ) -> Any:  # noqa: ANN401
-            result = func(*args, **(kwargs or {}))
-            if computes(func._schema.name):  # noqa: SLF001
-                for part in result if isinstance(result, (tuple, list)) else (result,):
-                    if isinstance(part, tensor):
-                        witness.see(part)
-            for part in args:
-                if isinstance(part, parameter):
-                    witness.see_parameter(part)
+            result = func(*args, **kwargs) if kwargs else func(*args)
+            counts = counted.get(func)
+            if counts is None:
+                counts = counted[func] = computes(func._schema.name)  # noqa: SLF001
+            if counts:
+                see(result)
+            if loads:
+                for part in args:
+                    if isinstance(part, parameter):
+                        witness.see_parameter(part)
             return result
 
     return Mode()
@@ -192,15 +213,13 @@ def exercised(
 ) -> str:
     """Say `yes`, `no` or nothing: whether the cell computed in its precision.
 
-    Nothing for fp32, and for a cell that failed before its first computation.
+    Nothing for fp32, and for a cell that failed before its first computation. On a GPU a cell of
+    any precision that computed only elsewhere proves nothing.
     """
     dtype = {"bf16": "bfloat16", "fp16": "float16"}.get(precision)
+    seen = {*witness.computed, *(witness.loaded if exercises == "load" else ())}
+    if failed and not witness.computed and (exercises != "load" or dtype is None):
+        return ""
     if dtype is None:
-        return ""
-    key = dtype if device == "cpu" else f"{dtype}@{device}"
-    if exercises == "load":
-        seen = dtype in witness.loaded or key in witness.computed
-        return "yes" if seen else "no"
-    if failed and not witness.computed:
-        return ""
-    return "yes" if key in witness.computed else "no"
+        return "" if device == "cpu" or any(key.endswith(f"@{device}") for key in seen) else "no"
+    return "yes" if (dtype if device == "cpu" else f"{dtype}@{device}") in seen else "no"

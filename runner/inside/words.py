@@ -1,0 +1,121 @@
+"""The words of a report, read from what a case may have made hostile or broken."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import linecache
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH100, PTH120 - bound early
+_MESSAGE = 20_000
+_TRACEBACK = 20_000
+_FRAMES = 2_000
+_NUMBERS = 500
+_WORD = 300
+_PATH = 4096
+"""PATH_MAX of <linux/limits.h>: a path that is cut off would be no file of its environment."""
+
+called = type.__dict__["__name__"].__get__
+"""Return what a class is called, whatever its metaclass says."""
+
+_whole: list[tuple[dict[str, Any], dict[str, Any]]] = []
+"""The names of what a report is made with, and what they stood for."""
+
+
+class Encoder(json.JSONEncoder):
+    """An encoder of its own: a case may replace the methods of the one that it finds."""
+
+    encode = json.JSONEncoder.encode
+    iterencode = json.JSONEncoder.iterencode
+    default = json.JSONEncoder.default
+
+
+def remember() -> None:
+    """Keep what a report is made with, before a case may break it."""
+    needed = (builtins, json, json.encoder, os, traceback, linecache)
+    _whole[:] = [(vars(module), dict(vars(module))) for module in needed]
+
+
+def _mend() -> None:
+    for names, before in _whole:
+        names.update(before)
+
+
+def twice(tell: Callable[[], str], otherwise: Callable[[BaseException], str]) -> str:
+    """Return what is told, the second time with all that a case may have broken mended."""
+    try:
+        return tell()
+    except BaseException:  # noqa: BLE001 - whatever it broke
+        _mend()
+    try:
+        return tell()
+    except BaseException as error:  # noqa: BLE001 - it is beyond mending
+        return otherwise(error)
+
+
+def text(value: object) -> str:
+    """Return an object as text that can be stored, be it hostile."""
+    return twice(
+        lambda: _valid(str(value)[:_MESSAGE]),
+        lambda other: f"<its message cannot be read: {called(type(other))}>",
+    )
+
+
+def frames(error: BaseException) -> str:
+    """Return the traceback of an exception, without its message."""
+    return twice(
+        lambda: _frames(error),
+        lambda other: f"<its traceback cannot be read: {called(type(other))}>",
+    )
+
+
+def _frames(error: BaseException) -> str:
+    """Return the frames without the message, as they would be without us; the last of many.
+
+    The witness stands between torch and its operator, which adds a frame of its own behind it.
+    """
+    kept: list[traceback.FrameSummary] = []
+    ours = False
+    for frame in traceback.extract_tb(error.__traceback__, -_FRAMES):
+        behind, ours = ours, frame.filename.startswith(_HERE)
+        if not ours and not (behind and frame.filename.endswith("/torch/_ops.py")):
+            kept.append(traceback.FrameSummary(frame.filename, frame.lineno, frame.name))
+    return _valid("".join(traceback.format_list(kept))[-_TRACEBACK:])
+
+
+def _valid(text: str) -> str:
+    """Write out what no file and no database takes: the undecodable bytes of a file name."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def numbers(found: object) -> dict[str, float]:
+    """Return the numbers of what a case measured, as many as can be told."""
+    if not isinstance(found, dict):
+        return {}
+    numbers: dict[str, float] = {}
+    for name, value in found.items():
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            try:
+                numbers[text(name)[:_WORD]] = float(value)
+            except OverflowError:
+                continue
+        if len(numbers) == _NUMBERS:
+            break
+    return numbers
+
+
+def about(attribute: str) -> dict[str, str]:
+    """Return an attribute of the packages under test that were really imported."""
+    found: dict[str, str] = {}
+    for name in ("torch", "transformers", "accelerate", "peft"):
+        value: Any = getattr(sys.modules.get(name), attribute, None)
+        if value:
+            found[name] = text(value)[:_PATH]
+    return found

@@ -1,0 +1,79 @@
+"""Folders for what is needed only now; what a killed run left is removed by the next one.
+
+Each is locked by whoever uses it, so that none is removed that is in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.inside import cage, clearing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PREFIX = "repromatrix-run-"
+
+
+class Scratch:
+    """An empty folder of our own; whoever makes one removes what the dead have left."""
+
+    def __init__(self) -> None:
+        """Make it; its lock is freed by the kernel, too, when we are killed."""
+        sweep()
+        self.folder, self._lock = _made()
+
+    def remove(self) -> None:
+        """Remove it with all that is in it, once."""
+        if self._lock >= 0:
+            clearing.remove(str(self.folder))
+            os.close(self._lock)
+            self._lock = -1
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """Yield an empty folder for the length of a block."""
+    one = Scratch()
+    try:
+        yield one.folder
+    finally:
+        one.remove()
+
+
+def sweep() -> None:
+    """Remove the folders that nobody uses any more, and end what still runs in them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        lock = _opened(folder)
+        if lock is None:
+            continue
+        # Where no lock can be had it cannot be known whether somebody uses it: it stays.
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            cage.end_strays(str(folder))
+            clearing.remove(str(folder))
+        os.close(lock)
+
+
+def _made() -> tuple[Path, int]:
+    """Return a new folder and its lock; one that a sweep takes before it is locked is given up."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        lock = _opened(folder)
+        if lock is None:
+            continue
+        if cage.hold(lock) and folder.exists():
+            return folder, lock
+        os.close(lock)
+
+
+def _opened(folder: Path) -> int | None:
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # gone meanwhile, or somebody else's
+        return None
