@@ -22,7 +22,7 @@ from runner.commands.merge import Options, merge
 from runner.errors import ExitCode, RunnerError
 from runner.evidence import publishing
 from runner.evidence.foreign import SET, STORE
-from runner.evidence.published import Publication
+from runner.evidence.publications import Publication
 from runner.evidence.store import VERSION, Store
 from runner.model.matrix import MAIN
 from runner.model.observation import LOCAL, MERGED

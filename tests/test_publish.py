@@ -12,9 +12,10 @@ from rich.console import Console
 
 from runner import project
 from runner.commands.publish import publish_all
+from runner.errors import RunnerError
 from runner.evidence import published
 from runner.evidence.store import Store
-from runner.model.outcomes import Outcome, Precision
+from runner.model.outcomes import Device, Outcome, Precision
 from runner.places import ROOT, Places
 
 if TYPE_CHECKING:
@@ -42,12 +43,16 @@ def places(tmp_path: Path) -> Places:
 
 
 def rows(
-    places: Places, hardware: str, release: str, outcome: Outcome = Outcome.PASSES
+    places: Places,
+    hardware: str,
+    release: str,
+    outcome: Outcome = Outcome.PASSES,
+    device: Device = Device.CPU,
 ) -> list[Observation]:
     loaded = project.load(places)
     ran = provenance(loaded.cases["toy_breaks"], loaded.environments[release])
     ran = dataclasses.replace(ran, hardware=hardware, run=f"1 {hardware}")
-    return [seen(outcome, cell(release, precision), ran=ran) for precision in Precision]
+    return [seen(outcome, cell(release, one, device=device), ran=ran) for one in Precision]
 
 
 def test_machines_of_two_classes_are_two_publications(places: Places) -> None:
@@ -79,3 +84,46 @@ def test_what_machines_dispute_is_published_as_unstable_and_said(places: Places)
         "3 cells are disputed between machines; published as unstable."
     )
     assert {row.cell.environment for row in found if row.unstable} == {"4.50.0"}
+
+
+def test_a_release_is_published_from_a_gpu_whole_and_others_are_not_asked_for(
+    places: Places,
+) -> None:
+    store = Store(places.store, print)
+    for release in RELEASES:
+        store.put(*rows(places, "avx2", release))
+    there = rows(places, "avx2; H200", "4.50.0", device=Device.CUDA)
+    store.take(there[:2])
+    with pytest.raises(RunnerError) as caught:
+        publish_all(places, Console(quiet=True))
+    store.take(there)
+    store.close()
+    publish_all(places, Console(quiet=True))
+    found = list(published.read(places.published))
+
+    assert str(caught.value).startswith(
+        "publish: found 1 cells without current evidence: 4.50.0 (1); allowed: a whole grid."
+    )
+    assert {(row.cell.device, row.cell.environment, row.provenance.hardware) for row in found} == {
+        (Device.CPU, "4.49.0", "avx2"),
+        (Device.CPU, "4.50.0", "avx2"),
+        (Device.CUDA, "4.50.0", "avx2; H200"),
+    }
+
+
+def test_a_gpu_that_is_away_keeps_nobody_from_publishing(places: Places) -> None:
+    store = Store(places.store, print)
+    for device in Device:
+        for release in RELEASES:
+            store.put(*rows(places, str(device), release, device=device))
+    publish_all(places, Console(quiet=True))
+    store.close()
+    places.store.unlink()
+    (places.cases / "toy_breaks.py").write_text(case_text(code='"""Changed. It was a toy."""\n'))
+    store = Store(places.store, print)
+    for release in RELEASES:
+        store.put(*rows(places, "cpu", release))
+    store.close()
+    publish_all(places, Console(quiet=True))
+
+    assert {row.cell.device for row in published.read(places.published)} == {Device.CPU}

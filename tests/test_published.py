@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import RunnerError
-from runner.evidence.published import Publication, read, read_publications
+from runner.evidence.publications import Publication, read_publications
+from runner.evidence.published import read
 from runner.evidence.publishing import write
 from runner.evidence.store import Store
 from runner.model.cell import Cell

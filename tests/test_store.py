@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import signal
 import sqlite3
@@ -19,16 +20,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.events import not_built
-from runner.evidence import store as module
+from runner.errors import RunnerError
+from runner.evidence import opening
+from runner.evidence.columns import LATER
 from runner.evidence.store import VERSION, Store
 from runner.model.cell import Cell
-from runner.model.observation import LOCAL, Failed, Observation, Provenance
+from runner.model.observation import LOCAL, Failed, Memory, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 from runner.places import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MODES = ("journal_mode", "synchronous", "locking_mode")
 WRITER = """
 import sys
 from pathlib import Path
@@ -182,6 +186,7 @@ OBSERVATIONS = st.builds(
     repeats=st.integers(1, 3),
     seconds=st.none() | st.floats(0, 1e6),
     output=TEXT,
+    memory=st.none() | st.builds(Memory, peak=st.integers(0, 1 << 40), limit=st.integers(0, 4096)),
 )
 
 
@@ -297,6 +302,29 @@ def test_a_store_of_a_newer_version_is_kept_aside_and_said_so(path: Path) -> Non
     assert (rows, path.with_name("evidence.sqlite.kept-1").read_bytes()) == ([], before)
 
 
+def test_a_store_of_the_second_format_is_taken_over_and_what_is_merged_again_stays_the_same(
+    path: Path,
+) -> None:
+    there = dataclasses.replace(seen().provenance, hardware="there", run="20261101T000000-000001")
+    merged = dataclasses.replace(seen(at=cell(name="toy_b")), provenance=there)
+    with opened(path) as store:
+        store.put(seen(at=cell(name="toy_a")))
+        store.take([merged])
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        for table, column in itertools.product(("cells", "merged"), LATER):
+            database.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
+        database.execute("PRAGMA user_version=2")
+    memory = Memory(peak=310, limit=4096)
+    with opened(path) as store:
+        again = store.take([merged])
+        store.put(dataclasses.replace(seen(at=cell(name="toy_c")), memory=memory))
+
+    found = {row.cell.case: row.memory for row in stored(path)}
+
+    assert found == {"toy_a": None, "toy_b": None, "toy_c": memory}
+    assert (again.new, again.newer) == (0, 0)
+
+
 def test_a_file_that_is_no_store_is_kept_aside_each_time_under_a_name_of_its_own(
     path: Path,
 ) -> None:
@@ -339,13 +367,61 @@ def test_a_store_with_a_hole_is_kept_aside_whole(path: Path) -> None:
 def test_a_store_that_somebody_holds_is_not_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WAIT", 0.05)
+    monkeypatch.setattr(opening, "WAIT", 0.05)
     with opened(path) as store:
         store.put(seen())
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode=DELETE")
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+        with pytest.raises(RunnerError, match=r"evidence.sqlite: found locked by another program"):
             Store(path, print)
 
+    assert stored(path) == [seen()]
+
+
+def test_a_row_that_holds_no_word_of_ours_is_told_with_the_name_of_the_store(path: Path) -> None:
+    with opened(path) as store:
+        store.put(seen())
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE cells SET outcome='pasres'")
+
+    with pytest.raises(RunnerError, match=r"evidence.sqlite: found damaged: ValueError: 'pasres'"):
+        stored(path)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ({"/": "ext4"}, False),
+        ({"/": "ext4", "/home": "nfs4"}, True),
+        ({"/": "ext4", "/home": "fuse.sshfs"}, True),
+        ({"/": "fuse.fuse-overlayfs"}, False),
+        ({"/": "ext4", "/hom": "nfs4"}, False),
+        ({"/": "nfs", "/home": "tmpfs"}, False),
+        ({}, False),
+    ],
+)
+def test_what_other_machines_may_see_is_known_by_its_mount(
+    tmp_path: Path, kinds: dict[str, str], *, expected: bool
+) -> None:
+    lines = [
+        f"{number} 1 0:{number} / {place} rw shared:1 - {kind} host:/x rw"
+        for number, (place, kind) in enumerate(kinds.items())
+    ]
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("\n".join(lines))
+
+    assert expected == opening.on_network(Path("/home/x/evidence.sqlite"), mounts)
+
+
+def test_on_a_network_a_journal_takes_the_place_of_the_log(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(path) as store:
+        store.put(seen())
+    monkeypatch.setattr(opening, "on_network", lambda _: True)
+    with opened(path) as store:
+        modes = [store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in MODES]
+
+    assert modes == ["delete", 2, "normal"]
     assert stored(path) == [seen()]

@@ -12,7 +12,7 @@ from reports.marks import Mark, Seen, seen_as
 from reports.tables import marks, tabulate, totals
 from runner.judging.verdicts import Judged
 from runner.model.cell import Cell
-from runner.model.observation import LOCAL, Failed, Observation, Provenance
+from runner.model.observation import LOCAL, Failed, Memory, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
 
 ORDER = ("4.49.0", "4.50.0", "4.100.0", "main")
@@ -65,7 +65,7 @@ def test_the_columns_are_those_that_scripts_depend_on() -> None:
 
 def test_a_wide_table_adds_the_flags_behind_the_same_columns() -> None:
     expected = [*("unstable", "stale", "simulated", "repeats", "source", "reason", "signature")]
-    expected += ["disputed", "inferred"]
+    expected += ["disputed", "inferred", "peak", "suspected"]
 
     assert [*COLUMNS, *expected] == list(tabulate([], ORDER, wide=True).columns)
 
@@ -74,6 +74,7 @@ def test_a_row_says_what_happened_and_on_what() -> None:
     failed = Failed(error_class="TypeError", message="no\nmore", signature="TypeError: no more")
     row = judged(cell(), Outcome.FAILS, Verdict.REGRESSED, failed)
     row = replace(row, stale=True, seen=replace(row.seen, exercised=Exercised.YES, reason="why"))
+    row = replace(row, seen=replace(row.seen, memory=Memory(peak=310, limit=4096)))
     expected = {
         "case": "alpha",
         "workaround": "",
@@ -98,6 +99,8 @@ def test_a_row_says_what_happened_and_on_what() -> None:
         "signature": "TypeError: no more",
         "disputed": "",
         "inferred": "",
+        "peak": 310,
+        "suspected": "",
     }
 
     assert [expected] == tabulate([row], ORDER, wide=True, simulated={"alpha"}).to_dict("records")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import Fault, refuse
+from runner.evidence.damage import addressed
+from runner.evidence.publications import WRITTEN
 from runner.judging.difference import Change, change
 
 if TYPE_CHECKING:
@@ -139,11 +141,12 @@ def read_changes(folder: Path) -> tuple[Record, ...]:
     path = folder / NAME
     if not path.exists():
         return ()
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if content["format"] > FORMAT:
-        found, allowed = f"format {content['format']}", f"format {FORMAT} or older"
-        raise refuse(Fault(where=NAME, found=found, allowed=allowed, remedy="Update."))
-    return tuple(_read(one) for one in content["publications"])
+    with addressed(NAME, WRITTEN):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] > FORMAT:
+            found, allowed = f"format {content['format']}", f"format {FORMAT} or older"
+            raise refuse(Fault(where=NAME, found=found, allowed=allowed, remedy="Update."))
+        return tuple(_read(one) for one in content["publications"])
 
 
 def _read(one: Mapping[str, Any]) -> Record:

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from runner.model.cell import Cell
-from runner.model.observation import Failed, Observation, Provenance
+from runner.model.observation import Failed, Memory, Observation, Provenance
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ COLUMNS = """
     run TEXT NOT NULL, provenance TEXT NOT NULL REFERENCES provenances(id)"""
 """In the order of `values`."""
 
-NAMES = tuple(line.split()[0] for line in COLUMNS.split(","))
+LATER = ("peak_mib INTEGER", "limit_mib INTEGER")
+"""Columns that older formats lack: behind all others, where they are added to a table of those."""
+
+NAMES = tuple(line.split()[0] for line in (*COLUMNS.split(","), *LATER))
 _RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
 ran_on = itemgetter(*map(NAMES.index, _RAN))
 """Return what a row ran on, as far as the row itself says it."""
@@ -61,7 +64,7 @@ def provenance_row(found: Provenance) -> tuple[str, tuple[str, ...]]:
 
 def values(row: Observation, provenance: str) -> tuple[object, ...]:
     """Return the columns of an observation."""
-    failed = row.failed
+    failed, memory = row.failed, row.memory
     return (
         *map(str, row.cell),
         row.provenance.case_digest,
@@ -82,6 +85,8 @@ def values(row: Observation, provenance: str) -> tuple[object, ...]:
         row.output,
         row.provenance.run,
         provenance,
+        memory.peak if memory else None,
+        memory.limit if memory else None,
     )
 
 
@@ -133,7 +138,7 @@ def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     """Read an observation; raises ValueError where a word is none of ours."""
     case, workaround, environment, precision, device, _, _, _, *rest = row
     outcome, error_class, message, signature, traceback, reason, exercised, *rest = rest
-    computed, measured, unstable, repeats, seconds, output, *_ = rest
+    computed, measured, unstable, repeats, seconds, output, *_, peak, limit = rest
     failed = None
     if error_class is not None:
         failed = Failed(
@@ -153,6 +158,7 @@ def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
         repeats=repeats,
         seconds=seconds,
         output=output,
+        memory=None if peak is None else Memory(peak=peak, limit=limit),
     )
 
 

@@ -12,7 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.evidence.columns import COLUMNS, KEY, provenance_row, values
+from runner.evidence.columns import COLUMNS, KEY, LATER, NAMES, provenance_row, values
 from runner.judging.agreement import says
 
 if TYPE_CHECKING:
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
     from runner.model.observation import Observation, Provenance
 
-_NAMES = tuple(line.split()[0] for line in COLUMNS.split(","))
-_ALL = (*_NAMES, "said", "identity", "settled")
+_ALL = (*NAMES, "said", "identity", "settled")
 TABLE = f"""
 CREATE TABLE IF NOT EXISTS merged ({COLUMNS},
-    said TEXT NOT NULL, identity TEXT NOT NULL, settled TEXT NOT NULL,
+    said TEXT NOT NULL, identity TEXT NOT NULL, settled TEXT NOT NULL, {", ".join(LATER)},
     PRIMARY KEY ({", ".join(KEY)}, said)
 );
 """
@@ -67,7 +66,8 @@ def waiting(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[int
         db.execute(statement)
     try:
         marks = ",".join("?" * len(_ALL))
-        yield db.executemany(f"INSERT INTO waiting VALUES ({marks})", _told(db, rows)).rowcount  # noqa: S608
+        insert = f"INSERT INTO waiting ({', '.join(_ALL)}) VALUES ({marks})"  # noqa: S608
+        yield db.executemany(insert, _told(db, rows)).rowcount
     finally:
         db.execute("DROP TABLE waiting")
         db.execute("DROP TABLE ran_there")
@@ -90,7 +90,9 @@ def _told(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[tuple
             db.execute("INSERT INTO ran_there VALUES (?,?,?,?,?,?)", held)
             ran[id(row.provenance)] = row.provenance, identity
         told = values(row, ran[id(row.provenance)][1])
-        yield (*told, _digest(says(row)), _digest(told), "")
+        # A row of an older format is the same row here as there.
+        known = told if row.memory else told[: -len(LATER)]
+        yield (*told, _digest(says(row)), _digest(known), "")
 
 
 def _digest(found: tuple[object, ...]) -> str:

@@ -6,14 +6,16 @@ import contextlib
 import dataclasses
 import shutil
 import sqlite3
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import Fault, RunnerError, refuse
 from runner.evidence import published
-from runner.evidence.store import Store, why_unusable
+from runner.evidence.damage import UNREADABLE, addressed, damaged
+from runner.evidence.opening import why_unusable
+from runner.evidence.store import VERSION, Store
+from runner.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,8 +29,6 @@ _BESIDE = ("", "-wal", "-journal")
 """A store, and what SQLite has to read with it."""
 _TRIES = 3
 _TABLES = {"cells", "provenances"}
-_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, sqlite3.Error)
-"""What comes of a file in which something else stands than we write."""
 
 
 def read_store(path: Path) -> list[Observation]:
@@ -43,16 +43,16 @@ def read_store(path: Path) -> list[Observation]:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Store]:
     """Open a copy of a store for the length of a block; raises RunnerError as `read_store`."""
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch() as folder:
         try:
-            copy = _copied(path.resolve(), Path(scratch))
+            copy = _copied(path.resolve(), folder)
         except OSError as error:
             raise _refused(path, f"unreadable: {error.strerror}", STORE) from error
         _refuse_unless_ours(path, copy)
         try:
             store = Store(copy, lambda _: None)
         except sqlite3.Error as error:
-            raise _refused(path, f"damaged: {_said(error)}", STORE) from error
+            raise damaged(str(path), error, STORE) from error
         try:
             yield store
         finally:
@@ -83,20 +83,21 @@ def evidence(path: Path) -> Iterator[Evidence]:
 
 def checked(path: Path, rows: Iterable[Observation]) -> Iterator[Observation]:
     """Yield the rows of a store as long as they are such as we write; raises RunnerError."""
-    try:
-        for row in rows:
-            _check(row)
-            yield row
-    except _UNREADABLE as error:
-        raise _refused(path, f"damaged: {_said(error)}", STORE) from error
+    with addressed(str(path), STORE):
+        try:
+            for row in rows:
+                _check(row)
+                yield row
+        except RunnerError as error:  # it names the copy
+            raise _refused(path, error.faults[0].found, STORE) from error
 
 
-def _copied(path: Path, scratch: Path) -> Path:
+def _copied(path: Path, folder: Path) -> Path:
     """Copy a store with what its writer has not yet put into it.
 
     To open it where it lies would leave files beside it, or miss its last rows.
     """
-    copy = scratch / "evidence.sqlite"
+    copy = folder / "evidence.sqlite"
     for _ in range(_TRIES):
         before = _marks(path)
         for suffix in _BESIDE:
@@ -128,7 +129,7 @@ def _refuse_unless_ours(path: Path, copy: Path) -> None:
     with copy.open("rb") as file:
         if file.read(len(_HEAD)) != _HEAD:
             raise _refused(path, "a file that is no SQLite database", STORE)
-    why = why_unusable(copy)
+    why = why_unusable(copy, VERSION)
     if why:
         raise _refused(path, f"a store that {why}", STORE)
     with contextlib.closing(sqlite3.connect(copy)) as database:
@@ -155,8 +156,8 @@ def read_set(folder: Path) -> list[Observation]:
     except OSError as error:
         name = Path(error.filename).name if error.filename else "a file"
         raise _refused(folder, f"unreadable: {name}: {error.strerror}", SET) from error
-    except _UNREADABLE as error:
-        raise _refused(folder, f"damaged: {_said(error)}", SET) from error
+    except UNREADABLE as error:
+        raise damaged(str(folder), error, SET) from error
     return rows
 
 
@@ -173,16 +174,13 @@ def _check(row: Observation) -> None:
         raise TypeError(message)
     _check_numbers([*row.measured.values(), *row.computed.values(), row.repeats])
     _check_numbers([] if row.seconds is None else [row.seconds])
+    _check_numbers([row.memory.peak, row.memory.limit] if row.memory else [])
 
 
 def _check_numbers(found: Iterable[object]) -> None:
     if not all(isinstance(number, int | float) for number in found):
         message = "something that is no number where a number belongs"
         raise TypeError(message)
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _refused(path: Path, found: str, allowed: str, remedy: str = "") -> RunnerError:

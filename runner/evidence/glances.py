@@ -12,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.evidence import published, reading
+from runner.evidence.damage import addressed
+from runner.evidence.publications import WRITTEN
 from runner.judging.currency import contests, is_current, stands
 from runner.judging.ranges import fails, judged
 from runner.model.observation import LOCAL
@@ -122,9 +124,10 @@ def of_places(
     seen = Seen(*about)
     for sheet in published.sheets(places.published, cases):
         if sheet.case in seen.cases:
-            _look(sheet, seen, keep)
+            with addressed(sheet.where, WRITTEN):
+                _look(sheet, seen, keep)
     if places.store.exists():
-        with reading.opened(places, say) as store:
+        with reading.opened_to_read(places, say) as store:
             _look_into(store, seen, cases, keep)
     return seen
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import csv
 import functools
 import json
-import tomllib
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from runner.errors import Fault, refuse
+from runner.evidence.damage import UNREADABLE, addressed, damaged
+from runner.evidence.publications import WRITTEN, read_publications
 from runner.judging.ranges import judged
 from runner.model.cell import Cell
 from runner.model.observation import Failed, Observation, Provenance
@@ -27,13 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
+    from runner.evidence.publications import Publication
+
     Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
     """Names the environments that are wanted of a case, workaround, precision and device.
 
     None stands for all of them. What is not read costs nothing.
     """
 
-FORMAT = 1
 MEASURED = 1
 """The protocol of what is published in this format."""
 _PACKAGES = ("transformers", "accelerate", "peft")
@@ -71,77 +71,29 @@ class EnvironmentRow(NamedTuple):
     reason: str
 
 
-def _toml(text: str) -> str:
-    """Quote a string; TOML knows no surrogate pairs, in which JSON writes what is beyond ASCII."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Publication:
-    """One act of publishing: when, on what, with which torch, and the commit of main."""
-
-    name: str
-    date: str
-    hardware: str
-    torch_build: str
-    python: str
-    main: str
-
-    def line(self) -> str:
-        """Return it as one line of `publications.toml`."""
-        facts = {
-            "date": self.date,
-            "hardware": self.hardware,
-            "torch": self.torch_build,
-            "python": self.python,
-            "main": self.main,
-        }
-        inside = ", ".join(f"{key} = {_toml(value)}" for key, value in facts.items())
-        return f"{_toml(self.name)} = {{ {inside} }}\n"
-
-
-def read_publications(folder: Path) -> dict[str, Publication]:
-    """Return the publications by name; raises RunnerError when they are of a newer format."""
-    path = folder / "publications.toml"
-    if not path.exists():
-        return {}
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
-    if table.get("format", 0) > FORMAT:
-        found, allowed = f"format {table['format']}", f"format {FORMAT} or older"
-        raise refuse(Fault(where=path.name, found=found, allowed=allowed, remedy="Update."))
-    return {
-        name: Publication(
-            name=name,
-            date=line["date"],
-            hardware=line["hardware"],
-            torch_build=line["torch"],
-            python=line["python"],
-            main=line["main"],
-        )
-        for name, line in table["publications"].items()
-    }
-
-
 def read(
     folder: Path, cases: Collection[str] | None = None, keep: Keep | None = None
 ) -> Iterator[Observation]:
     """Yield every published cell, or those of some cases; raises RunnerError for a bad file."""
     for sheet in sheets(folder, cases):
-        for wanted, rows in sheet.variants(keep):
-            for row in rows:
-                yield from (sheet.observation(row, cell) for cell in sheet.cells(row, wanted))
+        with addressed(sheet.where, WRITTEN):
+            for wanted, rows in sheet.variants(keep):
+                for row in rows:
+                    yield from (sheet.observation(row, cell) for cell in sheet.cells(row, wanted))
 
 
 def sheets(folder: Path, cases: Collection[str] | None = None) -> Iterator[Sheet]:
     """Yield the published files, or those of some cases; raises RunnerError for a bad file."""
     publications = read_publications(folder)
-    held = {
-        (row.environment, row.publication): row
-        for row in map(EnvironmentRow._make, _lines_of(folder / "environments.csv"))
-    }
+    path = folder / "environments.csv"
+    with addressed(path.name, WRITTEN):
+        rows = map(EnvironmentRow._make, _lines_of(path))
+        held = {(row.environment, row.publication): row for row in rows}
     for path in sorted(folder.glob("*/*.csv")):
         if cases is None or path.stem in cases:
-            yield Sheet(path, held, publications)
+            with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
+                sheet = Sheet(path, held, publications)
+            yield sheet
 
 
 def _lines_of(path: Path) -> Iterator[list[str]]:
@@ -169,6 +121,7 @@ class Sheet:
         self.held = held
         self._failures: Mapping[str, Mapping[str, Any]] = about["failures"]
         self._publications, self._path = publications, path
+        self.where = f"{path.parent.name}/{path.name}"
         self._ran: dict[tuple[str, str], Provenance] = {}
         self._saying: dict[Row, _Said] = {}
 
@@ -193,7 +146,13 @@ class Sheet:
         return [Cell(case, workaround, name, precision, device) for name in names]
 
     def observation(self, row: Row, cell: Cell) -> Observation:
-        """Return a cell of a row in full."""
+        """Return a cell of a row in full; raises RunnerError where the row is none of ours."""
+        try:
+            return self._observation(row, cell)
+        except UNREADABLE as error:
+            raise damaged(self.where, error, WRITTEN) from error
+
+    def _observation(self, row: Row, cell: Cell) -> Observation:
         key = (cell.environment, row.publication)
         if key not in self._ran:
             publication = self._publications[row.publication]

@@ -10,13 +10,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from runner.evidence.published import FORMAT, EnvironmentRow, Publication, Row
+from runner.evidence.publications import FORMAT
+from runner.evidence.published import EnvironmentRow, Row
 from runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from runner.evidence.publications import Publication
     from runner.model.observation import Failed, Observation
 
 _DIGITS = 4

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sqlite3
 from typing import TYPE_CHECKING
 
+from runner.errors import Fault, RunnerError, refuse
 from runner.evidence import published
+from runner.writing import UnwritableError, told, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -15,17 +19,55 @@ if TYPE_CHECKING:
     from runner.model.observation import Observation
     from runner.places import Places
 
+_LONGEST = 500
+"""Bytes of a path; SQLite's own bound is 512, with what it writes beside a store."""
+
 
 @contextlib.contextmanager
 def opened(places: Places, say: Callable[[str], None]) -> Iterator[Store]:
-    """Open this machine's store for the length of a block."""
+    """Open this machine's store for the length of a block.
+
+    Raises UnwritableError where its disk takes nothing, at once or later; what it holds stays.
+    """
     from runner.evidence.store import Store  # noqa: PLC0415 - a fresh clone has none
 
-    store = Store(places.store, say)
+    where = places.shown(places.store)
+    length = len(os.fsencode(places.store))
+    if length > _LONGEST:
+        found, allowed = f"a path of {length} bytes", f"{_LONGEST}, which is all that SQLite opens"
+        remedy = "REPROMATRIX_STORE moves it."
+        raise refuse(Fault(where=where, found=found, allowed=allowed, remedy=remedy))
+    with told(where):
+        store = Store(places.store, say)
     try:
         yield store
+    except sqlite3.OperationalError as error:
+        raise unwritable(where, error) or error from error
     finally:
         store.close()
+
+
+@contextlib.contextmanager
+def opened_to_read(places: Places, say: Callable[[str], None]) -> Iterator[Store]:
+    """Open this machine's store, or a copy of it where its disk takes nothing."""
+    with contextlib.ExitStack() as stack:
+        try:
+            store = stack.enter_context(opened(places, say))
+        except UnwritableError as refused:
+            store = stack.enter_context(_copy(places, refused))
+        yield store
+
+
+@contextlib.contextmanager
+def _copy(places: Places, refused: UnwritableError) -> Iterator[Store]:
+    from runner.evidence import foreign  # noqa: PLC0415 - hardly anybody needs it
+
+    with contextlib.ExitStack() as stack:
+        try:
+            store = stack.enter_context(foreign.opened(places.store))
+        except RunnerError:  # what the disk refused when it was to be made
+            raise refused from None
+        yield store
 
 
 def published_rows(
@@ -44,6 +86,6 @@ def both(
     """Return published and local evidence; the local comes last, and of two alike is kept."""
     rows = published_rows(places, cases, keep)
     if places.store.exists():
-        with opened(places, say) as store:
+        with opened_to_read(places, say) as store:
             rows.extend(store.rows(cases, keep))
     return rows

@@ -12,10 +12,11 @@ import functools
 import sqlite3
 from typing import TYPE_CHECKING
 
-from runner.evidence import elsewhere
+from runner.evidence import elsewhere, opening
 from runner.evidence.columns import (
     COLUMNS,
     KEY,
+    LATER,
     NAMES,
     Identities,
     held,
@@ -36,19 +37,15 @@ if TYPE_CHECKING:
     from runner.evidence.published import Keep
     from runner.model.observation import Observation, Provenance
 
-VERSION = 2
-"""1 had what this machine measured; 2 has beside it what was merged, and the shards that ended."""
-_WAIT = 60.0
-# Busy or not allowed, which is no damage: such a store stays where it is.
-_OUT_OF_REACH = frozenset(
-    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
-)
+VERSION = 3
+"""1 had what this machine measured; 2 has beside it what was merged, and the shards that ended;
+3 has the memory of a cell."""
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS provenances (
     id TEXT PRIMARY KEY, packages TEXT NOT NULL, python TEXT NOT NULL, torch_build TEXT NOT NULL,
     hardware TEXT NOT NULL, imported TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cells ({COLUMNS},
+CREATE TABLE IF NOT EXISTS cells ({COLUMNS}, {", ".join(LATER)},
     PRIMARY KEY ({", ".join(KEY)})
 );
 {elsewhere.TABLE}
@@ -57,40 +54,60 @@ CREATE TABLE IF NOT EXISTS shards (
 ) WITHOUT ROWID;
 """
 
-_PUT = f"INSERT OR REPLACE INTO cells VALUES ({','.join('?' * len(NAMES))})"  # noqa: S608 - marks
+_PUT = (
+    f"INSERT OR REPLACE INTO cells ({','.join(NAMES)})"  # noqa: S608 - our own names
+    f" VALUES ({','.join('?' * len(NAMES))})"
+)
 
 
 class Store:
     """An open store; use it from one thread."""
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
-        """Open or create; a store that cannot be trusted is kept aside and `say` is told."""
+        """Open or create; a store that cannot be trusted is kept aside and `say` is told.
+
+        Raises RunnerError where it can be read or written by nobody, or somebody else holds it.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
-        _set_aside_if_unusable(path, say)
+        opening.set_aside_if_unusable(path, VERSION, say)
+        self.path = path
         self.written = False
         """Whether something was stored since it was opened."""
-        self._db = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
+        self._db = opening.connected(path)
         self._db.row_factory = sqlite3.Row
-        with contextlib.suppress(sqlite3.OperationalError):
-            # Not every file system allows it; without it only concurrency suffers.
-            self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
         with self.together():
             for statement in filter(str.strip, _TABLES.split(";")):
                 self._db.execute(statement)
+            self._complete("cells")
+            self._complete("merged")
             self._db.execute(f"PRAGMA user_version={VERSION}")
+
+    def _complete(self, table: str) -> None:
+        """Add to a table of an older format what it lacks."""
+        there = {row["name"] for row in self._db.execute(f"PRAGMA table_info({table})")}
+        for column in LATER:
+            if column.split()[0] not in there:
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Write all that a block writes, or, where it raises, nothing of it."""
+        """Write all that a block writes, or, where it raises, nothing of it.
+
+        Raises RunnerError where it cannot be written.
+        """
         nested = self._db.in_transaction
-        self._db.execute("SAVEPOINT inner" if nested else "BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK TO inner" if nested else "ROLLBACK")
-            raise
-        self._db.execute("RELEASE inner" if nested else "COMMIT")
+        with opening.told(self.path):
+            self._db.execute("SAVEPOINT inner" if nested else "BEGIN IMMEDIATE")
+            try:
+                yield
+                if not nested:
+                    self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # SQLite ends some of them by itself
+                    self._db.execute("ROLLBACK TO inner" if nested else "ROLLBACK")
+                raise
+            if nested:
+                self._db.execute("RELEASE inner")
 
     @contextlib.contextmanager
     def rehearsing(self) -> Iterator[None]:
@@ -148,10 +165,14 @@ class Store:
     def rows(
         self, cases: Collection[str] | None = None, keep: Keep | None = None
     ) -> Iterator[Observation]:
-        """Yield what answers for all that is stored, or for some cases, oldest first."""
-        merged = [*self._elsewhere(cases, keep)] if self.has_merged else []
-        own = (observation(row, ran, LOCAL) for row, ran in self.selected(cases, keep))
-        yield from answers([*own, *merged]) if merged else own
+        """Yield what answers for all that is stored, or for some cases, oldest first.
+
+        Raises RunnerError at a row that is damaged.
+        """
+        with opening.readable(self.path):
+            merged = [*self._elsewhere(cases, keep)] if self.has_merged else []
+            own = (observation(row, ran, LOCAL) for row, ran in self.selected(cases, keep))
+            yield from answers([*own, *merged]) if merged else own
 
     @property
     def has_merged(self) -> bool:
@@ -164,10 +185,14 @@ class Store:
         return (observation(row, ran, MERGED) for row, ran in found)
 
     def statements(self) -> Iterator[Observation]:
-        """Yield every row as it was measured, here and elsewhere, whatever denies it."""
-        for table, source in (("cells", LOCAL), ("merged", MERGED)):
-            for row, ran in self._select(table):
-                yield observation(row, ran, source)
+        """Yield every row as it was measured, here and elsewhere, whatever denies it.
+
+        Raises RunnerError at a row that is damaged.
+        """
+        with opening.readable(self.path):
+            for table, source in (("cells", LOCAL), ("merged", MERGED)):
+                for row, ran in self._select(table):
+                    yield observation(row, ran, source)
 
     def selected(
         self, cases: Collection[str] | None = None, keep: Keep | None = None
@@ -215,36 +240,3 @@ def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
         return found is None or environment in found
 
     return wanted
-
-
-def _set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:
-    why = why_unusable(path)
-    if not why:
-        return
-    number = 1
-    while (aside := path.with_name(f"{path.name}.kept-{number}")).exists():
-        number += 1
-    path.rename(aside)
-    for suffix in ("-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
-    say(f"{path.name} {why}; it is kept as {aside.name} and a new store is begun.")
-
-
-def why_unusable(path: Path) -> str:
-    """Say why a file cannot be used as a store; nothing where it can, or is not there."""
-    if not path.exists():
-        return ""
-    try:
-        with contextlib.closing(sqlite3.connect(path, timeout=_WAIT)) as database:
-            version = int(database.execute("PRAGMA user_version").fetchone()[0])
-            if version > VERSION:
-                return (
-                    f"was written by a newer version (format {version}, this one reads {VERSION})"
-                )
-            damage = str(database.execute("PRAGMA quick_check").fetchone()[0])
-            return "" if damage == "ok" else f"is damaged ({damage})"
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF in _OUT_OF_REACH:
-            raise
-        return f"is damaged ({error})"

@@ -1,4 +1,4 @@
-"""Ordered points along which ranges are derived: releases in time, and versions within a pair."""
+"""Ordered points along which ranges are derived: releases, versions in pairs, stacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runner.model.cell import Source, belongs
 from runner.model.naming import taken_apart, with_extras
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.model.case import Case
     from runner.model.cell import Environment
@@ -25,22 +25,36 @@ class Point(NamedTuple):
 
 Axis = tuple[Point, ...]
 
+_APART = frozenset({Source.PAIR, Source.STACK})
+
 
 def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...]:
     """Return the axes of a case: the columns of the table, then one per release that has pairs.
 
     On the axis of a pair stand the versions of the changed packages on one release, the release
-    itself among them with the versions of its lock.
+    itself among them with the versions of its lock. Last comes one axis per program that there
+    are stacks of, along its versions: a stack is no release of transformers.
     """
     own = [one for one in environments.values() if belongs(case, one)]
-    releases = tuple(Point(one.column, one.name) for one in own if one.source is not Source.PAIR)
+    releases = tuple(Point(one.column, one.name) for one in own if one.source not in _APART)
     pairs: dict[tuple[str, tuple[str, ...]], list[Environment]] = {}
     for one in own:
         if one.source is Source.PAIR:
             parts = taken_apart(one.name)
             packages = tuple(package for package, _ in parts.changed)
             pairs.setdefault((with_extras(parts.base, parts.extras), packages), []).append(one)
-    return (releases, *(_of_pairs(environments, *key, found) for key, found in pairs.items()))
+    return (
+        releases,
+        *(_of_pairs(environments, *key, found) for key, found in pairs.items()),
+        *_of_stacks([one for one in own if one.source is Source.STACK]),
+    )
+
+
+def _of_stacks(stacks: Sequence[Environment]) -> Iterator[Axis]:
+    for program in dict.fromkeys(one.program for one in stacks):
+        found = [one for one in stacks if one.program == program]
+        by_version = sorted(found, key=lambda one: Version(one.version(program)))
+        yield tuple(Point(f"{program} {one.version(program)}", one.name) for one in by_version)
 
 
 def _of_pairs(

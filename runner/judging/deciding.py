@@ -63,11 +63,14 @@ def _differs(axis: Axis, seen: Mapping[str, Observation]) -> bool:
 
 
 def _changed(axis: Axis, environments: Mapping[str, Environment]) -> str:
-    """Return the one package that changes along the axis of a pair, nothing where several do."""
-    pair = next(
+    """Return the one package that changes along the axis of a pair, nothing where several do.
+
+    Between two stacks much more changes than the program that they are named after.
+    """
+    pairs = [
         point.environment for point in axis if environments[point.environment].source is Source.PAIR
-    )
-    packages = [package for package, _ in taken_apart(pair).changed]
+    ]
+    packages = [package for name in pairs[:1] for package, _ in taken_apart(name).changed]
     return packages[0] if len(packages) == 1 else ""
 
 

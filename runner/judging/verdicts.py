@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from runner.judging.inference import Inferred
+    from runner.judging.suspicion import Suspected
     from runner.model.case import Case, Failure
     from runner.model.cell import Environment
     from runner.model.observation import Observation
@@ -36,6 +37,8 @@ class Judged:
     stale: bool
     inferred: Inferred | None = None
     """Where it was not run: the measured cells that it lies between, if they agree."""
+    suspected: Suspected | None = None
+    """Where it wants far more memory than its neighbours: what they needed."""
 
 
 def judge_all(
