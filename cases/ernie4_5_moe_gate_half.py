@@ -16,7 +16,11 @@
 # when = ["transformers>=4.54,<5.0"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
-# match = ["mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype"]
+# match = [
+#     "mat1 and mat2 must have the same dtype",
+#     "expected m1 and m2 to have the same dtype",
+#     "expected mat1 and mat2 to have the same dtype",
+# ]
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/41385"

@@ -19,7 +19,11 @@
 # when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
-# match = ["mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype"]
+# match = [
+#     "mat1 and mat2 must have the same dtype",
+#     "expected m1 and m2 to have the same dtype",
+#     "expected mat1 and mat2 to have the same dtype",
+# ]
 # note = "The norm casts to the dtype of its input before it multiplies by its weight, not after."
 # ///
 """A 16-bit Llama must run with its norms raised to fp32, and give about the same logits.

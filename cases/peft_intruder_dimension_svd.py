@@ -17,7 +17,7 @@
 # when = ["peft>=0.19,<0.20"]
 # precisions = ["bf16", "fp16"]
 # raises = "NotImplementedError"
-# match = ["\"linalg_svd_cpu\" not implemented for", "\"linalg_svd_cuda\" not implemented for"]
+# match = ["\"linalg_svd_cpu\" not implemented for", "\"svd_cuda_gesvdj"]
 # fixed-by = "https://github.com/huggingface/peft/pull/3410"
 #
 # [[tool.repromatrix.claims]]

@@ -20,7 +20,11 @@
 # when = ["transformers>=5.0,<5.5"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
-# match = ["mat1 and mat2 must have the same dtype", "expected m1 and m2 to have the same dtype"]
+# match = [
+#     "mat1 and mat2 must have the same dtype",
+#     "expected m1 and m2 to have the same dtype",
+#     "expected mat1 and mat2 to have the same dtype",
+# ]
 # fixed-by = "https://github.com/huggingface/transformers/pull/45074"
 #
 # [[tool.repromatrix.fails]]

@@ -58,19 +58,24 @@ package-data."*" = ["*"]
 # The pins --------------------------------------------------------------------------------------
 
 
-def test_every_release_and_what_cases_derive_from_it_has_a_lock_and_nothing_else(
+def test_every_release_stack_and_what_cases_derive_has_a_lock_and_nothing_else(
     places: Places,
 ) -> None:
     loaded = project.load(places)
     releases = {release.name for release in loaded.matrix.releases}
     derived = set(project.derived(loaded.matrix, loaded.cases.values()))
 
-    assert releases | derived == {path.stem for path in places.locks.iterdir()}
+    assert {*loaded.matrix.pinned, *derived} == {path.stem for path in places.locks.iterdir()}
     assert Version("4.49.0") == min(map(Version, releases))
 
 
 def test_every_lock_pins_its_release(checkout: Project) -> None:
-    held = {name: environment.version("transformers") for name, environment in _pinned(checkout)}
+    releases = {release.name for release in checkout.matrix.releases}
+    held = {
+        name: environment.version("transformers")
+        for name, environment in _pinned(checkout)
+        if name in releases
+    }
 
     assert {name: name for name in held} == held
 

@@ -198,6 +198,15 @@ def test_a_member_of_a_workspace_is_no_published_version(project: Path) -> None:
     assert read(str(project / "uv.lock")).loose == {"mine": "an address (virtual), not a version"}
 
 
+def test_an_interpreter_that_prints_by_itself_is_refused(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho welcome\n")
+    python.chmod(0o755)
+
+    with pytest.raises(RunnerError, match="an interpreter that prints 'welcome'; allowed: one"):
+        read(str(python))
+
+
 def test_an_interpreter_and_what_it_freezes_hold_the_same(tmp_path: Path) -> None:
     environment = Path(sys.executable)
     frozen = subprocess.run(

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.environments import bytecode, torch_build, uv
+from runner.environments.uv import SilentError
 from runner.processes import anonymous
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from runner.environments.torch_build import TorchBuild
     from runner.places import Places
 
 _MARKER = "complete.json"
@@ -26,7 +28,8 @@ class Recipe:
     """What to install under which name; `digest` identifies it.
 
     `lock` is the text of the lock, `torch` its version, `beside` are requirements that stand in
-    no lock (a development version), `versions` is what must be installed afterwards.
+    no lock (a development version), `overrides` those that the lock was resolved against what a
+    package says, `versions` is what must be installed afterwards.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Recipe:
     lock: str
     torch: str
     beside: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
     versions: Mapping[str, str]
 
 
@@ -46,18 +50,32 @@ class Built:
     folder: Path
     python: Path
     versions: Mapping[str, str]
+    torch: Path | None = None
+    """The folder in which torch lies, where it is not the environment's own."""
 
 
 class UnbuildableError(Exception):
     """An environment could not be made; the text is the reason, without addresses and paths."""
 
 
+class UnservedError(UnbuildableError):
+    """What was built cannot compute on the device that was asked for; the text is the reason."""
+
+
 def build(places: Places, recipe: Recipe) -> Built:
     """Return the complete virtualenv of a recipe, making it when it is absent.
 
     The folder carries the digest of its recipe, so a rebuild never touches one that is in use.
-    Raises UnbuildableError with the installer's reason.
+    Raises UnbuildableError with the installer's reason, or the disk's.
     """
+    try:
+        return _build(places, recipe)
+    except OSError as error:
+        msg = f"its folder cannot be written: {error.strerror or type(error).__name__}"
+        raise UnbuildableError(msg) from error
+
+
+def _build(places: Places, recipe: Recipe) -> Built:
     folder = places.built / f"{recipe.name}-{recipe.digest[:8]}"
     found = _complete(folder, recipe.name)
     if found is None:
@@ -97,11 +115,14 @@ def _alone(places: Places, name: str) -> Iterator[None]:
 def _make(places: Places, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
-    torch = torch_build.choose(recipe.torch, recipe.python)
+    torch = _torch(recipe)
     wanted = folder / "requirements.txt"
     wanted.write_text("\n".join([recipe.lock, torch.requirement, *recipe.beside, ""]))
     python = folder / "bin" / "python"
-    _run("pip", "install", "--quiet", "--python", python, "--requirement", wanted, *torch.options)
+    over = folder / "overrides.txt"
+    over.write_text("".join(f"{line}\n" for line in recipe.overrides))
+    options = [*torch.options, *(("--overrides", over) if recipe.overrides else ())]
+    _run("pip", "install", "--quiet", "--python", python, "--requirement", wanted, *options)
     versions = bytecode.installed(folder)
     _verify(recipe, versions)
     bytecode.share(places.built, folder, versions)
@@ -110,10 +131,24 @@ def _make(places: Places, recipe: Recipe, folder: Path) -> Built:
     return _built(recipe.name, folder, versions)
 
 
+def _torch(recipe: Recipe) -> TorchBuild:
+    try:
+        return torch_build.choose(recipe.torch, recipe.python)
+    except SilentError as error:
+        raise UnbuildableError(_reason(str(error))) from error
+
+
 def _run(*arguments: str | Path) -> None:
     done = uv.call(*arguments)
+    if done.code is None:
+        msg = f"the installer was given up: {done.err} ({uv.PATIENCE} allows more)"
+        raise UnbuildableError(msg)
     if done.code != 0:
-        raise UnbuildableError(anonymous(" ".join(done.err.split()))[-600:])
+        raise UnbuildableError(_reason(done.err))
+
+
+def _reason(said: str) -> str:
+    return anonymous(" ".join(said.split()))[-600:]
 
 
 def _verify(recipe: Recipe, versions: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from runner.environments import sources
 from runner.environments.development import with_commit
@@ -104,6 +104,6 @@ def _claimed(init: Path) -> str:
 def _version(said: str, init: Path) -> str:
     try:
         return str(Version(said))
-    except InvalidVersion:
+    except ValueError:  # also for a number of 5,000 digits
         fault = Fault(where=str(init), key="__version__", found=repr(said), allowed="a version")
         raise refuse(fault) from None

@@ -44,7 +44,12 @@ def ask(python: Path) -> tuple[Environment, Built]:
         last = (done.err.strip().splitlines() or ["nothing"])[-1]
         fault = Fault(where=str(python), found=last, allowed="a Python 3.10 or newer")
         raise refuse(fault)
-    version, prefix, found = json.loads(done.out)
+    try:
+        version, prefix, found = json.loads(done.out)
+    except ValueError as error:  # a start-up file of its own speaks first
+        said = f"an interpreter that prints {done.out.strip()[:60]!r}"
+        fault = Fault(where=str(python), found=said, allowed="one that prints nothing by itself")
+        raise refuse(fault) from error
     pins = {str(canonicalize_name(name)): found[name] for name in sorted(found)}
     minor = version.rpartition(".")[0]
     installed = hashlib.sha256(json.dumps([prefix, pins]).encode()).hexdigest()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from runner import writing
 from runner.environments import deriving
 from runner.environments.pinning import compile_lock
 from runner.errors import RunnerError
@@ -16,7 +17,6 @@ from runner.model.naming import taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from runner.model.matrix import Matrix
     from runner.model.mixture import Difference, Taken
@@ -51,7 +51,7 @@ def mixed(places: Places, matrix: Matrix, ends: Ends, between: Difference, taken
     path = places.mixtures / f"{digest}.txt"
     if not path.exists():
         head = "".join(f"# {line}\n" for line in (*lines, f"input: {digest}"))
-        _write(path, head + _resolved_or_refused(matrix, ends, between, taken))
+        writing.write(path, head + _resolved_or_refused(matrix, ends, between, taken))
     if refused := _REFUSED.search(path.read_text()):
         raise UnresolvableError(refused[1])
     text = "".join(line for line in path.read_text().splitlines(keepends=True) if line[0] != "#")
@@ -63,18 +63,11 @@ def varied(places: Places, matrix: Matrix, base: Lock, name: str) -> Lock:
     path = places.mixtures / f"{inputs_digest(deriving.inputs(matrix, base, name))}.txt"
     if not path.exists():
         try:
-            _write(path, deriving.resolve(matrix, base, name))
+            text = deriving.resolve(matrix, base, name)
         except RunnerError as error:
             raise UnresolvableError(in_short(error.faults[0].found, map(str, base.pins))) from error
+        writing.write(path, text)
     return overlaid(base, read_lock(path.read_text(), name, places.shown(path)))
-
-
-def _write(path: Path, text: str) -> None:
-    """Write it whole or not at all: an interrupted run leaves no half of a lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_text(text)
-    fresh.replace(path)
 
 
 def _resolved_or_refused(matrix: Matrix, ends: Ends, between: Difference, taken: Taken) -> str:

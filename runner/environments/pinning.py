@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.environments import uv
+from runner.environments.uv import SilentError
 from runner.errors import ExitCode, Fault, refuse
 from runner.model.lock import inputs_digest, left_out
 from runner.processes import anonymous
+from runner.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,26 +65,31 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
     preferred: str = "",
     bound: Sequence[str] = (),
     dated: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    platform: str = "",
 ) -> str:
     """Resolve requirements with the matrix's torch, as of a day if one is given.
 
     The day is for the packages in `dated` alone where any is named. Pins of `preferred` are kept
     where they fit (uv 0.13 leaves them where a date bounds the resolution too); what is in
-    `bound` holds or there is no resolution.
+    `bound` holds or there is no resolution; `overrides` stand for what any package says of theirs.
+    With a `platform` it is for that one alone, else for all.
     """
     torch = matrix.torch
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with scratch() as folder:
         (folder / "in.txt").write_text("\n".join([*wanted, f"torch=={torch.version}", ""]))
         (folder / "uv.toml").write_text(_metadata(matrix))
         (folder / "out.txt").write_text(preferred)
         (folder / "bound.txt").write_text("".join(f"{line}\n" for line in bound))
+        (folder / "over.txt").write_text("".join(f"{line}\n" for line in overrides))
         done = uv.call(
             *("pip", "compile", folder / "in.txt", "--config-file", folder / "uv.toml"),
             *("--output-file", folder / "out.txt", "--constraints", folder / "bound.txt"),
-            *("--universal", "--generate-hashes"),
-            *("--python-version", matrix.python, "--fork-strategy", "fewest"),
-            *("--no-annotate", "--no-header", "--no-emit-package", "torch", "--quiet"),
+            *(("--overrides", folder / "over.txt") if overrides else ()),
+            *(("--python-platform", platform) if platform else ("--universal",)),
+            *("--python-version", matrix.python, "--fork-strategy", "fewest", "--generate-hashes"),
+            *("--no-annotate", "--no-header", "--quiet"),
+            *("--no-emit-package", "torch", "--no-emit-package", "triton"),
             *(_dates(matrix, until, dated) if until else ()),
             without=_FIND_LINKS,
         )
@@ -101,7 +106,8 @@ def _dates(matrix: Matrix, until: dt.date, dated: Sequence[str]) -> list[str]:
             for part in ("--exclude-newer-package", f"{package}={until}T23:59:59Z")
         ]
     own = [requirement.split(">")[0] for requirement in _only_torchs(matrix)]
-    dates = [f"{package}={matrix.torch.as_of}T23:59:59Z" for package in ("torch", *own)]
+    as_young = ("torch", *own, *matrix.torch.built_against)
+    dates = [f"{package}={matrix.torch.as_of}T23:59:59Z" for package in as_young]
     each = [part for date in dates for part in ("--exclude-newer-package", date)]
     return ["--exclude-newer", f"{until}T23:59:59Z", *each]
 
@@ -129,7 +135,8 @@ def _unresolved(name: str, said: str) -> Exception:
 def published_on(matrix: Matrix, name: str) -> dt.date | None:
     """Return the day (UTC) on which a release appeared in the index; None when it is not there.
 
-    The index answers only whether a release existed at a time, so the day is searched for.
+    The index answers only whether a release existed at a time, so the day is searched for; raises
+    RunnerError where it does not answer.
     """
     high = dt.datetime.now(tz=dt.UTC).date()
     low = high - dt.timedelta(days=_YEARS)
@@ -143,4 +150,7 @@ def published_on(matrix: Matrix, name: str) -> dt.date | None:
 
 def _existed(matrix: Matrix, name: str, day: dt.date) -> bool:
     until = ("--exclude-newer", f"{day}T23:59:59Z")
-    return uv.resolves(f"transformers=={name}", *until, python=matrix.python)
+    try:
+        return uv.resolves(f"transformers=={name}", *until, python=matrix.python)
+    except SilentError as error:  # no answer is not "no": the search would find a wrong day
+        raise _unresolved(name, str(error)) from error

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
     """Return what to install for an environment."""
-    facts = (lock.digest, matrix.python, matrix.torch.version, torch_build.chosen())
+    stack = matrix.stack(lock.name)
+    overrides = tuple(map(str, stack.overrides)) if stack else ()
+    chosen = torch_build.chosen()
+    facts = (lock.digest, matrix.python, matrix.torch.version, chosen, *overrides)
     return Recipe(
         name=lock.name,
         digest=hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16],
         python=matrix.python,
         lock=lock.text,
         torch=matrix.torch.version,
+        overrides=overrides,
         versions=environment.pins,
     )

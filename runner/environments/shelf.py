@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from runner.environments import deriving, pinning
+from runner.environments import deriving, pinning, stacking
 from runner.errors import Fault, RunnerError, refuse
 from runner.model.cell import Environment, Source
 from runner.model.lock import Lock, inputs_digest, overlaid, read_lock
@@ -17,7 +17,7 @@ from runner.model.script import decode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.model.matrix import Release
+    from runner.model.matrix import Release, Stack
     from runner.places import Places
 
 PLATFORM = "linux"
@@ -36,7 +36,17 @@ def load_lock(places: Places, matrix: Matrix, release: Release) -> Lock:
     """Read the lock of a release; raises RunnerError when it is missing, stale or not its own."""
     lock, where, remedy = _read(places, release.name)
     wanted = inputs_digest(pinning.inputs(matrix, release))
-    _refuse(_own(lock, where, remedy), _fresh(lock, wanted, where, remedy))
+    own = _own(lock, ("transformers", release.name), where, remedy)
+    _refuse(own, _fresh(lock, wanted, where, remedy))
+    return lock
+
+
+def load_stack(places: Places, matrix: Matrix, stack: Stack) -> Lock:
+    """Read the lock of a stack; raises RunnerError when it is missing, stale or not its own."""
+    lock, where, remedy = _read(places, stack.name)
+    wanted = inputs_digest(stacking.inputs(matrix, stack))
+    own = _own(lock, (stack.package, stack.version), where, remedy)
+    _refuse(own, _fresh(lock, wanted, where, remedy))
     return lock
 
 
@@ -85,13 +95,13 @@ def _refuse(*found: Fault | None) -> None:
         raise RunnerError(faults)
 
 
-def _own(lock: Lock, where: str, remedy: str) -> Fault | None:
-    pinned = [str(pin.specifier) for pin in lock.pins if pin.name == "transformers"]
-    wanted = f"=={lock.name}"
-    if pinned == [wanted]:
+def _own(lock: Lock, named: tuple[str, str], where: str, remedy: str) -> Fault | None:
+    package, version = named
+    pinned = [str(pin.specifier) for pin in lock.pins if pin.name == package]
+    if pinned == [f"=={version}"]:
         return None
-    found = f"transformers{pinned[0]}" if pinned else "no transformers"
-    return Fault(where=where, found=found, allowed=f"transformers{wanted}", remedy=remedy)
+    found = f"{package}{pinned[0]}" if pinned else f"no {package}"
+    return Fault(where=where, found=found, allowed=f"{package}=={version}", remedy=remedy)
 
 
 def _fresh(lock: Lock, wanted: str, where: str, remedy: str) -> Fault | None:
@@ -113,16 +123,22 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
     """Return the environment that a lock describes."""
     here = markers(matrix.python)
     pins = {**lock.versions(here), "torch": matrix.torch.version}
-    source = Source.PAIR if taken_apart(lock.name).changed else Source.RELEASE
+    source = _source(matrix, lock.name)
     return Environment(name=lock.name, source=source, python=matrix.python, pins=pins, markers=here)
+
+
+def _source(matrix: Matrix, name: str) -> Source:
+    if matrix.stack(name):
+        return Source.STACK
+    return Source.PAIR if taken_apart(name).changed else Source.RELEASE
 
 
 def load_all(
     places: Places, matrix: Matrix, derived: Iterable[str] = ()
 ) -> tuple[dict[str, Lock], list[Fault]]:
-    """Read every release's lock and the named derived ones; return the sound ones, and all faults.
+    """Read every release's lock, the named derived ones and those of the stacks.
 
-    The releases come first, in their order.
+    Return the sound ones, in this order, and all faults.
     """
     locks: dict[str, Lock] = {}
     faults: list[Fault] = []
@@ -136,6 +152,11 @@ def load_all(
             base = locks.get(base_of(matrix, name).name)
             if base is not None:  # else its own fault is told
                 locks[name] = load_derived(places, matrix, base, name)
+        except RunnerError as error:
+            faults.extend(error.faults)
+    for stack in matrix.stacks:
+        try:
+            locks[stack.name] = load_stack(places, matrix, stack)
         except RunnerError as error:
             faults.extend(error.faults)
     return locks, faults + _strangers(places, matrix)
@@ -152,13 +173,13 @@ def base_of(matrix: Matrix, name: str) -> Release:
 
 
 def _strangers(places: Places, matrix: Matrix) -> list[Fault]:
-    names = {release.name for release in matrix.releases}
+    names = set(matrix.pinned)
     return [
         Fault(
             where=places.shown(path),
             found=f"a lock for {path.stem}",
-            allowed=f"a lock per release of {WHERE}",
-            remedy="Add the release there or remove the file.",
+            allowed=f"a lock per release and stack of {WHERE}",
+            remedy="Add it there or remove the file.",
         )
         for path in sorted(places.locks.glob("*.txt"))
         if path.stem.partition("+")[0] not in names

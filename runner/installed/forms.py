@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import Fault, RunnerError, refuse
+from runner.model.tables import NO_TABLE, is_too_deep, read_table
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -26,9 +27,6 @@ ALLOWED = f"a {', '.join(Form)}, what `pip freeze` prints, or an interpreter"
 _PYLOCK = re.compile(r"pylock\.([^.]+\.)?toml")
 _FILE = re.compile(r'(?m)^ ++\{ ?(?:url|path|file) = "[^\n]*+\n')
 """A line that may be about a file; what it says is looked at apart: no line is read twice."""
-_LONG = 10_000
-_DEEP = re.compile(r"(?<![\w-])(?:[\w-]++\.){200}")
-"""A key of so many parts, for which `tomllib` takes time by the square of their number."""
 _STRANGE = {
     "Pipfile": "Lock it, then `pipenv requirements > requirements.txt`.",
     "Pipfile.lock": "Say `pipenv requirements > requirements.txt`.",
@@ -50,7 +48,7 @@ def form_of(path: PurePath, text: str, where: str) -> tuple[Form, dict[str, Any]
         raise _unknown(where, f"{path.name!r}", _STRANGE.get(path.name, _ANY))
     if path.suffix not in {".toml", ".lock"} and not _PYLOCK.fullmatch(path.name):
         return Form.REQUIREMENTS, {}
-    if any(len(line) > _LONG and _DEEP.search(line) for line in text.split("\n")):
+    if is_too_deep(text):
         raise _unknown(where, "a line with a key of more than 200 parts", _ANY)
     table = _slim(text) or _table(text, where)
     form = _locked(path.name, table, where)
@@ -65,7 +63,7 @@ def _slim(text: str) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(_FILE.sub(_unless_file, text))
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except NO_TABLE:
         return {}
 
 
@@ -88,12 +86,7 @@ def _locked(name: str, table: dict[str, Any], where: str) -> Form:
 
 
 def _table(text: str, where: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        remedy = "It may be cut off: make it again."
-        fault = Fault(where=where, found=str(error), allowed="TOML 1.0", remedy=remedy)
-        raise refuse(fault) from error
+    return read_table(text, where, remedy="It may be cut off: make it again.")
 
 
 def _unknown(where: str, found: str, remedy: str) -> RunnerError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
+from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
 
 from runner.errors import Fault, RunnerError, refuse
 from runner.installed.packages import Gathering, shown
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Table = dict[str, Any]
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+_NO_MARKER = (ValueError, UndefinedComparison, UndefinedEnvironmentName, RecursionError)
+"""What evaluating a marker raises: also for a number of 5,000 digits."""
 _LONGEST = 16_000
 """Characters of a marker; uv writes some of a thousand."""
 _AGAIN = "It may be cut off: make it again."
@@ -54,7 +56,7 @@ def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
 def _selects(marker: Marker, here: dict[str, Any], where: str) -> bool:
     try:
         return marker.evaluate(here, context="lock_file")
-    except (UndefinedComparison, UndefinedEnvironmentName) as error:
+    except _NO_MARKER as error:
         raise _bad(where, f"the marker {str(marker)[:60]!r}", "markers of PEP 751") from error
 
 
@@ -211,7 +213,7 @@ def _holds(marker: object, markers: Mapping[str, str], where: str) -> bool:
     try:
         asked = Marker(text)
         return any(asked.evaluate({**markers, "extra": extra}) for extra in extras)
-    except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName, RecursionError) as error:
+    except _NO_MARKER as error:
         reason = str(error).splitlines()[0]
         found = f"the marker {text[:60]!r} ({reason})"
         raise _bad(where, found, "markers of PEP 508") from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -77,8 +77,8 @@ class Gathering:
         """Note a version; what is no version of PEP 440 pins nothing."""
         try:
             found = str(Version(version))
-        except InvalidVersion:
-            self.leave(name, f"{version!r} is no version")
+        except ValueError:  # also for a number of 5,000 digits
+            self.leave(name, f"{shown(version)!r} is no version")
         else:
             self.versions.setdefault(canonicalize_name(name), set()).add(found)
 

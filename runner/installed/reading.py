@@ -103,7 +103,7 @@ def _nested(first: Path, at: str, to: str) -> tuple[str, str]:
     """Read the file that `-r` names, seen from the file that names it."""
     folder = first.parent if at in {str(first), "standard input"} else Path(at).parent
     path = Path(os.path.normpath(folder.expanduser() / to))
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for a name that is too long
         fault = Fault(where=at, key=f"-r {to}", found="no such file", allowed="a file beside it")
         raise refuse(fault)
     return str(path), decode(_content(path, str(path)), str(path)).removeprefix("\ufeff")

@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from runner.errors import Fault, refuse
+from runner.model import requirements
 from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.model.reading import Record, RequirementText, read
@@ -164,7 +165,7 @@ class Head(Record):
     @classmethod
     def _specifier(cls, text: str) -> str:
         try:
-            SpecifierSet(text)
+            SpecifierSet(requirements.without_long_numbers(text))
         except InvalidSpecifier as error:
             raise ValueError(str(error)) from error
         return text
@@ -212,6 +213,11 @@ class Case:
     def demands(self) -> Demands:
         """What must be installed where it applies."""
         return Demands(self.head.requires_python, tuple(map(str, self.head.dependencies)))
+
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """The canonical names of what it depends on."""
+        return frozenset(canonicalize_name(one.name) for one in self.head.dependencies)
 
     @cached_property
     def variants(self) -> tuple[str, ...]:

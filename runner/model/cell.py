@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.specifiers import SpecifierSet
 
 from runner.model import requirements
-from runner.model.naming import taken_apart
+from runner.model.naming import stacked, taken_apart
 from runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Source(StrEnum):
     def has_lock(self) -> bool:
         """Whether all that is installed is pinned in the repository."""
         match self:
-            case Source.RELEASE | Source.PAIR:
+            case Source.RELEASE | Source.PAIR | Source.STACK:
                 return True
-            case Source.MAIN | Source.STACK | Source.INTERPRETER:
+            case Source.MAIN | Source.INTERPRETER:
                 return False
 
 
@@ -72,6 +72,12 @@ class Environment:
     def extras(self) -> tuple[str, ...]:
         """The packages that are laid on top of a release."""
         return taken_apart(self.name).extras if self._is_dated else ()
+
+    @cached_property
+    def program(self) -> str:
+        """The package that a stack is named after; empty where it is none."""
+        found = stacked(self.name) if self.source is Source.STACK else None
+        return found[0] if found else ""
 
     @property
     def _is_dated(self) -> bool:
@@ -123,7 +129,9 @@ def belongs(case: Case, environment: Environment) -> bool:
             return environment.extras == case.extras
         case Source.PAIR:
             return environment.name in case.block.environments
-        case Source.STACK | Source.INTERPRETER:
+        case Source.STACK:
+            return environment.program in case.packages
+        case Source.INTERPRETER:
             return True
 
 

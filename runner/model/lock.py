@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from runner.errors import Fault, RunnerError
+from runner.model.requirements import without_long_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -146,7 +147,7 @@ def _pin(line: str) -> Requirement:
 def _read(text: str) -> Requirement:
     """Read a pin; neighbouring releases share most of theirs."""
     try:
-        pin = Requirement(text)
+        pin = Requirement(without_long_numbers(text))
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error

@@ -3,43 +3,85 @@
 from __future__ import annotations
 
 import datetime as dt
-import tomllib
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
 from packaging.version import Version
+from pydantic import AfterValidator, Field
 
 from runner.errors import Fault, refuse
+from runner.model.naming import stacked
 from runner.model.outcomes import Precision
-from runner.model.reading import Record, read
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from runner.model.reading import Record, RequirementText, read
+from runner.model.tables import read_table
 
 MAIN = "main"
 WHERE = "environments/matrix.toml"
 
 
+def _version(text: str) -> str:
+    try:
+        Version(text)
+    except ValueError as error:  # also for a number of 5,000 digits
+        message = "a version, like 4.50.0"
+        raise ValueError(message) from error
+    return text
+
+
+VersionText = Annotated[str, AfterValidator(_version)]
+
+
 class Release(Record):
     """One final, not yanked version of transformers, and the day it was published (UTC)."""
 
+    name: VersionText
+    date: dt.date = Field(ge=dt.date(2000, 1, 1), lt=dt.date(3000, 1, 1))
+
+
+class Stack(Record):
+    """A version of a program that is built on transformers, and what is installed with it.
+
+    `beside` are requirements of the stack itself, `overrides` take the place of what any package
+    in it says of those that they name.
+    """
+
     name: str
-    date: dt.date
+    date: dt.date = Field(ge=dt.date(2000, 1, 1), lt=dt.date(3000, 1, 1))
+    beside: tuple[RequirementText, ...] = ()
+    overrides: tuple[RequirementText, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """The program."""
+        return (stacked(self.name) or ("", ""))[0]
+
+    @property
+    def version(self) -> str:
+        """The version of the program."""
+        return (stacked(self.name) or ("", ""))[1]
 
 
 class Torch(Record):
-    """The one torch of every environment, and what it needs beside its accelerator packages."""
+    """The one torch of every environment, and what it needs beside its accelerator packages.
 
-    version: str
+    A version of a package in `built_against` goes with one torch; it is as young as torch is.
+    """
+
+    version: VersionText
     as_of: dt.date
     requires: tuple[str, ...]
+    built_against: tuple[str, ...] = ()
 
 
 class Limits(Record):
-    """What a cell may use: seconds of wall time, MiB of resident memory of its process tree."""
+    """What a cell may use: seconds of wall time, MiB of resident memory of its process tree.
 
-    seconds: float
-    memory: int
+    And how many processes and threads it may have at once.
+    """
+
+    seconds: float = Field(gt=0, allow_inf_nan=False)
+    memory: int = Field(gt=0)
+    processes: int = Field(default=512, gt=0)
 
 
 class Main(Record):
@@ -52,35 +94,52 @@ class Matrix(Record):
     """The axes."""
 
     precisions: tuple[Precision, ...]
-    python: str
+    python: str = Field(pattern=r"^\d{1,3}\.\d{1,3}$")
     companions: tuple[str, ...]
     extras: tuple[str, ...] = ()
     torch: Torch
     limits: Limits
     main: Main
-    releases: tuple[Release, ...]
+    releases: tuple[Release, ...] = Field(min_length=1)
+    stacks: tuple[Stack, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every column of the table, oldest release first, `main` last."""
         return (*(release.name for release in self.releases), MAIN)
 
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """Every environment that has a whole lock of its own: releases, then stacks."""
+        return tuple([one.name for one in self.releases] + [one.name for one in self.stacks])
+
     def release(self, name: str) -> Release:
         """Return the release of that name; raises KeyError."""
         return {release.name: release for release in self.releases}[name]
 
+    def stack(self, name: str) -> Stack | None:
+        """Return the stack of that name; None where it names something else."""
+        return next((stack for stack in self.stacks if stack.name == name), None)
+
 
 def read_matrix(text: str) -> Matrix:
     """Read the axes; raises RunnerError when a key is wrong or the order is not by version."""
-    try:
-        table: Mapping[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise refuse(Fault(where=WHERE, found=str(error), allowed="TOML 1.0")) from error
-    matrix = read(Matrix, table, where=WHERE, prefix="matrix")
+    matrix = read(Matrix, read_table(text, WHERE), where=WHERE, prefix="matrix")
     names = [release.name for release in matrix.releases]
     for earlier, later in pairwise(names):
         if Version(earlier) >= Version(later):
             found = f"{later} after {earlier}"
             allowed = "each release once, in the order of their versions"
             raise refuse(Fault(where=WHERE, key="releases", found=found, allowed=allowed))
+    _refuse_unnamable(matrix.stacks)
     return matrix
+
+
+def _refuse_unnamable(stacks: tuple[Stack, ...]) -> None:
+    known: set[str] = set()
+    for stack in stacks:
+        if stacked(stack.name) is None or stack.name in known:
+            found = f"the stack {stack.name!r}"
+            allowed = "a package and a version of it with a dot, such as ms-swift3.3.0, each once"
+            raise refuse(Fault(where=WHERE, key="stacks", found=found, allowed=allowed))
+        known.add(stack.name)

@@ -1,4 +1,4 @@
-"""Names of environments: `4.50.0`, with extras `4.50.0+timm`, a pair `4.53.3+peft0.15.2`."""
+"""Names of environments: `4.50.0`, `4.50.0+timm`, a pair `4.53.3+peft0.15.2`, `ms-swift3.3.0`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from runner.errors import Fault, refuse
 
@@ -62,6 +62,15 @@ def asked(text: str, where: str) -> Name:
         raise refuse(Fault(where=where, found=str(error), allowed=ALLOWED)) from error
 
 
+def stacked(text: str) -> tuple[str, str] | None:
+    """Return the package and the version that a stack is named after; None for another name."""
+    try:
+        package, version = _split(text)
+    except ValueError:
+        return None
+    return (package, version) if version else None
+
+
 def _split(part: str) -> tuple[str, str]:
     """Cut before the first digit behind which a version stands; a package may hold digits too."""
     for place in (found.start() for found in re.finditer(r"\d", part)):
@@ -81,6 +90,6 @@ def _is_package(text: str) -> bool:
 def _is_version(text: str) -> bool:
     try:
         Version(text)
-    except InvalidVersion:
+    except ValueError:  # also for a number of 5,000 digits
         return False
     return True

@@ -39,6 +39,19 @@ class Failed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    """What the processes of a cell held at most beyond its zygote, and were allowed, in MiB."""
+
+    peak: int
+    limit: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it held more than it was allowed."""
+        return self.peak > self.limit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Provenance:
     """What a cell ran on. `packages` maps canonical names to installed versions."""
 
@@ -73,6 +86,8 @@ class Observation:
     repeats: int = 1
     seconds: float | None = None
     output: str = ""
+    memory: Memory | None = None
+    """Where it was looked at; what is published does not have it."""
     sides: tuple[Observation, ...] = ()
     """All that was seen of the very same cell, where machines deny each other; this one first."""
 
@@ -80,6 +95,12 @@ class Observation:
     def kind(self) -> tuple[Outcome, str]:
         """What repeats of a stable cell have in common: outcome and signature."""
         return self.outcome, self.failed.signature if self.failed else ""
+
+    @property
+    def hit_limit(self) -> bool:
+        """Whether it ran out of the memory that we allow, not out of what the machine has."""
+        over = self.memory is not None and self.memory.is_over
+        return over and self.outcome is Outcome.OUT_OF_MEMORY
 
     @property
     def is_confirmed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 
 
@@ -61,13 +62,13 @@ class Outcome(StrEnum):
             ):
                 return False
 
-    @property
+    # Asked for every cell of the table, several times: looked up once per member.
+    @functools.cached_property
     def is_failure(self) -> bool:
         """Whether the code under test misbehaved."""
-        # Asked for every cell of the table, several times: hashing an enum is slow.
         return self is Outcome.FAILS or self is Outcome.CRASHES or self is Outcome.TIMES_OUT
 
-    @property
+    @functools.cached_property
     def was_run(self) -> bool:
         """Whether a process ran the case."""
         return not (

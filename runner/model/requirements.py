@@ -8,6 +8,7 @@ Development and pre-releases count as the release that they will become: `5.24.0
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -17,7 +18,13 @@ from packaging.version import Version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from packaging.specifiers import SpecifierSet
+
     Pins = Mapping[str, str]
+
+
+_LONG_NUMBER = re.compile(r"\d{101}")
+"""packaging reads such a version only when it is asked, and then Python refuses."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -27,8 +34,17 @@ def settled(version: str) -> Version:
     return Version(parsed.base_version) if parsed.is_prerelease else parsed
 
 
+def without_long_numbers(text: str) -> str:
+    """Return a text with versions that Python can read; raises ValueError for any other."""
+    if _LONG_NUMBER.search(text):
+        msg = "a number of more than 100 digits is in no version"
+        raise ValueError(msg)
+    return text
+
+
 def parse(text: str) -> Requirement:
     """Read one PEP 508 requirement; raises ValueError with packaging's reason."""
+    without_long_numbers(text)
     try:
         return Requirement(text)
     except InvalidRequirement as error:
@@ -49,7 +65,19 @@ def holds(requirement: Requirement, pins: Pins, markers: Mapping[str, str]) -> b
     installed = pins.get(canonicalize_name(requirement.name))
     if installed is None:
         return False
-    return requirement.specifier.contains(settled(installed), prereleases=True)
+    return _within(requirement.specifier, installed)
+
+
+_ANSWERS: dict[int, tuple[SpecifierSet, dict[str, bool]]] = {}
+"""By a specifier's identity, since to hash one costs as much as to ask it; it is kept with them."""
+
+
+def _within(specifier: SpecifierSet, installed: str) -> bool:
+    """Say whether a version is within a specifier; a few are asked about in every cell."""
+    _, answers = _ANSWERS.setdefault(id(specifier), (specifier, {}))
+    if installed not in answers:
+        answers[installed] = specifier.contains(settled(installed), prereleases=True)
+    return answers[installed]
 
 
 def unsatisfied(

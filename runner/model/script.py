@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from dataclasses import dataclass
 from typing import Any
 
 from runner.errors import Fault, refuse
+from runner.model.tables import read_table
 
 # The expression of the specification, https://packaging.python.org/specifications/inline-script-metadata/
 _BLOCK = re.compile(
@@ -44,6 +44,10 @@ def parse_python(text: str, where: str) -> ast.Module:
     except SyntaxError as error:
         key, allowed = f"line {error.lineno}", "Python that can be parsed"
         raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
+    except (ValueError, MemoryError, RecursionError) as error:
+        found = str(error) or "an expression that is nested too deep"
+        allowed = "Python that can be parsed"
+        raise refuse(Fault(where=where, found=found, allowed=allowed)) from error
 
 
 def has_block(text: str) -> bool:
@@ -66,14 +70,5 @@ def parse_script(text: str, where: str) -> Script:
     )
     code = text[match.end() :]
     first_line = text.count("\n", 0, match.start("content")) + 1
-    return Script(
-        table=_load(content, where), block=match.group(0), code=code, first_line=first_line
-    )
-
-
-def _load(content: str, where: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(content)
-    except tomllib.TOMLDecodeError as error:
-        fault = Fault(where=where, key="script block", found=str(error), allowed="TOML 1.0")
-        raise refuse(fault) from error
+    table = read_table(content, where, "script block")
+    return Script(table=table, block=match.group(0), code=code, first_line=first_line)

@@ -7,7 +7,7 @@ import fnmatch
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.model.case import PLAIN
@@ -160,13 +160,13 @@ def _bare(name: str) -> str:
 
 def _specified(text: str, names: Sequence[str]) -> list[str]:
     """Return the published releases in a specifier; `main`, pairs and stacks are named instead."""
+    releases = [name for name in names if name != MAIN and "+" not in name and name[0].isdigit()]
     try:
         specifier = SpecifierSet(text)
-    except InvalidSpecifier as error:
+        return [name for name in releases if specifier.contains(name, prereleases=True)]
+    except ValueError as error:  # also for a number of 5,000 digits
         allowed = 'a release, a comma list, or a specifier like ">=4.50,<4.52"'
-        raise refuse(Fault(where="--release", found=repr(text), allowed=allowed)) from error
-    releases = [name for name in names if name != MAIN and "+" not in name and name[0].isdigit()]
-    return [name for name in releases if specifier.contains(name, prereleases=True)]
+        raise refuse(Fault(where="--release", found=repr(text[:60]), allowed=allowed)) from error
 
 
 def _named(text: str, names: Sequence[str]) -> list[str]:
