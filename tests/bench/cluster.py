@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CORES = len(os.sched_getaffinity(0))
 _TURNS = 2
-RELEASES = ("4.50.0", "5.22.2")
+RELEASES = ("4.50.0", "4.53.3", "5.0.0", "5.23.0")
 
 
 def measure(row: Callable[..., None], releases: Sequence[str] = RELEASES) -> None:

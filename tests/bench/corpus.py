@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from runner.model.cell import Cell
     from runner.project import Project
 
-RELEASES = ("4.50.0", "5.23.0")
+RELEASES = ("4.50.0", "4.53.3", "5.0.0", "5.23.0")
 PLAIN = 48
 """Cells of the plain loop, drawn at random: all of them would take it an hour."""
 WARM = 150
@@ -146,6 +146,7 @@ def _requests(loaded: Project, cells: Sequence[Cell], *, witness: bool) -> list[
             "witness": witness,
             "seconds": limits.seconds,
             "memory": limits.memory,
+            "processes": limits.processes,
             "threads": 1,
             "front": None,
         }

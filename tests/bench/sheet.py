@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from pathlib import Path
+
+from tests.drills.documents import put
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 
@@ -32,13 +33,7 @@ class Sheet:
 
     def write(self) -> bool:
         """Put the table into its place in the page; say whether there is one."""
-        place = re.compile(rf"(?s)(<!-- bench: {self.part} -->\n).*?(<!-- end -->)")
-        text = self.page.read_text()
-        if not place.search(text):
-            return False
-        table = self.table()
-        self.page.write_text(place.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text))
-        return True
+        return put(self.page, f"bench: {self.part}", self.table())
 
 
 def machine() -> str:
