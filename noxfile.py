@@ -28,9 +28,10 @@ nox.options.error_on_missing_interpreters = True
 
 HERE = Path(__file__).parent
 PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
-RELEASES = nox.project.load_toml(HERE / "environments" / "matrix.toml")["releases"]
+MATRIX = nox.project.load_toml(HERE / "environments" / "matrix.toml")
 DERIVED = sorted(path.stem for path in (HERE / "environments" / "locks").glob("*+*.txt"))
-ENVIRONMENTS = [*(release["name"] for release in RELEASES), "main", *DERIVED]
+STACKS = [stack["name"] for stack in MATRIX.get("stacks", [])]
+ENVIRONMENTS = [*(release["name"] for release in MATRIX["releases"]), "main", *DERIVED, *STACKS]
 
 
 @nox.session(default=False)
@@ -111,6 +112,13 @@ def bench(session: nox.Session) -> None:
     _through(session, [_python(session, "tests"), "tests/bench/bench.py", *session.posargs])
 
 
+@nox.session(default=False)
+def drills(session: nox.Session) -> None:
+    """Try every fault that was thought of on the real runner, and count what went wrong."""
+    _python(session, "fuzz")
+    _through(session, [_python(session, "tests"), "tests/drills/drills.py", *session.posargs])
+
+
 @nox.session(default=False, name="new-case")
 def new_case(session: nox.Session) -> None:
     """Begin a case from a report's address or from a script."""
@@ -139,6 +147,12 @@ def merge(session: nox.Session) -> None:
 def shards(session: nox.Session) -> None:
     """Print the shards of a run as the matrix of a GitHub Actions job."""
     _runner(session, "shards", *session.posargs)
+
+
+@nox.session(default=False)
+def bundle(session: nox.Session) -> None:
+    """Make one archive that measures on a GPU machine without a network."""
+    _runner(session, "bundle", *session.posargs)
 
 
 @nox.session(default=False, tags=["update"])

@@ -100,6 +100,7 @@ class CasePage:
     workarounds: tuple[Advice, ...]
     failures: tuple[Signed, ...]
     wording: Wording
+    suspected: tuple[str, ...]
     plots: tuple[Plot, ...]
     numbers: tuple[Measured, ...]
     dtypes: Dtypes
@@ -135,6 +136,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         workarounds=advise(survey, case),
         failures=failures(survey, case.name),
         wording=wording(survey, case.name),
+        suspected=_suspected(survey, case),
         plots=plots(survey, case),
         numbers=measured(survey, case.name),
         dtypes=dtypes(survey, case.name),
@@ -143,6 +145,18 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         sources=made_of,
         commands=commands(survey, case),
         blocks=blocks(survey, case),
+    )
+
+
+def _suspected(survey: Survey, case: Case) -> tuple[str, ...]:
+    return tuple(
+        visible(
+            f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"
+            f"{f' with {cell.workaround}' if cell.workaround else ''}: {row.suspected.text}"
+        )
+        for row in survey.of_case(case.name)
+        if row.suspected is not None
+        for cell in [row.seen.cell]
     )
 
 

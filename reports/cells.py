@@ -186,7 +186,8 @@ def _narrowed(cell: Cell) -> list[str]:
 
 
 def _uv(survey: Survey, cell: Cell) -> str:
-    if not survey.by_name[cell.environment].source.has_lock:
+    source = survey.by_name[cell.environment].source
+    if not source.has_lock or source is Source.STACK:  # a stack holds more than its name says
         return ""
     parts = taken_apart(cell.environment)
     words = ["uv", "run", "--with", f"transformers=={parts.base}"]

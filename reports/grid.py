@@ -115,11 +115,10 @@ def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case
 
 
 def _columns(survey: Survey, cases: Iterable[Case]) -> tuple[Environment, ...]:
-    """Return the columns of some cases: without the pairs that only others have."""
+    """Return the columns of some cases: without the pairs and stacks that only others have."""
     known = {name for case in cases for name in survey.standings[case.name]}
-    return tuple(
-        one for one in survey.columns if one.source is not Source.PAIR or one.name in known
-    )
+    apart = {Source.PAIR, Source.STACK}
+    return tuple(one for one in survey.columns if one.source not in apart or one.name in known)
 
 
 def _found(

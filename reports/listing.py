@@ -40,7 +40,7 @@ COLUMNS = (
 
 WIDE = (
     *("unstable", "stale", "simulated", "repeats", "source", "reason", "signature"),
-    *("disputed", "inferred"),
+    *("disputed", "inferred", "peak", "suspected"),
 )
 """What `--wide` adds."""
 
@@ -88,16 +88,22 @@ def in_order(judged: Iterable[Judged], order: Sequence[str]) -> list[Judged]:
 def _row(row: Judged) -> tuple[Value, ...]:
     seen = row.seen
     case, workaround, release, precision, device = seen.cell
-    packages, failed = seen.provenance.packages, seen.failed
-    return (
-        *(case, workaround, release, precision.value, device.value),
-        *(seen.outcome.value, row.verdict.value),
-        failed.headline if failed is not None else "",
-        seen.exercised.value,
-        packages.get("transformers", ""),
-        packages.get("accelerate", ""),
-        packages.get("peft", ""),
-        seen.provenance.torch_build,
+    ran, failed = seen.provenance, seen.failed
+    package = ran.packages.get
+    return (  # words of an enum as they are: they are texts, and asking for their value is slow
+        case,
+        workaround,
+        release,
+        precision,
+        device,
+        seen.outcome,
+        row.verdict,
+        "" if failed is None else failed.headline,
+        seen.exercised,
+        package("transformers", ""),
+        package("accelerate", ""),
+        package("peft", ""),
+        ran.torch_build,
         seen.seconds,
     )
 
@@ -114,4 +120,6 @@ def _flags(row: Judged, simulated: Collection[str]) -> tuple[Value, ...]:
         failed.signature if failed is not None else "",
         dispute(seen),
         inference(row.inferred) if row.inferred is not None else "",
+        seen.memory.peak if seen.memory is not None else None,
+        row.suspected.text if row.suspected is not None else "",
     )

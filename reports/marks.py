@@ -250,6 +250,8 @@ def explained(row: Judged) -> str:
     """Return the headline of the failure, else the reason, whatever its length."""
     if row.inferred is not None:
         return inference(row.inferred)
+    if row.suspected is not None:
+        return row.suspected.text
     return row.seen.failed.headline if row.seen.failed is not None else row.seen.reason
 
 

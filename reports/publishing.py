@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runner.evidence.changes import Record
-    from runner.evidence.published import Publication
+    from runner.evidence.publications import Publication
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

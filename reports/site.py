@@ -106,5 +106,9 @@ def _write(path: Path, content: bytes) -> None:
     if path.exists() and path.read_bytes() == content:
         return
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    draft.write_bytes(content)
-    draft.replace(path)
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

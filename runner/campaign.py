@@ -19,6 +19,7 @@ from runner.evidence.survey import choose
 from runner.judging.currency import is_current
 from runner.judging.expectations import expected, judge
 from runner.model.cell import Source, belongs
+from runner.model.observation import LOCAL
 from runner.planning.plan import Unit, applicable, missing, plan
 from runner.project import recipe
 
@@ -68,7 +69,17 @@ class Campaign:
             cells = tuple(cell for cell in cells if cell in self.asked)
         if self.rerun:
             return cells
-        return missing(cells, self.project.cases, environment, self.known)
+        lacking = {*missing(cells, self.project.cases, environment, self.known)}
+        return tuple(
+            cell for cell in cells if cell in lacking or self._is_unconfirmed(cell, environment)
+        )
+
+    def _is_unconfirmed(self, cell: Cell, environment: Environment) -> bool:
+        """Say whether a cell surprised here, and the run ended before it was repeated."""
+        row = self.known.get(cell)
+        if row is None or row.source != LOCAL or row.repeats > 1:
+            return False
+        return self.verdict(row, environment).is_surprise
 
     def units(self) -> tuple[Unit, ...]:
         """Return what is to be run, coarse to fine, or by value where there is a budget.
@@ -126,21 +137,22 @@ class Campaign:
     def doubted(self, seen: Observation, environment: Environment) -> bool:
         """Say whether an observation is to be repeated.
 
-        It is when it is unexpected and was not confirmed before, or when the cell was unstable:
-        one lucky run does not make it stable.
+        It is when it is unexpected, or ran into our own limit of memory, and was not confirmed
+        before; or when the cell was unstable: one lucky run does not make it stable.
         """
+        doubtful = seen.hit_limit or self.verdict(seen, environment).is_surprise
         before = self.known.get(seen.cell)
         if before is None or not is_current(
             before, self.project.cases[seen.cell.case], environment
         ):
-            return self.verdict(seen, environment).is_surprise
+            return doubtful
         if before.unstable:
             return True
         confirmed = before.repeats > 1 and before.kind == seen.kind
-        return self.verdict(seen, environment).is_surprise and not confirmed
+        return doubtful and not confirmed
 
 
-def local_terms(limits: Limits, device: Device, jobs: int) -> Terms:
+def local_terms(limits: Limits, device: Device, jobs: int, *, sandbox: bool = False) -> Terms:
     """Return how cells are run on this machine, under a new name."""
     return Terms(
         run=run_name(),
@@ -149,6 +161,7 @@ def local_terms(limits: Limits, device: Device, jobs: int) -> Terms:
         jobs=jobs,
         # Elsewhere a forked process may not use the system's own libraries.
         fork=sys.platform == "linux",
+        sandbox=sandbox,
     )
 
 

@@ -6,10 +6,12 @@ import gc
 import hashlib
 from typing import TYPE_CHECKING
 
-from runner.evidence import changes, published
+from runner.evidence import changes
+from runner.evidence.publications import read_publications
 from runner.evidence.survey import Grid, choose, survey
 from runner.judging.agreement import dispute
 from runner.judging.inference import infer
+from runner.judging.suspicion import suspect
 from runner.judging.verdicts import judge_all
 from runner.model.outcomes import Device
 from runner.project import informed
@@ -36,7 +38,8 @@ def judged_grid(
         devices=devices(rows),
     )
     judged = judge_all(survey(grid, known), known_to.cases, known_to.environments)
-    return known_to, infer(judged, known_to.cases, known_to.environments)
+    judged = infer(judged, known_to.cases, known_to.environments)
+    return known_to, suspect(judged, known_to.cases, known_to.environments)
 
 
 def devices(rows: Iterable[Observation]) -> tuple[Device, ...]:
@@ -69,17 +72,28 @@ def _shown(row: Observation) -> str:
     """Return what of a row a page may show: all but the run that it came from."""
     provenance = row.provenance
     digests = (provenance.case_digest, provenance.environment_digest, provenance.hardware)
-    facts = (row.failed, row.reason, row.computed, row.measured)
+    facts = (row.failed, row.reason, row.computed, row.measured, row.memory)
     flags = (row.unstable, row.repeats, row.seconds, row.source, dispute(row))
     # An enum writes itself many times slower than the text that it is.
     words = map(str, (*row.cell, row.outcome, row.exercised))
     return repr((*words, *digests, *facts, *flags))
 
 
-def render(project: Project, rows: Sequence[Observation], base_url: str = "") -> bool:
+def prepare() -> None:
+    """Import what draws: half a second that a run has while its first environment starts."""
+    import reports.site  # noqa: F401, PLC0415
+
+
+def render(
+    project: Project,
+    rows: Sequence[Observation],
+    base_url: str = "",
+    meant: tuple[Project, Sequence[Judged]] | None = None,
+) -> bool:
     """Render the site from evidence; say whether anything had to be done.
 
-    `base_url` is where the site will lie, for what needs an address.
+    `base_url` is where the site will lie, for what needs an address; `meant` is the judged grid
+    of the rows where somebody has it already.
     """
     places = project.places
     stamp = places.site / ".identity"
@@ -90,13 +104,14 @@ def render(project: Project, rows: Sequence[Observation], base_url: str = "") ->
     from reports.site import render as draw  # noqa: PLC0415 - pandas costs half a second
 
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
-    known_to, judged = judged_grid(project, rows)
+    known_to, judged = meant or judged_grid(project, rows)
     told = Published(
-        publications=published.read_publications(places.published),
+        publications=read_publications(places.published),
         records=changes.read_changes(places.published),
         base_url=base_url,
     )
     environments = list(known_to.environments.values())
+    stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
     draw(known_to.cases, environments, judged, places.site, published=told)
     stamp.write_text(wanted)
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from runner.engine.events import Unbuilt
+from runner.engine.events import Lost, Unbuilt
 from runner.engine.pool import Pool
 from runner.environments.building import UnbuildableError
 from runner.errors import Interrupted
@@ -43,7 +43,7 @@ def measure(
                 match event:
                     case Observation():
                         found[event.cell] = event
-                    case Unbuilt():
+                    case Unbuilt() | Lost():
                         raise UnbuildableError(event.reason)
                     case _:
                         pass

@@ -22,6 +22,7 @@ FOLDER = Path("/home/me/a clone/.nox/environments/4.50.0-01234567")
             'File "python3.11/runpy.py", line 3',
         ),
         (f'File "{ROOT}/cases/toy_breaks.py", line 3', 'File "cases/toy_breaks.py", line 3'),
+        (f"{ROOT}/there/torch/site-packages/torch/x.py", "site-packages/torch/x.py"),
         ("no /tmp/repromatrix-x1/cells/cell-ab_c/out here", "no <cell>/out here"),
         ("mat1 and mat2: float != c10::BFloat16", "mat1 and mat2: float != c10::BFloat16"),
     ],

@@ -346,8 +346,8 @@ def test_a_lock_without_a_release_is_refused(places: Places) -> None:
 
     expected = [
         (
-            "environments/locks/4.50.9.txt: found a lock for 4.50.9; allowed: a lock per release of"
-            " environments/matrix.toml. Add the release there or remove the file."
+            "environments/locks/4.50.9.txt: found a lock for 4.50.9; allowed: a lock per release"
+            " and stack of environments/matrix.toml. Add it there or remove the file."
         )
     ]
     actual = faults(places)

@@ -51,7 +51,7 @@ from reports.site import render
 from reports.survey import survey
 from reports.workarounds import advise
 from runner.evidence.changes import Changed, Record
-from runner.evidence.published import Publication
+from runner.evidence.publications import Publication
 from runner.judging.claims import Standing
 from runner.judging.difference import Change
 from runner.judging.verdicts import judge_all

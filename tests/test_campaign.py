@@ -13,6 +13,7 @@ from runner.commands.shards import left
 from runner.engine.events import Terms, not_built
 from runner.evidence.survey import choose
 from runner.model.matrix import Limits
+from runner.model.observation import MERGED, Memory
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.planning.selection import Wish, select
 from runner.project import Project
@@ -27,6 +28,8 @@ HERE = environment()
 PASSING = seen(Outcome.PASSES)
 STALE = dataclasses.replace(PASSING.provenance, case_digest="old")
 BROKEN = dataclasses.replace(seen(Outcome.FAILS), failed=failed("KeyError", "something else"))
+HUNGRY = dataclasses.replace(seen(Outcome.OUT_OF_MEMORY), memory=Memory(peak=9, limit=8))
+POOR = dataclasses.replace(HUNGRY, memory=Memory(peak=7, limit=8))
 
 
 def campaign(places: Places, matrix: Matrix, before: Observation | None) -> Campaign:
@@ -53,12 +56,31 @@ def campaign(places: Places, matrix: Matrix, before: Observation | None) -> Camp
             True,
         ),
         (dataclasses.replace(PASSING, repeats=3, unstable=True), PASSING, True),
+        (None, HUNGRY, True),
+        (None, POOR, False),
+        (PASSING, HUNGRY, True),
+        (dataclasses.replace(HUNGRY, repeats=3), HUNGRY, False),
     ],
 )
-def test_what_surprises_or_was_unstable_is_repeated(
+def test_what_surprises_was_unstable_or_hit_our_limit_is_repeated(
     places: Places, matrix: Matrix, before: Observation | None, now: Observation, *, expected: bool
 ) -> None:
     assert expected == campaign(places, matrix, before).doubted(now, HERE)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (PASSING, False),
+        (BROKEN, True),
+        (dataclasses.replace(BROKEN, repeats=3), False),
+        (dataclasses.replace(BROKEN, source=MERGED), False),
+    ],
+)
+def test_a_surprise_that_a_killed_run_did_not_repeat_is_run_again(
+    places: Places, matrix: Matrix, row: Observation, *, expected: bool
+) -> None:
+    assert expected == (row.cell in campaign(places, matrix, row).due(HERE))
 
 
 def test_a_refusal_is_seen_whatever_was_known_before() -> None:

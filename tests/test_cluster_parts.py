@@ -34,6 +34,7 @@ from runner.cluster.frames import Frames, framed
 from runner.cluster.parcel import Parcel, unpacked
 from runner.commands.matrix import _summary, measure
 from runner.commands.measuring import Options
+from runner.commands.redrawing import Shown
 from runner.engine.events import Phase, Terms, Unbuilt
 from runner.environments import development
 from runner.errors import ExitCode, RunnerError
@@ -265,8 +266,9 @@ def test_a_lost_main_does_not_end_as_expected(checkout: Project) -> None:
         ray="auto",
     )
     loaded, console = with_toy(checkout), Console(quiet=True)
+    nothing = Shown(rows=[], grid=[])
     codes = [
-        _summary(campaign(loaded), loaded, [], tally, options, console, 1.0)
+        _summary(campaign(loaded), nothing, tally, options, console, 1.0)
         for tally in (Tally(lost={"main": "no node"}), Tally(unbuilt={"main": "no network"}))
     ]
 

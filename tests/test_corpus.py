@@ -70,7 +70,9 @@ def test_the_corpus_is_as_broad_as_it_says(corpus: Project) -> None:
 def test_every_case_is_proven_and_most_are_across_releases(corpus: Project) -> None:
     judged = _judged(corpus)
     lacks = {name: lacking(rows) for name, rows in judged.items()}
+    # One that needs a device which nobody has measured on yet is told by `check` as unproven.
+    awaited = {name for name in lacks if corpus.cases[name].block.needs and not judged[name]}
 
-    assert {name: found for name, found in lacks.items() if found} == {}
+    assert {name: found for name, found in lacks.items() if found and name not in awaited} == {}
     assert sum(crosses(rows) for rows in judged.values()) >= 30
     assert sum(crosses(rows, since="5.0") for rows in judged.values()) >= 10

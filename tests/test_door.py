@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from factories import BREAKS, case_text
+from needs import bubblewrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,20 +33,18 @@ COLUMNS = (
 DOCUMENTED = '"""A toy must not break. It is a toy."""\n\n'
 PATIENCE = 60.0
 
-# fp32 ends at once; bf16 says that it has begun and then never ends, whatever it is told.
+# fp32 ends at once; bf16 begins to sleep and then never ends, whatever it is told.
 HANGS = (
     DOCUMENTED
     + """import signal
+import subprocess
 import sys
-import time
-from pathlib import Path
 
 if sys.argv[1] != "fp32":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    Path({began!r}).touch()
     while True:
-        time.sleep(1)
+        subprocess.run(["sleep", "4321"])
 """
 )
 
@@ -125,7 +124,8 @@ def test_what_people_type_is_listed_first_and_the_environments_last(
     lines = [line for line in door("-l").stdout.splitlines() if line[:2] in {"- ", "* "}]
     names = [line[2:].partition(" ")[0] for line in lines]
     derived = sorted(path.stem for path in places.locks.glob("*+*.txt"))
-    environments = [f"environment({name})" for name in [*matrix.names, *derived]]
+    stacks = [stack.name for stack in matrix.stacks]
+    environments = [f"environment({name})" for name in [*matrix.names, *derived, *stacks]]
 
     assert names[: -len(environments)][:3] == ["matrix", "report", "results"]
     assert environments == names[-len(environments) :]
@@ -296,10 +296,18 @@ def _ended(nox: subprocess.Popen[str], interrupt: Callable[[subprocess.Popen[str
 
 
 def _hanging(door: Door) -> tuple[str, Callable[[], bool]]:
-    """Return a case whose fp32 passes and whose bf16 hangs, and whether both have happened."""
-    began = door.folder / "began"
-    path = _case(door.folder, HANGS.format(began=str(began)))
-    return path, lambda: began.exists() and ("fp32", "passes") in door.stored()
+    """Return a case whose fp32 passes and whose bf16 hangs, and whether both have happened.
+
+    What it hangs on is seen among the processes: a file would have to leave the sandbox.
+    """
+    path = _case(door.folder, HANGS)
+    return (
+        path,
+        lambda: (
+            ("fp32", "passes") in door.stored()
+            and any("sleep 4321" in one for one in door.processes().values())
+        ),
+    )
 
 
 @pytest.mark.builds
@@ -334,9 +342,10 @@ def test_a_run_can_be_interrupted_before_its_first_cell(doing: str, door: Door) 
 
 
 @pytest.mark.builds
-def test_a_killed_door_leaves_no_process_behind(door: Door) -> None:
+@pytest.mark.parametrize("walls", ["--no-sandbox", pytest.param("--sandbox", marks=bubblewrap)])
+def test_a_killed_door_leaves_no_process_behind(walls: str, door: Door) -> None:
     path, hangs = _hanging(door)
-    with _begun(door, "--case", path) as nox:
+    with _begun(door, "--case", path, walls) as nox:
         _wait_for(hangs, "one cell was stored and another hung")
         nox.kill()
         _wait_for(lambda: not door.processes(), "no process was left")

@@ -20,7 +20,18 @@ ROOT = Path(__file__).parent.parent
 
 # Lowest first; a module imports only from its own layer and from those before it.
 LAYERS = (
-    *("errors", "places", "processes", "searching", "model", "judging", "planning", "evidence"),
+    *(
+        "errors",
+        "places",
+        "processes",
+        "scratch",
+        "writing",
+        "searching",
+        "model",
+        "judging",
+        "planning",
+        "evidence",
+    ),
     *(
         "environments",
         "history",
@@ -41,6 +52,7 @@ LAYERS = (
         "answering",
         "telling",
         "terminal",
+        "carrying",
     ),
     *("commands", "cli", "__main__"),
 )
@@ -48,6 +60,8 @@ APART = "inside"
 """Executed by another python; whoever speaks to it may import it, and it imports nobody."""
 
 UNDER_TEST = {"torch", "transformers", "accelerate", "peft"}
+# The one once the case has imported it, the other as a case of its own.
+LOOKS_AT_TORCH = {"runner/inside/witness.py", "runner/inside/device.py"}
 TABLES_AND_PAGES = {"pandas", "jinja2"}
 PAGE_MAKERS = {"runner/rendering.py", "runner/commands/results.py"}
 STARTERS = {"runner/processes.py", "runner/engine/zygote.py", "noxfile.py"}
@@ -120,8 +134,7 @@ def test_a_module_imports_only_from_below(where: str) -> None:
 def test_inside_imports_only_the_standard_library_and_itself(where: str) -> None:
     strangers = _packages(INSIDE[where]) - {*sys.stdlib_module_names}
     ours = {_layer(name) for name in _imports(INSIDE[where]) if name.startswith("runner.")}
-    # It looks at torch only once the case has imported it.
-    late = {"torch"} if where == "runner/inside/witness.py" else set()
+    late = {"torch"} if where in LOOKS_AT_TORCH else set()
 
     assert strangers <= {"runner"} | late
     assert ours <= {APART}
@@ -130,7 +143,7 @@ def test_inside_imports_only_the_standard_library_and_itself(where: str) -> None
 def test_what_is_under_test_is_imported_nowhere_else() -> None:
     found = {where for where, tree in TREES.items() if _packages(tree) & UNDER_TEST}
 
-    assert found == {"runner/inside/witness.py"}
+    assert found == LOOKS_AT_TORCH
     late = {name for name in _imports(TREES["runner/inside/witness.py"]) if "torch" in name}
     assert late == {"torch.utils._python_dispatch.TorchDispatchMode"}
 
@@ -150,7 +163,7 @@ def test_three_modules_start_processes() -> None:
     calling = {where for where, tree in TREES.items() if _called(tree, "os") & calls}
 
     assert importing == STARTERS
-    assert calling == {"runner/inside/slot.py"}
+    assert calling == {"runner/inside/slot.py", "runner/inside/walls.py"}
 
 
 def _called(tree: ast.AST, module: str) -> set[str]:

@@ -28,6 +28,7 @@ const Query = (() => {
     precision: { kind: "scope", says: "look at this precision only" },
     device: { kind: "scope", says: "look at this device only" },
   };
+  const DEEPEST = 100;
   const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "inferred", "out-of-memory", "not-applicable"];
 
   // Releases in time -------------------------------------------------------------------------
@@ -110,6 +111,7 @@ const Query = (() => {
   const parse = (text, words) => {
     const list = tokens(text);
     let at = 0;
+    let depth = 0;
     const either = (open) => {
       const parts = [every(open)];
       while (list[at]?.type === "or") {
@@ -131,9 +133,16 @@ const Query = (() => {
       }
       return { type: "and", parts };
     };
+    // A text that was pasted by mistake must not exhaust the stack.
     const one = () => {
-      const token = list[at];
+      depth += 1;
+      const found = term(list[at]);
+      depth -= 1;
+      return found;
+    };
+    const term = (token) => {
       at += 1;
+      if (depth > DEEPEST) throw new Fault(`more than ${DEEPEST} parentheses and minuses stand inside each other`, token.start, token.end);
       if (token.type === "-") {
         if (!list[at]) throw new Fault("nothing follows this minus", token.start, token.end);
         const part = alone(one());

@@ -62,6 +62,7 @@ class Plan:
     run: str
     rerun: bool = False
     again: bool = False
+    sandbox: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,6 +106,7 @@ def written(plan: Plan) -> str:
             "run": plan.run,
             "rerun": plan.rerun,
             "again": plan.again,
+            "sandbox": plan.sandbox,
         },
         indent=1,
     )
@@ -149,6 +151,7 @@ def read(text: str) -> Plan:
         run=told["run"],
         rerun=told["rerun"],
         again=told["again"],
+        sandbox=told["sandbox"],
     )
 
 

@@ -110,7 +110,14 @@ def _seen(plan: Plan, side: Side, environment: Environment, tree: Path) -> tuple
             ),
         )
         fork = not plan.again  # confirmed in a fresh process
-        terms = Terms(run=plan.run, limits=plan.limits, device=asked.device, jobs=1, fork=fork)
+        terms = Terms(
+            run=plan.run,
+            limits=plan.limits,
+            device=asked.device,
+            jobs=1,
+            fork=fork,
+            sandbox=plan.sandbox,
+        )
         seen = measure(ready, {asked.case.name: asked.case}, terms)[0]
         store.put(seen if known is None else _confirmed(plan, known, seen))
     return seen, False

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NoReturn
 from runner.cli.options import app
 from runner.errors import ExitCode, Interrupted, RunnerError
 from runner.inside import cage
+from runner.writing import unwritable
 
 if TYPE_CHECKING:
     from types import FrameType
 
 _TWICE = 3.0
 COMMANDS = {
-    "measuring": ("matrix", "shards", "environment", "report", "results"),
+    "measuring": ("matrix", "shards", "environment", "bundle", "report", "results"),
     "searching": ("bisect", "blame", "trial"),
     "answering": ("diff", "audit", "advise"),
     "upkeep": ("check", "lock", "accept", "new-case", "publish", "merge"),
@@ -38,16 +39,19 @@ def main() -> None:
     """Run the program and end the process with its exit code."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _Interruption())
-    _end_with_door()
     try:
+        _end_with_door()
         register(sys.argv[1] if len(sys.argv) > 1 else "")
         app()
     except RunnerError as error:
         _end(error.code, *map(str, error.faults))
     except Interrupted:
         _end(ExitCode.INTERRUPTED, "Interrupted.")
-    except Exception:  # noqa: BLE001 - whatever is left is our own fault, and says so
-        _end(ExitCode.OUR_FAULT, traceback.format_exc())
+    except Exception as error:  # noqa: BLE001 - whatever is left is our own fault, and says so
+        disk = unwritable(getattr(error, "filename", None) or "the disk", error)
+        if disk is None:
+            _end(ExitCode.OUR_FAULT, traceback.format_exc())
+        _end(disk.code, *map(str, disk.faults))
 
 
 def _end(code: ExitCode, *lines: str) -> NoReturn:
@@ -78,3 +82,5 @@ def _end_with_door() -> None:
     door = os.environ.pop("REPROMATRIX_DOOR", "")
     if door.isdigit():
         cage.interrupt_with_parent(int(door))
+        if cage.has_ended(int(door)):  # before we could ask
+            raise Interrupted

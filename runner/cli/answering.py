@@ -13,6 +13,7 @@ from runner.cli.options import (
     Models,
     OnDevice,
     Precisions,
+    Walls,
     Workarounds,
     app,
     told,
@@ -54,6 +55,7 @@ def diff(  # noqa: PLR0913, PLR0917
     ] = 0,
     *,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
+    sandbox: Walls = None,
 ) -> None:
     """Print what differs: two environments, a release and a checkout, or two sets of evidence."""
     from runner.commands.diff import Comparing, compare_sides  # noqa: PLC0415
@@ -68,6 +70,7 @@ def diff(  # noqa: PLR0913, PLR0917
         jobs=jobs,
         rerun=rerun,
         every_device=device is None,
+        sandbox=sandbox,
     )
     raise typer.Exit(compare_sides(Places(), options, told()))
 

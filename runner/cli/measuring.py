@@ -15,6 +15,7 @@ from runner.cli.options import (
     OnDevice,
     Precisions,
     Releases,
+    Walls,
     Workarounds,
     app,
     stated,
@@ -97,6 +98,7 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
     trust_published: Annotated[
         bool, typer.Option("--trust-published", help="Do not run what the repository answers.")
     ] = False,
+    sandbox: Walls = None,
 ) -> None:
     """Build what is missing, run what is needed, render the report."""
     from runner.commands.matrix import measure  # noqa: PLC0415
@@ -123,6 +125,7 @@ def matrix(  # noqa: PLR0913, PLR0917 - one argument per option
         strict=strict,
         trust_published=trust_published,
         ray=ray,
+        sandbox=sandbox,
     )
     raise typer.Exit(measure(Places(), options, told()))
 
@@ -163,6 +166,29 @@ def environment(
     from runner.commands.environment import make  # noqa: PLC0415
 
     raise typer.Exit(make(Places(), names, told()))
+
+
+@app.command()
+def bundle(
+    python_version: Annotated[
+        str, typer.Option("--python-version", help="The Python of the machine, as 3.12.")
+    ],
+    platform: Annotated[
+        str, typer.Option("--platform", help="The machine, in uv's words.")
+    ] = "x86_64-manylinux_2_28",
+    release: Releases = [],  # noqa: B006
+    output: Annotated[
+        Path | None, typer.Option("--output", help="The archive, a name with .tar.xz.")
+    ] = None,
+) -> None:
+    """Make one archive that measures on a machine with its own torch and no network."""
+    from runner.carrying.manifest import Target  # noqa: PLC0415
+    from runner.commands.bundle import Options  # noqa: PLC0415
+    from runner.commands.bundle import bundle as make_bundle  # noqa: PLC0415
+
+    target = Target(python=python_version, platform=platform)
+    options = Options(releases=release, target=target, output=output)
+    raise typer.Exit(make_bundle(Places(), options, told()))
 
 
 @app.command()

@@ -34,6 +34,14 @@ Workarounds = Annotated[
     list[str],
     typer.Option("--workaround", help="A workaround by name; `none` is the plain case."),
 ]
+Walls = Annotated[
+    bool | None,
+    typer.Option(
+        "--sandbox/--no-sandbox",
+        help="Wall cells in with bubblewrap; in CI they are, where it works.",
+        show_default=False,
+    ),
+]
 OnDevice = Annotated[Device, typer.Option("--device", help="Where the cells compute.")]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Areas, OnDevice, Precisions, Releases, app, told
+from runner.cli.options import Areas, OnDevice, Precisions, Releases, Walls, app, told
 from runner.model.outcomes import Device
 from runner.places import Places
 
@@ -52,6 +52,7 @@ def bisect(  # noqa: PLR0913, PLR0917
     ahead: Annotated[
         bool, typer.Option("--ahead", help="Build both next candidates while one runs.")
     ] = False,
+    sandbox: Walls = None,
 ) -> None:
     """Find the release that breaks a case, or heals it: evidence first, then the fewest runs."""
     from runner.commands.bisect import Options, search  # noqa: PLC0415
@@ -73,6 +74,7 @@ def bisect(  # noqa: PLR0913, PLR0917
         rerun=rerun,
         plan=plan,
         ahead=ahead,
+        sandbox=sandbox,
         clone=chosen(repo, good, bad, commits=commits, rerun=rerun),
     )
     raise typer.Exit(search(Places(), options, told()))
@@ -99,6 +101,7 @@ def blame(  # noqa: PLR0913, PLR0917
         bool, typer.Option("--any-failure", help="Any failure is bad, not only the described one.")
     ] = False,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run also what is known.")] = False,
+    sandbox: Walls = None,
 ) -> None:
     """Find the package that makes the difference between two environments."""
     from runner.commands.blame import Asking  # noqa: PLC0415
@@ -117,6 +120,7 @@ def blame(  # noqa: PLR0913, PLR0917
         command=sys.argv[2:],
         sweep=sweep,
         rerun=rerun,
+        sandbox=sandbox,
     )
     raise typer.Exit(find(Places(), asking, told()))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner import project, rendering
+from runner import project, rendering, writing
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.evidence import reading
 from runner.judging.acceptance import propose
@@ -90,18 +90,16 @@ def _finish(
         diff = difflib.unified_diff(*lines, shown, shown)
         console.print("".join(diff), markup=False, end="")
         if not options.dry_run:
-            draft = path.with_name(f".{path.name}.draft")
-            draft.write_bytes(after.encode())
-            draft.replace(path)
+            writing.write(path, after)
     done = "would change" if options.dry_run else "rewritten"
     console.print(f"{len(changed)} of {len(drafts)} cases {done}; review the difference.")
     return ExitCode.AS_EXPECTED
 
 
 def _counts(loaded: Project, one: Judged) -> bool:
-    """Leave out what nobody else can repeat: interpreters and stacks of this machine."""
+    """Leave out what nobody else can repeat: interpreters of this machine."""
     source = loaded.environments[one.seen.cell.environment].source
-    return source in {Source.RELEASE, Source.MAIN, Source.PAIR}
+    return source is not Source.INTERPRETER
 
 
 def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) -> str:

@@ -15,6 +15,7 @@ from runner.bisecting.search import Wanted, failing_precisions, searches
 from runner.commands.commits import looked_at, portable, search_commits
 from runner.commands.formats import check_format
 from runner.commands.own import own_files
+from runner.commands.sandboxing import walled
 from runner.corpus import load_script
 from runner.engine.hardware import demand
 from runner.errors import ExitCode, Fault, RunnerError, refuse
@@ -59,6 +60,7 @@ class Options:
     rerun: bool = False
     plan: bool = False
     ahead: bool = False
+    sandbox: bool | None = None
     clone: Clone | None = None
 
 
@@ -75,6 +77,8 @@ def search(places: Places, options: Options, console: Console) -> ExitCode:
         raise _nothing(every)
     asking = _asking(places, loaded, asked, options, console)
     _announce(asking, console)
+    if not options.plan and (asking.open() or options.clone):
+        options = _walled(options, console)
     finished = options.plan or not asking.open() or _run(places, loaded, asking, options, console)
     findings = asking.findings()
     page = Page(
@@ -194,10 +198,19 @@ def _announce(asking: Asking, console: Console) -> None:
     )
 
 
+def _walled(options: Options, console: Console) -> Options:
+    """Return the options with what walls cells in here, for releases and for commits."""
+    holds = walled(options.sandbox, lambda text: console.print(text, style="dim"))
+    clone = dataclasses.replace(options.clone, sandbox=holds) if options.clone else None
+    return dataclasses.replace(options, sandbox=holds, clone=clone)
+
+
 def _run(
     places: Places, loaded: Project, asking: Asking, options: Options, console: Console
 ) -> bool:
-    terms = campaign.local_terms(loaded.matrix.limits, options.device, 1)
+    terms = campaign.local_terms(
+        loaded.matrix.limits, options.device, 1, sandbox=options.sandbox is True
+    )
     with reading.opened(places, lambda text: console.print(text, style="yellow")) as store:
         runs = Runs(
             project=loaded,

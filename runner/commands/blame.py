@@ -17,6 +17,7 @@ from runner.blaming.sweeping import sweep
 from runner.blaming.table import table
 from runner.commands.formats import check_format
 from runner.commands.own import own_files
+from runner.commands.sandboxing import walled
 from runner.corpus import load_script
 from runner.engine.hardware import demand
 from runner.environments.shelf import load_matrix
@@ -60,6 +61,7 @@ class Asking:
     command: Sequence[str]
     sweep: str = ""
     rerun: bool = False
+    sandbox: bool | None = None
 
 
 def blame(places: Places, asking: Asking, console: Console) -> ExitCode:
@@ -155,7 +157,7 @@ def _searched(
             project=loaded,
             question=question,
             evidence=evidence,
-            terms=_terms(loaded, question),
+            terms=_terms(loaded, question, sandbox=walled(asking.sandbox, tell)),
             say=tell,
         )
         bench = Bench(runs)
@@ -175,8 +177,8 @@ def _searched(
     )
 
 
-def _terms(loaded: Project, question: Question) -> Terms:
-    return campaign.local_terms(loaded.matrix.limits, question.device, 1)
+def _terms(loaded: Project, question: Question, *, sandbox: bool) -> Terms:
+    return campaign.local_terms(loaded.matrix.limits, question.device, 1, sandbox=sandbox)
 
 
 def _code(found: Blame) -> ExitCode:

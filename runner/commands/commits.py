@@ -44,6 +44,7 @@ class Clone:
     bad: str = ""
     rerun: bool = False
     """Whether commits that were tried before are tried again."""
+    sandbox: bool = False
 
 
 def chosen(
@@ -140,6 +141,7 @@ def _inquiry(loaded: Project, finding: Finding, clone: Clone) -> Inquiry:
         good=clone.good,
         bad=clone.bad,
         rerun=clone.rerun,
+        sandbox=clone.sandbox,
     )
 
 

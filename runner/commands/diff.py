@@ -15,6 +15,7 @@ from runner import campaign, project
 from runner.commands.diff_sets import compare_evidence
 from runner.commands.formats import check_format
 from runner.commands.own import own_files
+from runner.commands.sandboxing import walled
 from runner.comparing import both
 from runner.comparing.asked import Asked, of_pairs
 from runner.comparing.checkout import Bench
@@ -53,6 +54,7 @@ class Comparing:
     format: str
     jobs: int
     rerun: bool
+    sandbox: bool | None = None
     every_device: bool = False
     """Whether no device was named: two sets of evidence are compared on all that they hold."""
 
@@ -126,7 +128,12 @@ def _asked(
     asked = Asked(
         project=loaded,
         selection=selection,
-        terms=campaign.local_terms(loaded.matrix.limits, wish.device, options.jobs or cores()),
+        terms=campaign.local_terms(
+            loaded.matrix.limits,
+            wish.device,
+            options.jobs or cores(),
+            sandbox=walled(options.sandbox, lambda text: console.print(text, style="dim")),
+        ),
         rerun=options.rerun,
         watched=lambda: Display(console),
     )

@@ -6,11 +6,11 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from runner import project
+from runner import project, writing
 from runner.corpus import case_files, load_corpus
-from runner.environments import deriving, index, pinning, shelf
+from runner.environments import deriving, index, pinning, shelf, stacking
 from runner.errors import ExitCode, Fault, RunnerError, refuse
 from runner.model.matrix import WHERE, Matrix, read_matrix
 from runner.model.naming import asked, taken_apart
@@ -34,7 +34,7 @@ def pin(
     Without names: of every environment that is needed, or of those whose lock is `missing`.
     """
     matrix = shelf.load_matrix(places)
-    known = {release.name for release in matrix.releases}
+    known = set(matrix.pinned)
     if new:
         names = [name for name in index.released() if name not in known]
         console.print(f"new: {', '.join(names) or 'nothing'}")
@@ -48,14 +48,14 @@ def pin(
     if missing:
         wanted = [name for name in wanted if not (places.locks / f"{name}.txt").exists()]
     plain = [name for name in wanted if not asked(name, "lock").derived]
-    _write(places, plain, lambda name: pinning.resolve(matrix, matrix.release(name)), console)
+    _write(places, plain, lambda name: _resolve(matrix, name), console)
     others = [name for name in wanted if name not in plain]
     _write(places, others, lambda name: _resolve_derived(places, matrix, name), console)
     return ExitCode.AS_EXPECTED
 
 
 def _every(places: Places, matrix: Matrix) -> list[str]:
-    return [*(release.name for release in matrix.releases), *_derived(places, matrix)]
+    return [*matrix.pinned, *_derived(places, matrix)]
 
 
 def _derived_from(names: Sequence[str], places: Places, matrix: Matrix) -> list[str]:
@@ -72,6 +72,13 @@ def _derived(places: Places, matrix: Matrix) -> tuple[str, ...]:
     if faults:
         raise RunnerError(faults)
     return project.derived(matrix, cases.values())
+
+
+def _resolve(matrix: Matrix, name: str) -> str:
+    stack = matrix.stack(name)
+    if stack is not None:
+        return stacking.resolve(matrix, stack)
+    return pinning.resolve(matrix, matrix.release(name))
 
 
 def _resolve_derived(places: Places, matrix: Matrix, name: str) -> str:
@@ -91,7 +98,7 @@ def _write(
         except RunnerError as error:
             faults.extend(error.faults)
             return
-        (places.locks / f"{name}.txt").write_text(text)
+        writing.write(places.locks / f"{name}.txt", text)
         console.print(f"environments/locks/{name}.txt", markup=False)
 
     places.locks.mkdir(parents=True, exist_ok=True)
@@ -105,12 +112,13 @@ def _add(places: Places, name: str) -> None:
     """Add a release to the matrix, in its place by version, under the day of its publication."""
     try:
         version = Version(name)
-    except InvalidVersion as error:
-        raise refuse(Fault(where="lock", found=repr(name), allowed="a version")) from error
+    except ValueError as error:  # also for a number of 5,000 digits
+        allowed = f"a version of transformers, or the name of a stack of {WHERE}"
+        raise refuse(Fault(where="lock", found=repr(name), allowed=allowed)) from error
     text = places.matrix.read_text()
     changed = entered(text, version, _published_on(read_matrix(text), name))
     read_matrix(changed)
-    places.matrix.write_text(changed)
+    writing.write(places.matrix, changed)
 
 
 def entered(text: str, version: Version, day: dt.date) -> str:
@@ -124,7 +132,7 @@ def entered(text: str, version: Version, day: dt.date) -> str:
 
 
 def _version_in(line: str) -> Version | None:
-    found = re.match(r'\s*\{ name = "([^"]+)"', line)
+    found = re.match(r'\s*\{ name = "(\d[^"]*)"', line)
     return Version(found[1]) if found else None
 
 

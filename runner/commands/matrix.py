@@ -24,11 +24,11 @@ from runner.commands.planned import (
     say_before,
 )
 from runner.commands.redrawing import Redrawing
+from runner.commands.sandboxing import walled
 from runner.commands.shards import left, share
 from runner.environments import interpreter
 from runner.errors import ExitCode, Fault, refuse
-from runner.evidence import reading
-from runner.inside.cage import unenforceable
+from runner.evidence import late, reading
 from runner.model.matrix import MAIN
 from runner.model.observation import UNPUBLISHED
 from runner.model.outcomes import Verdict
@@ -36,13 +36,14 @@ from runner.planning.selection import Wish, select
 from runner.planning.shards import shard
 from runner.telling.wording import count
 from runner.terminal.progress import Display
-from runner.terminal.surprises import say_surprises
+from runner.terminal.surprises import say_surprises, say_suspicions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
 
+    from runner.commands.redrawing import Shown
     from runner.commands.shards import Share
     from runner.evidence.store import Store
     from runner.judging.verdicts import Judged
@@ -64,6 +65,7 @@ def measure(places: Places, options: Options, console: Console) -> ExitCode:
     if files is not None:
         wish = dataclasses.replace(wish, case=tuple(loaded.cases))
     with reading.opened(places, _told(console)) as store:
+        late.take_in(store, _told(console))
         stored = list(store.rows())
         plan = _campaign(loaded, wish, options, stored)
         mine = share(loaded, wish, one) if one else None
@@ -156,17 +158,30 @@ def _run(planned: Campaign, renderer: Redrawing, options: Options, console: Cons
         if time.monotonic() < planned.terms.until:  # the last drawing is what time is kept for
             renderer.now_and_then(left)
 
+    planned = _walled(planned, options, console)
     with Display(console) as display, _engine(planned, options, display) as engine:
-        for missing in unenforceable():
-            display.say(f"  cannot be bounded on this machine: {missing}", "yellow")
         tally = running.run(planned, renderer.store, display, pause, engine)
-    rows = renderer.finally_()
-    code = _summary(
-        planned, renderer.project, rows, tally, options, console, time.monotonic() - begin
-    )
+    shown = renderer.finally_()
+    code = _summary(planned, shown, tally, options, console, time.monotonic() - begin)
+    if renderer.undrawn:
+        console.print(f"The table is not drawn: {renderer.undrawn}", markup=False)
+        return max(code, renderer.undrawn.code)
     table = rendering.index(planned.project.places)
     console.print(f"The table: {table} (first drawn after {renderer.first:.0f} s)")
     return code
+
+
+def _walled(planned: Campaign, options: Options, console: Console) -> Campaign:
+    """Return the plan with what walls its cells in here; a cluster's nodes have none."""
+    if options.ray:
+        console.print("Not sandboxed: a case has the network and the rights of Ray's workers.")
+        return planned
+    holds = walled(options.sandbox, _dimmed(console))
+    return dataclasses.replace(planned, terms=dataclasses.replace(planned.terms, sandbox=holds))
+
+
+def _dimmed(console: Console) -> Callable[[str], None]:
+    return lambda text: console.print(text, style="dim")
 
 
 @contextlib.contextmanager
@@ -183,20 +198,19 @@ def _engine(planned: Campaign, options: Options, display: Display) -> Iterator[E
 
 def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
     planned: Campaign,
-    loaded: Project,
-    rows: Sequence[Observation],
+    shown: Shown,
     tally: Tally,
     options: Options,
     console: Console,
     seconds: float,
 ) -> ExitCode:
-    _, grid = rendering.judged_grid(loaded, rows)
-    mine = [one for one in grid if planned.selection(one.seen.cell)]
+    mine = [one for one in shown.grid if planned.selection(one.seen.cell)]
     trusted = [one for one in mine if options.trust_published or one.seen.source in UNPUBLISHED]
     surprises = [one for one in trusted if one.verdict.is_surprise]
     _print_counts(mine, tally, console, seconds)
     say_surprises(surprises, console)
-    local = [one for one in rows if options.trust_published or one.source in UNPUBLISHED]
+    say_suspicions(trusted, console)
+    local = [one for one in shown.rows if options.trust_published or one.source in UNPUBLISHED]
     say_after(planned, tally, mine, local, console)
     if tally.interrupted:
         console.print("Interrupted; what was measured is kept, and the next run goes on from here.")

@@ -32,6 +32,7 @@ class Options:
     trust_published: bool
     shard: str = ""
     ray: str = ""
+    sandbox: bool | None = None
 
 
 def check(options: Options) -> None:
@@ -73,6 +74,13 @@ def _beside(options: Options) -> list[tuple[str, str, str]]:
             "--ray",
             options.ray,
             "either an interpreter of this machine or a cluster",
+        ),
+        (
+            "--sandbox",
+            options.sandbox,
+            "--ray",
+            options.ray,
+            "a sandbox on this machine, or a cluster without one",
         ),
     )
     return [(one, two, instead) for one, first, two, second, instead in pairs if first and second]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner import writing
 from runner.corpus import load_case
 from runner.environments import shelf
 from runner.errors import ExitCode, Fault, RunnerError, refuse
@@ -30,7 +31,7 @@ def begin(places: Places, source: str, name: str, console: Console) -> ExitCode:
         remedy = "Choose another with `--name`."
         where = places.shown(path)
         raise refuse(Fault(where=where, found="a file", allowed="a new name", remedy=remedy))
-    path.write_text(draft.text, encoding="utf-8")
+    writing.write(path, draft.text)
     console.print(places.shown(path), markup=False)
     for line in draft.said:
         console.print(f"  {line}", markup=False)

@@ -8,14 +8,14 @@ import string
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from runner import project, rendering
+from runner import project, rendering, writing
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import changes, published, publishing, reading
 from runner.evidence.changes import Record
-from runner.evidence.published import Publication
+from runner.evidence.publications import Publication, read_publications
 from runner.model.matrix import MAIN
 from runner.model.observation import UNPUBLISHED, Observation
-from runner.model.outcomes import Outcome
+from runner.model.outcomes import Device, Outcome
 
 _NO_EVIDENCE = frozenset({Outcome.NOT_APPLICABLE, Outcome.NOT_RUN})
 
@@ -37,7 +37,7 @@ def publish_all(places: Places, console: Console) -> ExitCode:
     loaded, grid = rendering.judged_grid(checkout, rows)
     grid = tuple(one for one in grid if one.seen.cell.environment in checkout.environments)
     _refuse_gaps(grid)
-    earlier = published.read_publications(places.published)
+    earlier = read_publications(places.published)
     fresh = _publications(grid, earlier)
     final = [_named(row, fresh) for row in _evidence(grid)]
     used = {row.source for row in final}
@@ -86,11 +86,17 @@ def _is_main(row: Observation) -> bool:
 
 
 def _refuse_gaps(grid: Sequence[Judged]) -> None:
+    """Raise RunnerError where cells are missing: of all releases, on a GPU of each measured one."""
+    begun = {(one.seen.cell.device, one.seen.cell.environment) for one in grid if _is_new(one)}
     gaps = [
         one
         for one in grid
         if not _is_main(one.seen)
         and (one.stale or one.seen.outcome in {Outcome.NOT_RUN, Outcome.UNBUILDABLE})
+        and (
+            one.seen.cell.device is Device.CPU
+            or (one.seen.cell.device, one.seen.cell.environment) in begun
+        )
     ]
     if gaps:
         counts = Counter(one.seen.cell.environment for one in gaps)
@@ -103,6 +109,10 @@ def _refuse_gaps(grid: Sequence[Judged]) -> None:
                 remedy="Run `nox -s matrix` first.",
             )
         )
+
+
+def _is_new(one: Judged) -> bool:
+    return one.seen.source in UNPUBLISHED and one.seen.outcome.was_run and not one.stale
 
 
 _Class = tuple[str, str, str]
@@ -165,15 +175,8 @@ def _fresh_name(taken: Collection[str]) -> str:
 
 
 def _replace(folder: Path, files: Mapping[Path, str]) -> None:
-    """Write every file beside its place first, so that a full disk leaves the old set whole."""
-    drafts = {}
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.draft")
-        draft.write_text(text, encoding="utf-8")
-        drafts[draft] = path
-    for draft, path in drafts.items():
-        draft.replace(path)
+    """Write the whole set or nothing of it, and remove what it holds no longer."""
+    writing.write_all(files)
     for left in [*folder.glob("*/*.csv"), *folder.glob("*/*.json")]:
         if left not in files:
             left.unlink()

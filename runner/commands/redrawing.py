@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner import rendering
 from runner.evidence import reading
+from runner.writing import UnwritableError, told
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.evidence.store import Store
+    from runner.judging.verdicts import Judged
     from runner.model.observation import Observation
     from runner.project import Project
 
@@ -28,6 +34,14 @@ def is_due(since: float, cost: float, left: int, jobs: int) -> bool:
     return left > jobs and since > max(EVERY, cost / SHARE)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """What the pages show: every row that there is, and the whole grid with its meaning."""
+
+    rows: Sequence[Observation]
+    grid: Sequence[Judged]
+
+
 class Redrawing:
     """Renders what there is: after the first environment, now and then, and at the end."""
 
@@ -41,19 +55,35 @@ class Redrawing:
         self.first = 0.0
         self.cost = 0.0
         self.last = float("-inf")
+        self.undrawn: UnwritableError | None = None
+        """Why the last drawing could not be written."""
+        # Cores wait while the first environment starts, and again while the pages are drawn.
+        ahead = ThreadPoolExecutor(1)
+        self.published = ahead.submit(self._prepare)
+        ahead.shutdown(wait=False)
 
     def now_and_then(self, left: int) -> None:
         """Draw, if it is time to, with that many environments left to run."""
         if is_due(time.monotonic() - self.last, self.cost, left, self.jobs):
             self.finally_()
 
-    def finally_(self) -> list[Observation]:
-        """Draw, and return every row that there is."""
+    def _prepare(self) -> list[Observation]:
+        rendering.prepare()
+        return list(reading.published_rows(self.project.places))
+
+    def finally_(self) -> Shown:
+        """Draw, and return what is shown."""
         begin = time.monotonic()
         stored = self.store.rows() if self.store.written else self.stored
-        rows = [*reading.published_rows(self.project.places), *stored]
-        rendering.render(self.project, rows)
+        rows = [*self.published.result(), *stored]
+        meant = rendering.judged_grid(self.project, rows)
+        try:
+            with told(rendering.index(self.project.places)):
+                rendering.render(self.project, rows, meant=meant)
+            self.undrawn = None
+        except UnwritableError as error:
+            self.undrawn = error  # what is measured goes on, and is kept elsewhere
         self.last = time.monotonic()
         self.cost = self.last - begin
         self.first = self.first or self.last - self.began
-        return rows
+        return Shown(rows=rows, grid=meant[1])

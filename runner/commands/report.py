@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from runner import project, rendering
 from runner.errors import ExitCode, Fault, refuse
 from runner.evidence import reading
+from runner.writing import told
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +26,8 @@ def render_site(places: Places, console: Console, base_url: str = "") -> ExitCod
     address = _address(base_url)
     loaded = project.load(places)
     rows = reading.both(places, lambda text: console.print(text, style="yellow"))
-    changed = rendering.render(loaded, rows, address)
+    with told(rendering.index(places)):
+        changed = rendering.render(loaded, rows, address)
     state = "" if changed else " (nothing had changed)"
     console.print(f"The table: {rendering.index(places)}{state}")
     return ExitCode.AS_EXPECTED

@@ -48,6 +48,7 @@ class Inquiry:
     good: str = ""
     bad: str = ""
     rerun: bool = False
+    sandbox: bool = False
 
 
 def search(
@@ -75,6 +76,7 @@ def search(
         limits=inquiry.limits,
         run=inquiry.run,
         rerun=inquiry.rerun,
+        sandbox=inquiry.sandbox,
     )
     with worktree.opened(places.checkouts, repository, sources) as held:
         bisector = Bisector(worktree=held, plan=plan, hear=hear, command=command)

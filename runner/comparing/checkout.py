@@ -97,7 +97,7 @@ class Bench:
         """
         ready = tuple(map(self._ready, (one for one in found if one.due)))
         if ready and not self.importable:
-            reason = unimportable(ready[0].built, self.tree)
+            reason = unimportable(ready[0].built, self.tree, sandbox=self.asked.terms.sandbox)
             if reason:
                 raise self._unimportable(ready[0].built.name, reason)
             self.importable = True

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import Fault, RunnerError, refuse
-from runner.evidence import foreign, published
+from runner.evidence import foreign
+from runner.evidence.publications import read_publications
 
 if TYPE_CHECKING:
     from runner.model.observation import Observation
@@ -36,7 +37,7 @@ def is_evidence(text: str, loaded: Project) -> bool:
     if path.is_dir():
         return (path / "publications.toml").is_file()
     looks = path.suffix in _STORES or _DATED.fullmatch(text) is not None
-    return looks or path.exists() or text in published.read_publications(loaded.places.published)
+    return looks or path.exists() or text in read_publications(loaded.places.published)
 
 
 def is_publication(text: str, loaded: Project) -> bool:
@@ -72,7 +73,7 @@ def _of_folder(text: str, path: Path) -> Held:
 
 
 def _of_publication(text: str, places: Places) -> Held:
-    known = published.read_publications(places.published)
+    known = read_publications(places.published)
     if text not in known:
         if _is_path(text):
             raise _mixed(text, "no such file")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from runner.environments.checkout import PACKAGES
 from runner.errors import Fault, refuse
@@ -47,7 +47,7 @@ def claimed(text: str) -> str:
     found = _CLAIM.search(text)
     try:
         return str(Version(found[1])) if found else ""
-    except InvalidVersion:
+    except ValueError:  # also for a number of 5,000 digits
         return ""
 
 

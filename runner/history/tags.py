@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from runner.errors import Fault, refuse
 from runner.history.repository import OPTION
@@ -88,7 +88,7 @@ def _tags(repository: Repository) -> dict[str, Version]:
 def _version(tag: str) -> Version | None:
     try:
         return Version(tag)
-    except InvalidVersion:
+    except ValueError:  # also for a number of 5,000 digits
         return None
 
 

@@ -69,6 +69,8 @@ def cited(rows: Sequence[Observation]) -> Iterator[tuple[str, str]]:
 def _none(found: Advice, what: str) -> str:
     if found.undecided:
         return f"Not enough evidence: no release is measured to pass all of {what}."
+    if not any(one.failing for one in found.standings):
+        return f"No release can run any of {what}."
     return f"No release passes all of {what}: each is measured to fail somewhere."
 
 

@@ -26,6 +26,15 @@ def say_surprises(surprises: Sequence[Judged], console: Console) -> None:
     say_rest(len(surprises), console)
 
 
+def say_suspicions(judged: Sequence[Judged], console: Console) -> None:
+    """Print a line for each cell that wants far more memory than its neighbours."""
+    found = [one for one in judged if one.suspected]
+    for one in found[:LISTED]:
+        why = one.suspected.text if one.suspected else ""
+        console.print(f"  {printable(f'{cell_name(one.seen)}: {why}')}", markup=False)
+    say_rest(len(found), console)
+
+
 def say_rest(number: int, console: Console) -> None:
     """Print how many were not listed."""
     if number > LISTED:

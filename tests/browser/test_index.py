@@ -38,6 +38,7 @@ SCOPE = """(query) => {
 MISPLACED = "says where the whole query looks, so it cannot stand"
 NEAREST = "takes a release up to 5.0.1, the nearest, or main."
 OF_OR = "on one side of an or; put it beside the parentheses: (… or …)"
+NESTED = "parentheses and minuses stand inside each other"
 OF_DENIAL = "in a denied group; put it beside the parentheses: -(…)"
 REFUSED = """(query) => {
   try { Search.compile(query, Book.open(matrix)); } catch (error) {
@@ -178,6 +179,8 @@ def test_a_scope_narrows_what_is_looked_at(
         ("(a or -precision:bf16) b", f"precision: {MISPLACED} {OF_OR} precision:bf16", 7, 21),
         ("-(fails:any until:5.0)", f"until: {MISPLACED} {OF_DENIAL} until:5.0", 12, 21),
         ("-(x (device:cpu y))", f"device: {MISPLACED} {OF_DENIAL} device:cpu", 5, 15),
+        ("(" * 5000, f"more than 100 {NESTED}", 100, 101),
+        ("-" * 5000 + "x", f"more than 100 {NESTED}", 100, 101),
     ],
 )
 def test_a_fault_points_at_its_characters(
