@@ -136,9 +136,13 @@ def _numbers(text: str) -> Mapping[str, float]:
 
 def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     """Read an observation; raises ValueError where a word is none of ours."""
-    case, workaround, environment, precision, device, _, _, _, *rest = row
-    outcome, error_class, message, signature, traceback, reason, exercised, *rest = rest
-    computed, measured, unstable, repeats, seconds, output, *_, peak, limit = rest
+    # fmt: off
+    (
+        case, workaround, environment, precision, device, _, _, _,
+        outcome, error_class, message, signature, traceback, reason, exercised,
+        computed, measured, unstable, repeats, seconds, output, _, _, peak, limit,
+    ) = row  # at once: a rest in between would be a list for every row
+    # fmt: on
     failed = None
     if error_class is not None:
         failed = Failed(
