@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from actions import Machine, read
 from fakes import CORPUS
+from needs import bubblewrap
 
 from runner.places import ROOT, Places
 
@@ -132,6 +133,16 @@ def test_shards_that_are_whole_are_merged_and_published(measured: Machine, tmp_p
     assert (table.result, publish.result) == ("success", "success"), table.said
     assert (one.site / "index.html").exists()
     assert "2-of-2.sqlite: 3 rows, 3 new" in table.said
+
+
+@bubblewrap
+@pytest.mark.builds
+def test_a_shard_is_measured_in_a_sandbox(measured: Machine, tmp_path: Path) -> None:
+    one = again(measured, tmp_path)
+    shutil.rmtree(one.artifacts)
+    result, said = measure(one, lines(one)[0])
+
+    assert (result, "Sandboxed: a case has no network" in said) == ("success", True), said
 
 
 @pytest.mark.builds

@@ -140,8 +140,8 @@ def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     (
         case, workaround, environment, precision, device, _, _, _,
         outcome, error_class, message, signature, traceback, reason, exercised,
-        computed, measured, unstable, repeats, seconds, output, _, _, peak, limit,
-    ) = row  # at once: a rest in between would be a list for every row
+        computed, measured, unstable, repeats, seconds, output, *_, peak, limit,
+    ) = row  # at once: each rest in between would be one more list for every row
     # fmt: on
     failed = None
     if error_class is not None:
