@@ -129,7 +129,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         ),
         sheet=f"case/{in_address(case.name)}",
         grids=tuple(grid(survey, device, [case.name], page="") for device in survey.devices),
-        timelines=tuple(timeline(survey, case, device) for device in survey.devices),
+        timelines=_timelines(survey, case),
         ranges=_derived(survey, case),
         claims=stated(survey, case),
         expectations=tuple(_expectation(entry) for entry in case.block.fails),
@@ -146,6 +146,13 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         commands=commands(survey, case),
         blocks=blocks(survey, case),
     )
+
+
+def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
+    """Return the releases as they followed each other; stacks do not."""
+    if survey.is_stacked(case):
+        return ()
+    return tuple(timeline(survey, case, device) for device in survey.devices)
 
 
 def _suspected(survey: Survey, case: Case) -> tuple[str, ...]:
@@ -207,9 +214,15 @@ def _fails(
         tally=_tally(
             survey.failing(case.name).get(key, {}).values(),
             applicable,
-            "environment" if case.block.environments else "release",
+            _counted_in(survey, case),
         ),
     )
+
+
+def _counted_in(survey: Survey, case: Case) -> str:
+    if survey.is_stacked(case):
+        return "stack"
+    return "environment" if case.block.environments else "release"
 
 
 def _tally(failing: Collection[bool], applicable: int, what: str) -> str:

@@ -86,6 +86,8 @@ class Grid:
     precisions: tuple[Precision, ...]
     words: Words
     width: int
+    on_stacks: bool
+    """Whether the columns are stacks alone, for releases by themselves lack what is needed."""
 
 
 def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case/") -> Grid:
@@ -111,12 +113,19 @@ def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case
         precisions=tuple(Precision),
         words=words,
         width=len(columns) + 1,
+        on_stacks={one.source for one in columns} == {Source.STACK},
     )
 
 
-def _columns(survey: Survey, cases: Iterable[Case]) -> tuple[Environment, ...]:
-    """Return the columns of some cases: without the pairs and stacks that only others have."""
+def _columns(survey: Survey, cases: Sequence[Case]) -> tuple[Environment, ...]:
+    """Return the columns of some cases: without the pairs and stacks that only others have.
+
+    Cases of a stack have no other column: all releases would stand before it with nothing to say.
+    """
     known = {name for case in cases for name in survey.standings[case.name]}
+    if all(map(survey.is_stacked, cases)):
+        stacks = (one for one in survey.columns if one.source is Source.STACK)
+        return tuple(one for one in stacks if one.name in known)
     apart = {Source.PAIR, Source.STACK}
     return tuple(one for one in survey.columns if one.source not in apart or one.name in known)
 

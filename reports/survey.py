@@ -64,6 +64,14 @@ class Survey:
         """The names of the columns that follow each other in time: releases, then main."""
         return tuple(item.name for item in self.columns if item.source in _IN_THE_TABLE)
 
+    @cached_property
+    def _programs(self) -> frozenset[str]:
+        return frozenset(one.program for one in self.columns if one.source is Source.STACK)
+
+    def is_stacked(self, case: Case) -> bool:
+        """Whether a case needs a program that stacks have, and no release by itself."""
+        return not case.packages.isdisjoint(self._programs)
+
     def standing(self, case: Case, column: str) -> str:
         """Return the environment of a case in a column."""
         return with_extras(column, case.extras) if column in self.releases else column

@@ -309,6 +309,24 @@ def test_a_case_with_extras_stands_in_the_column_of_the_release_and_says_so() ->
     assert [len(stack.marks) for stack in grid.areas[0].rows[0].stacks] == [1]
 
 
+@pytest.mark.parametrize(
+    ("needs", "columns", "on_stacks"),
+    [("torch", ["4.50.0"], False), ("ms-swift", ["ms-swift3.3.0"], True)],
+)
+def test_a_case_of_a_stack_has_no_columns_of_releases(
+    needs: str, columns: list[str], *, on_stacks: bool
+) -> None:
+    case = a_case(BLOCK.replace('"torch"', f'"{needs}"'))
+    stack = an_environment("ms-swift3.3.0", Source.STACK)
+    stack = replace(stack, pins={**stack.pins, "transformers": "4.50.0", "ms-swift": "3.3.0"})
+    found = survey({case.name: case}, [an_environment("4.50.0"), stack], ())
+    grid = the_grid(found)
+
+    assert on_stacks is (case_page(found, case).timelines == ())
+    assert columns == [column.name for line in grid.lines for column in line.columns]
+    assert on_stacks == grid.on_stacks
+
+
 def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
     expected = (
         Line(label="4.49", columns=(Column(name="4.49.0", label="0"),)),
