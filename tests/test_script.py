@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import RunnerError
-from runner.model.script import Script, decode, parse_script
+from runner.model.script import Script, decode, parse_script, tree
 
 TEXT = """#!/usr/bin/env python
 # /// script
@@ -70,3 +74,22 @@ def test_a_file_that_is_not_utf_8_is_refused_at_its_first_wrong_byte() -> None:
         decode(b"ok\xff\xfe", "x.py")
 
     assert expected == str(caught.value)
+
+
+def test_threads_parse_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two trees at a time end in a SystemError of CPython 3.11 now and then.
+    inside: list[int] = []
+    together: list[int] = []
+
+    def slowly(_: str) -> ast.Module:
+        inside.append(1)
+        time.sleep(0.01)
+        together.append(len(inside))
+        inside.pop()
+        return ast.Module(body=[], type_ignores=[])
+
+    monkeypatch.setattr(ast, "parse", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(tree, ["pass"] * 8))
+
+    assert together == [1] * 8

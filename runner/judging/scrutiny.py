@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 
 from runner.errors import Fault
 from runner.judging.expectations import covers, live
+from runner.model import script
 from runner.model.case import EVERY, PLAIN, Isolation
 from runner.model.cell import belongs, cells_of
 
@@ -85,7 +86,7 @@ def _subject(case: Case) -> Iterator[Fault]:
 
 def _source(case: Case) -> Iterator[Fault]:
     try:
-        tree = ast.parse(case.script.code)
+        tree = script.tree(case.script.code)
     except SyntaxError as error:
         key = _line(case, error.lineno or 1)
         yield _fault(case, key, str(error.msg), "Python that can be parsed")

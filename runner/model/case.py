@@ -20,7 +20,7 @@ from runner.model import requirements
 from runner.model.naming import taken_apart
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.model.reading import Record, RequirementText, read
-from runner.model.script import Script, has_block, parse_script
+from runner.model.script import Script, has_block, parse_script, tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -207,7 +207,7 @@ class Case:
     @cached_property
     def docstring(self) -> str:
         """The sentence of what must hold, and why it did not."""
-        return ast.get_docstring(ast.parse(self.script.code)) or ""
+        return ast.get_docstring(tree(self.script.code)) or ""
 
     @cached_property
     def demands(self) -> Demands:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from runner.model.tables import read_table
 _BLOCK = re.compile(
     r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$",
 )
+_PARSING = threading.Lock()
 _ALLOWED = "exactly one block between `# /// script` and `# ///`"
 
 
@@ -37,10 +39,20 @@ def decode(content: bytes, where: str) -> str:
         raise refuse(fault) from error
 
 
+def tree(code: str) -> ast.Module:
+    """Parse Python; raises what `ast.parse` does.
+
+    One thread at a time: CPython counts the depth of a tree per interpreter, and where two threads
+    build one each, both end in a SystemError now and then (seen on 3.11.7).
+    """
+    with _PARSING:
+        return ast.parse(code)
+
+
 def parse_python(text: str, where: str) -> ast.Module:
     """Parse a file as Python; raises RunnerError with the line."""
     try:
-        return ast.parse(text)
+        return tree(text)
     except SyntaxError as error:
         key, allowed = f"line {error.lineno}", "Python that can be parsed"
         raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from runner.model import script
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -24,7 +26,7 @@ def wanted(cases: Iterable[Case]) -> dict[str, object]:
     inner: set[str] = set()
     names: dict[str, set[str]] = {}
     for case in cases:
-        tree = ast.parse(case.script.code)
+        tree = script.tree(case.script.code)
         inner.update(_inner(tree.body))
         for module, name in _imports(tree):
             if module in PRELOADED:
