@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import sys
 import time
@@ -17,16 +18,17 @@ from runner.engine.events import (
 from runner.environments import building, development
 from runner.evidence.survey import choose
 from runner.judging.currency import is_current
-from runner.judging.expectations import expected, judge
+from runner.judging.expectations import covers, expected, judge, live
 from runner.model.cell import Source, belongs
 from runner.model.observation import LOCAL
-from runner.planning.plan import Unit, applicable, missing, plan
+from runner.planning.plan import Unit, answered, applicable, plan
 from runner.project import recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.environments.building import Built
+    from runner.model.case import Failure
     from runner.model.cell import Cell, Environment
     from runner.model.matrix import Limits
     from runner.model.observation import Observation
@@ -69,17 +71,18 @@ class Campaign:
             cells = tuple(cell for cell in cells if cell in self.asked)
         if self.rerun:
             return cells
-        lacking = {*missing(cells, self.project.cases, environment, self.known)}
-        return tuple(
-            cell for cell in cells if cell in lacking or self._is_unconfirmed(cell, environment)
-        )
+        if not self.known:
+            return cells
+        cases = self.project.cases
+        entries = functools.cache(lambda name: live(cases[name], environment))
 
-    def _is_unconfirmed(self, cell: Cell, environment: Environment) -> bool:
-        """Say whether a cell surprised here, and the run ended before it was repeated."""
-        row = self.known.get(cell)
-        if row is None or row.source != LOCAL or row.repeats > 1:
-            return False
-        return self.verdict(row, environment).is_surprise
+        def is_due(cell: Cell) -> bool:
+            row = self.known.get(cell)
+            if row is None or not answered(row, cases[cell.case], environment):
+                return True
+            return _is_unconfirmed(row, entries(cell.case))
+
+        return tuple(filter(is_due, cells))
 
     def units(self) -> tuple[Unit, ...]:
         """Return what is to be run, coarse to fine, or by value where there is a budget.
@@ -150,6 +153,14 @@ class Campaign:
             return True
         confirmed = before.repeats > 1 and before.kind == seen.kind
         return doubtful and not confirmed
+
+
+def _is_unconfirmed(row: Observation, entries: Iterable[Failure]) -> bool:
+    """Say whether a cell surprised here, and the run ended before it was repeated."""
+    if row.source != LOCAL or row.repeats > 1:
+        return False
+    entry = next((one for one in entries if covers(one, row.cell)), None) if entries else None
+    return judge(entry, row).is_surprise
 
 
 def local_terms(limits: Limits, device: Device, jobs: int, *, sandbox: bool = False) -> Terms:

@@ -53,12 +53,13 @@ def missing(
     if not known:
         return tuple(cells)
     return tuple(
-        cell
-        for cell in cells
-        if cell not in known
-        or known[cell].sides
-        or not is_current(known[cell], cases[cell.case], environment)
+        cell for cell in cells if not answered(known.get(cell), cases[cell.case], environment)
     )
+
+
+def answered(row: Observation | None, case: Case, environment: Environment) -> bool:
+    """Say whether what is known of a cell answers for it, and no machine denies it."""
+    return row is not None and not row.sides and is_current(row, case, environment)
 
 
 def coarse_to_fine(names: Sequence[str]) -> tuple[str, ...]:
