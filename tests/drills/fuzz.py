@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,7 +152,8 @@ def drill(tally: Tally) -> None:
         print("there is no atheris in .nox/fuzz: no input is found by what it reaches")
         return
     seconds = int(os.environ.get("REPRO_SECONDS", SECONDS))
-    reached = {one.name: guided(one, seconds) for one in targets()}
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # each waits for a process
+        reached = dict(pool.map(lambda one: (one.name, guided(one, seconds)), targets()))
     idle = [name for name, (ran, _) in reached.items() if not ran]
     told = [f"{name}: {wrong}" for name, (_, found) in reached.items() for wrong in found]
     told += [f"{name}: nothing was run" for name in idle]
