@@ -10,6 +10,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
+from runner import scratch
 from runner.cli.options import app
 from runner.errors import ExitCode, Interrupted, RunnerError
 from runner.inside import cage
@@ -40,6 +41,7 @@ def main() -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _Interruption())
     try:
+        scratch.settle()
         _end_with_door()
         register(sys.argv[1] if len(sys.argv) > 1 else "")
         app()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import json
+import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -131,6 +133,7 @@ def read_report(content: bytes) -> object:
 @functools.cache
 def _store() -> Store:
     folder = tempfile.mkdtemp(prefix="repromatrix-fuzz-")
+    atexit.register(shutil.rmtree, folder)
     return Store(Path(folder) / "evidence.sqlite", print)
 
 
