@@ -150,7 +150,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
 
 def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
     """Return the releases as they followed each other; stacks do not."""
-    if survey.is_stacked(case):
+    if survey.stacks_of(case):
         return ()
     return tuple(timeline(survey, case, device) for device in survey.devices)
 
@@ -220,7 +220,7 @@ def _fails(
 
 
 def _counted_in(survey: Survey, case: Case) -> str:
-    if survey.is_stacked(case):
+    if survey.stacks_of(case):
         return "stack"
     return "environment" if case.block.environments else "release"
 

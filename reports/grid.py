@@ -123,9 +123,8 @@ def _columns(survey: Survey, cases: Sequence[Case]) -> tuple[Environment, ...]:
     Cases of a stack have no other column: all releases would stand before it with nothing to say.
     """
     known = {name for case in cases for name in survey.standings[case.name]}
-    if all(map(survey.is_stacked, cases)):
-        stacks = (one for one in survey.columns if one.source is Source.STACK)
-        return tuple(one for one in stacks if one.name in known)
+    if all(map(survey.stacks_of, cases)):
+        return tuple(one for case in cases for one in survey.stacks_of(case))
     apart = {Source.PAIR, Source.STACK}
     return tuple(one for one in survey.columns if one.source not in apart or one.name in known)
 

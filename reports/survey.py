@@ -64,13 +64,9 @@ class Survey:
         """The names of the columns that follow each other in time: releases, then main."""
         return tuple(item.name for item in self.columns if item.source in _IN_THE_TABLE)
 
-    @cached_property
-    def _programs(self) -> frozenset[str]:
-        return frozenset(one.program for one in self.columns if one.source is Source.STACK)
-
-    def is_stacked(self, case: Case) -> bool:
-        """Whether a case needs a program that stacks have, and no release by itself."""
-        return not case.packages.isdisjoint(self._programs)
+    def stacks_of(self, case: Case) -> tuple[Environment, ...]:
+        """Return the stacks of a program that a case needs, and no release by itself has."""
+        return tuple(one for one in self.columns if one.program in case.packages)
 
     def standing(self, case: Case, column: str) -> str:
         """Return the environment of a case in a column."""

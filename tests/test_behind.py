@@ -56,7 +56,7 @@ from runner.judging.claims import Standing
 from runner.judging.difference import Change
 from runner.judging.verdicts import judge_all
 from runner.model.cell import Cell, Environment, Source
-from runner.model.outcomes import Outcome, Precision
+from runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -436,6 +436,26 @@ def test_badges_say_what_holds_on_the_newest_release_and_on_what_it_was_measured
     )
     assert by_path["badge/release/4.49.0"].message == "unknown (nothing measured)"
     assert "badge/release/main" not in by_path
+
+
+def test_the_badge_of_a_case_of_a_stack_speaks_of_its_newest_stack() -> None:
+    case = a_case(BLOCK.replace('"torch"', '"ms-swift"'))
+    pins = {"transformers": "4.50.0", "ms-swift": "3.3.0"}
+    stack = replace(ENVIRONMENTS[1], name="ms-swift3.3.0", source=Source.STACK, pins=pins)
+    every = [*ENVIRONMENTS, stack]
+    ran = [
+        replace(row, cell=row.cell._replace(environment=stack.name))
+        for row in map(fake_run, [Cell(case.name, "", "4.51.0", Precision.BF16, Device.CPU)])
+        if row is not None
+    ]
+    rows = judge_all(ran, {case.name: case}, {one.name: one for one in every})
+    found = survey({case.name: case}, every, rows)
+    said = next(badge for badge in badges(found, Settings(found)) if "/case/" in badge.path)
+
+    assert (said.message.partition(" (")[0], said.colour) == (
+        "passes on ms-swift3.3.0",
+        Colour.GOOD,
+    )
 
 
 def test_what_fails_as_intended_is_no_bug_of_a_release() -> None:

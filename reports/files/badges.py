@@ -72,7 +72,7 @@ def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
 
 
 def _of_case(survey: Survey, case: Case, setting: Setting) -> Badge:
-    """Return what is known of the plain case on the newest release that says anything."""
+    """Return what is known of the plain case on the newest release or stack that says anything."""
     known: dict[str, list[Precision]] = {}
     ever = False
     for (workaround, _, precision), found in survey.failing(case.name).items():
@@ -83,10 +83,8 @@ def _of_case(survey: Survey, case: Case, setting: Setting) -> Badge:
     silent = _silent(survey, case.name)
     for environment in [name for name in known if name in silent and not known[name]]:
         del known[environment]
-    newest = next(
-        (name for name in reversed(survey.releases) if survey.standing(case, name) in known),
-        "",
-    )
+    columns = tuple(one.name for one in survey.stacks_of(case)) or survey.releases
+    newest = next((name for name in reversed(columns) if survey.standing(case, name) in known), "")
     message, colour = _said(newest, known.get(survey.standing(case, newest), []), ever=ever)
     return Badge(
         path=f"badge/case/{case.name}",
