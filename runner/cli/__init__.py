@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _TWICE = 3.0
+_IMPORTING = "<frozen importlib"
+_SOON = 0.01
 COMMANDS = {
     "measuring": ("matrix", "shards", "environment", "bundle", "report", "results"),
     "searching": ("bisect", "blame", "trial"),
@@ -39,7 +41,7 @@ def register(asked: str) -> None:
 def main() -> None:
     """Run the program and end the process with its exit code."""
     for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, _Interruption())
+        signal.signal(signum, Interruption())
     try:
         scratch.settle()
         _end_with_door()
@@ -67,13 +69,23 @@ def _shown(line: str) -> str:
     return "".join(sign if sign.isprintable() or sign in "\n\t" else "�" for sign in line)
 
 
-class _Interruption:
+class Interruption:
     """A signal becomes an exception once: Ctrl-C through a door arrives twice."""
 
     def __init__(self) -> None:
-        self.last = 0.0
+        """Nothing came yet."""
+        self.last = float("-inf")
 
-    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+    def __call__(self, _signal: int, frame: FrameType | None) -> None:
+        """Raise Interrupted, a moment later where Python is about to import.
+
+        Raised between its taking of the import lock and its giving it back, the lock would stay
+        taken, and a thread that imports something would wait for ever.
+        """
+        if frame is not None and frame.f_code.co_filename.startswith(_IMPORTING):
+            signal.signal(signal.SIGALRM, self)
+            signal.setitimer(signal.ITIMER_REAL, _SOON)
+            return
         again, self.last = time.monotonic() - self.last < _TWICE, time.monotonic()
         if not again:
             raise Interrupted
