@@ -1,20 +1,9 @@
-"""The command line: which module a command comes from, and how it is interrupted."""
+"""The command line: which module a command comes from."""
 
 from __future__ import annotations
 
-import signal
-import sys
-import time
-from typing import TYPE_CHECKING
-
-import pytest
-
-from runner.cli import COMMANDS, Interruption, register
+from runner.cli import COMMANDS, register
 from runner.cli.options import app
-from runner.errors import Interrupted
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 
 def test_every_command_is_found_in_the_module_that_registers_it() -> None:
@@ -27,28 +16,3 @@ def test_every_command_is_found_in_the_module_that_registers_it() -> None:
         found.setdefault(module, []).append(name)
 
     assert {module: tuple(names) for module, names in found.items()} == COMMANDS
-
-
-def a_frame(file: str) -> FrameType:
-    """Return where a program stands that was compiled from a file."""
-    found: dict[str, FrameType] = {}
-    exec(compile("import sys; found['frame'] = sys._getframe()", file, "exec"), {"found": found})  # noqa: S102
-    return found["frame"]
-
-
-def test_a_signal_interrupts_once() -> None:
-    interrupt = Interruption()
-    with pytest.raises(Interrupted):
-        interrupt(signal.SIGINT, sys._getframe())
-    interrupt(signal.SIGINT, None)
-
-
-def test_what_python_imports_is_interrupted_behind_it() -> None:
-    # Between taking the import lock and giving it back, every other thread would wait for ever.
-    before = signal.getsignal(signal.SIGALRM)
-    try:
-        Interruption()(signal.SIGINT, a_frame("<frozen importlib._bootstrap>"))
-        with pytest.raises(Interrupted):
-            time.sleep(10)
-    finally:
-        signal.signal(signal.SIGALRM, before)

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     *(
         "errors",
+        "interruption",
         "places",
         "processes",
         "scratch",

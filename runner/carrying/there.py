@@ -23,13 +23,13 @@ from runner.engine.hardware import cores, demand
 from runner.engine.pool import Pool
 from runner.errors import ExitCode, Fault, Interrupted, RunnerError, refuse
 from runner.evidence.store import Store
+from runner.interruption import Interruption
 from runner.model.outcomes import Device
 from runner.places import Places
 from runner.planning.selection import Wish, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
     from runner.carrying.torch import Torch
     from runner.model.observation import Observation
@@ -43,8 +43,9 @@ _AT_ONCE = 4
 
 def measure(here: str, arguments: Sequence[str]) -> int:
     """Do what the command line says; return the exit code."""
+    once = Interruption()  # what is being ended must not be interrupted again
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupted)
+        signal.signal(number, once)
     try:
         return _measure(Path(here), _options(arguments))
     except RunnerError as error:
@@ -53,12 +54,6 @@ def measure(here: str, arguments: Sequence[str]) -> int:
         return error.code
     except Interrupted:
         return ExitCode.INTERRUPTED
-
-
-def _interrupted(_signal: int, _frame: FrameType | None) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    raise Interrupted
 
 
 def _say(line: str) -> None:

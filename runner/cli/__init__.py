@@ -6,22 +6,18 @@ import importlib
 import os
 import signal
 import sys
-import time
 import traceback
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from runner import scratch
 from runner.cli.options import app
 from runner.errors import ExitCode, Interrupted, RunnerError
 from runner.inside import cage
+from runner.interruption import Interruption
 from runner.writing import unwritable
 
-if TYPE_CHECKING:
-    from types import FrameType
-
 _TWICE = 3.0
-_IMPORTING = "<frozen importlib"
-_SOON = 0.01
+"""Seconds: Ctrl-C through a door arrives twice."""
 COMMANDS = {
     "measuring": ("matrix", "shards", "environment", "bundle", "report", "results"),
     "searching": ("bisect", "blame", "trial"),
@@ -41,7 +37,7 @@ def register(asked: str) -> None:
 def main() -> None:
     """Run the program and end the process with its exit code."""
     for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, Interruption())
+        signal.signal(signum, Interruption(_TWICE))
     try:
         scratch.settle()
         _end_with_door()
@@ -67,28 +63,6 @@ def _end(code: ExitCode, *lines: str) -> NoReturn:
 def _shown(line: str) -> str:
     """Return a line that no terminal obeys: what was found may hold anything."""
     return "".join(sign if sign.isprintable() or sign in "\n\t" else "�" for sign in line)
-
-
-class Interruption:
-    """A signal becomes an exception once: Ctrl-C through a door arrives twice."""
-
-    def __init__(self) -> None:
-        """Nothing came yet."""
-        self.last = float("-inf")
-
-    def __call__(self, _signal: int, frame: FrameType | None) -> None:
-        """Raise Interrupted, a moment later where Python is about to import.
-
-        Raised between its taking of the import lock and its giving it back, the lock would stay
-        taken, and a thread that imports something would wait for ever.
-        """
-        if frame is not None and frame.f_code.co_filename.startswith(_IMPORTING):
-            signal.signal(signal.SIGALRM, self)
-            signal.setitimer(signal.ITIMER_REAL, _SOON)
-            return
-        again, self.last = time.monotonic() - self.last < _TWICE, time.monotonic()
-        if not again:
-            raise Interrupted
 
 
 def _end_with_door() -> None:

@@ -15,12 +15,12 @@ from runner.engine.hardware import has_cuda
 from runner.engine.pool import Pool
 from runner.errors import ExitCode, Interrupted
 from runner.inside import cage
+from runner.interruption import Interruption
 from runner.model.outcomes import Device
 from runner.processes import anonymous
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from types import FrameType
 
     from runner.cluster.parcel import Parcel
     from runner.engine.events import Event
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the unit; a worker that ends ends this process, and with it everything below."""
     _root, _packages, worker, answers = sys.argv[1:]
+    once = Interruption()  # what is being ended must not be interrupted again
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupted)
+        signal.signal(number, once)
     # Ray's workers block signals, and a cell inherits what this process has.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     cage.interrupt_with_parent(int(worker))
@@ -44,13 +45,6 @@ def main() -> None:
                 pipe.flush()
     except (Interrupted, BrokenPipeError):
         sys.exit(ExitCode.INTERRUPTED)
-
-
-def _interrupted(_signal: int, _frame: FrameType | None) -> None:
-    # Once: what is being ended must not be interrupted again.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    raise Interrupted
 
 
 def _events(parcel: Parcel) -> Generator[Event]:
