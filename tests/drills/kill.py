@@ -355,7 +355,7 @@ def _left_alive(process: subprocess.Popen[str], folder: Path, target: Target) ->
         time.sleep(0.02)
     assert process.stdout is not None
     process.stdout.close()
-    return list(left)
+    return [(pid, _command(pid).replace(b"\0", b" ")[-200:]) for pid in left]
 
 
 def processes_of(folder: Path) -> list[int]:
