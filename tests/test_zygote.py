@@ -317,21 +317,9 @@ def test_a_runner_that_is_killed_takes_its_zygote_and_its_cells_with_it(
     tmp_path: Path, temporary: Path, *, walls: bool
 ) -> None:
     path = case(tmp_path, "import time", "time.sleep(600)")
-    runner = case(
-        tmp_path,
-        "import sys, tempfile, pathlib",
-        f"tempfile.tempdir = r'{temporary}'",
-        "from runner.engine.zygote import Start, Zygote",
-        "from runner.environments.building import Built",
-        "from runner.model.outcomes import Device",
-        "here = pathlib.Path(sys.executable)",
-        "built = Built(name='here', folder=here.parent, python=here, versions={})",
-        f"terms = Start(built=built, device=Device.CPU, preload={NOTHING!r}, fork=True,",
-        f"    slots=1, threads=1, sandbox={walls}, cases=[pathlib.Path(r'{path}')])",
-        f"list(Zygote(terms).run([{request(path)!r}]))",
-        name="runs",
-    )
-    root = str(Path(cage.__file__).parents[2])
+    terms = f"slots=1, sandbox={walls}, cases=[pathlib.Path(r'{path}')]"
+    begin = f"list(Zygote(terms).run([{request(path)!r}]))"
+    runner, root = runner_of(tmp_path, temporary, terms, begin)
     with subprocess.Popen(
         [sys.executable, runner], env={**os.environ, "PYTHONPATH": root}
     ) as process:
@@ -344,16 +332,44 @@ def test_a_runner_that_is_killed_takes_its_zygote_and_its_cells_with_it(
     assert process.returncode == -signal.SIGKILL
 
 
+KILLED_AT_ONCE = [
+    "import os, signal, subprocess",
+    "class Begun(subprocess.Popen):",
+    "    def __init__(self, command, **options):",
+    "        super().__init__(command, **options)",
+    "        if 'serve' in command: os.kill(os.getpid(), signal.SIGKILL)",
+    "subprocess.Popen = Begun",
+]
+
+
 @with_walls_and_without
+@pytest.mark.parametrize("begins", [[], KILLED_AT_ONCE], ids=["within them", "before them"])
 def test_a_runner_that_is_killed_ends_a_zygote_in_the_middle_of_its_imports(
-    tmp_path: Path, temporary: Path, *, walls: bool
+    begins: list[str], tmp_path: Path, temporary: Path, *, walls: bool
 ) -> None:
     begun = tmp_path / "kept" / "begun"
     begun.parent.mkdir()
     module = f"import pathlib, time; pathlib.Path(r'{begun}').touch(); time.sleep(600)"
     (tmp_path / "slow_to_import.py").write_text(module)
     preload = {"modules": ["slow_to_import"], "names": {}}
-    runner = case(
+    front = {"path": str(tmp_path), "kept": str(tmp_path / "kept")}
+    terms = f"slots=1, sandbox={walls}, preload={preload!r}, front={front!r}"
+    begin = [*begins, "Zygote(terms)"]
+    runner, root = runner_of(tmp_path, temporary, terms, *begin)
+    with subprocess.Popen(
+        [sys.executable, runner], env={**os.environ, "PYTHONPATH": root}
+    ) as process:
+        wait_until(lambda: begun.exists() or process.poll() is not None)
+        process.kill()
+    wait_until(lambda: not processes_of(temporary))
+    wait_until(lambda: _is_swept(temporary))
+
+    assert process.returncode == -signal.SIGKILL
+
+
+def runner_of(tmp_path: Path, temporary: Path, terms: str, *begin: str) -> tuple[Path, str]:
+    """Write a program that has a zygote, and return it with what it needs on its path."""
+    path = case(
         tmp_path,
         "import sys, tempfile, pathlib",
         f"tempfile.tempdir = r'{temporary}'",
@@ -362,22 +378,13 @@ def test_a_runner_that_is_killed_ends_a_zygote_in_the_middle_of_its_imports(
         "from runner.model.outcomes import Device",
         "here = pathlib.Path(sys.executable)",
         "built = Built(name='here', folder=here.parent, python=here, versions={})",
-        f"front = {{'path': r'{tmp_path}', 'kept': r'{tmp_path / 'kept'}'}}",
-        f"terms = Start(built=built, device=Device.CPU, preload={preload!r}, fork=True,",
-        f"    slots=1, threads=1, front=front, sandbox={walls})",
-        "Zygote(terms)",
+        f"own = dict({terms})",
+        f"own = {{'preload': {NOTHING!r}}} | own",
+        "terms = Start(built=built, device=Device.CPU, fork=True, threads=1, **own)",
+        *begin,
         name="runs",
     )
-    root = str(Path(cage.__file__).parents[2])
-    with subprocess.Popen(
-        [sys.executable, runner], env={**os.environ, "PYTHONPATH": root}
-    ) as process:
-        wait_until(begun.exists)
-        process.kill()
-    wait_until(lambda: not processes_of(temporary))
-    wait_until(lambda: _is_swept(temporary))
-
-    assert process.returncode == -signal.SIGKILL
+    return path, str(Path(cage.__file__).parents[2])
 
 
 def _is_swept(folder: Path) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import json
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -74,6 +75,9 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     _hold(settings["scratch"])
     if not walls:  # within them we end with what made them, which ends with the runner
         _end_with_runner(settings["runner"], settings["scratch"])
+    if _has_no_runner():
+        clearing.remove(settings["scratch"])
+        os._exit(1)
     tempfile.tempdir = settings["cells"]
     if settings["front"]:
         tree.put_in_front(settings["front"])
@@ -111,6 +115,13 @@ def _end_with_runner(runner: int, scratch: str) -> None:
 
     signal.signal(signal.SIGTERM, leave)
     cage.interrupt_with_parent(runner)
+
+
+def _has_no_runner() -> bool:
+    """Say whether our input has ended: the runner was killed before we asked to hear of it."""
+    poll = select.poll()
+    poll.register(sys.stdin.fileno(), 0)  # that it was hung up is told without being asked for
+    return bool(poll.poll(0))
 
 
 def _outlive_runner() -> None:
