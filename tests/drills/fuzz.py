@@ -122,7 +122,7 @@ def fuzzed(target: Target, examples: int, number: int) -> tuple[int, Found]:
 
 def guided(target: Target, seconds: int) -> tuple[int, list[str]]:
     """Let atheris work at a reader; return how many inputs it ran, and what went wrong."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as own:
         for number, content in enumerate(target.seeds):
             (Path(folder) / f"seed-{number}").write_bytes(content)
         command = [
@@ -130,7 +130,10 @@ def guided(target: Target, seconds: int) -> tuple[int, list[str]]:
             *(f"-max_total_time={seconds}", f"-timeout={int(10 * LONGEST)}", "-rss_limit_mb=4096"),
             *("-print_final_stats=1", "-max_len=65536", f"-artifact_prefix={folder}/"),
         ]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        environ = os.environ | {"TMPDIR": own}  # it ends without tidying up
+        done = subprocess.run(
+            command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+        )
     ran = _RUN.search(done.stderr)
     found = sorted(set(_FOUND.findall(done.stderr)))
     if done.returncode:
