@@ -18,7 +18,7 @@ from runner.engine.events import (
 from runner.environments import building, development
 from runner.evidence.survey import choose
 from runner.judging.currency import is_current
-from runner.judging.expectations import covers, expected, judge, live
+from runner.judging.expectations import covering, expected, judge, live
 from runner.model.cell import Source, belongs
 from runner.model.observation import LOCAL
 from runner.planning.plan import Unit, answered, applicable, plan
@@ -155,12 +155,11 @@ class Campaign:
         return doubtful and not confirmed
 
 
-def _is_unconfirmed(row: Observation, entries: Iterable[Failure]) -> bool:
+def _is_unconfirmed(row: Observation, entries: Sequence[Failure]) -> bool:
     """Say whether a cell surprised here, and the run ended before it was repeated."""
     if row.source != LOCAL or row.repeats > 1:
         return False
-    entry = next((one for one in entries if covers(one, row.cell)), None) if entries else None
-    return judge(entry, row).is_surprise
+    return judge(covering(entries, row.cell), row).is_surprise
 
 
 def local_terms(limits: Limits, device: Device, jobs: int, *, sandbox: bool = False) -> Terms:

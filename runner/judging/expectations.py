@@ -9,19 +9,25 @@ from runner.model.case import EVERY
 from runner.model.outcomes import Exercised, Outcome, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.model.case import Case, Failure
     from runner.model.cell import Cell, Environment
     from runner.model.observation import Observation
 
 
-def entries(case: Case, cell: Cell, environment: Environment) -> tuple[Failure, ...]:
-    """Return every `fails` entry that holds in a cell; `check` refuses a case with two."""
-    return tuple(entry for entry in live(case, environment) if covers(entry, cell))
-
-
 def expected(case: Case, cell: Cell, environment: Environment) -> Failure | None:
-    """Return the entry that holds in a cell, or None where the case is expected to pass."""
-    return next(iter(entries(case, cell, environment)), None)
+    """Return the entry that holds in a cell, or None where the case is expected to pass.
+
+    `check` refuses a case with two.
+    """
+    return covering(live(case, environment), cell)
+
+
+def covering(held: Sequence[Failure], cell: Cell) -> Failure | None:
+    """Return the first of the entries that hold in an environment which is about a cell."""
+    # Most hold none: looking for one costs as much as all the rest of judging.
+    return next((entry for entry in held if covers(entry, cell)), None) if held else None
 
 
 def live(case: Case, environment: Environment) -> tuple[Failure, ...]:

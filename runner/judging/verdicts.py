@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.judging.currency import is_current
-from runner.judging.expectations import covers, judge, live
+from runner.judging.expectations import covering, judge, live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,8 +58,7 @@ def judge_all(
                 continue
             held[key] = case, environment, live(case, environment)
         case, environment, entries = held[key]
-        # Most have none: looking for one costs as much as all the rest.
-        entry = next((one for one in entries if covers(one, cell)), None) if entries else None
+        entry = covering(entries, cell)
         stale = row.outcome.was_run and not is_current(row, case, environment)
         found.append(Judged(seen=row, entry=entry, verdict=judge(entry, row), stale=stale))
     return tuple(found)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.judging.axes import axes
 from runner.judging.currency import is_current
-from runner.judging.expectations import covers, live
+from runner.judging.expectations import covering, live
 from runner.judging.ranges import fails
 from runner.model.cell import Cell, obstacles
 from runner.model.outcomes import Outcome
@@ -121,7 +121,7 @@ def _stretches(
     found: list[tuple[Failure | None, list[str]]] = []
     for phase in line:
         cell = Cell("", workaround, "", precision, grid.device)
-        entry = next((one for one in phase.live if covers(one, cell)), None)
+        entry = covering(phase.live, cell)
         if found and found[-1][0] is entry:
             found[-1][1].extend(phase.names)
         else:
