@@ -11,7 +11,7 @@ from chromium import missing, opened
 from hypothesis import settings
 
 from runner import project
-from runner.environments import shelf
+from runner.environments import shelf, torch_build, uv
 from runner.places import Places
 
 if TYPE_CHECKING:
@@ -60,6 +60,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a site") / "with space"
     small_site.draw(folder)
     return folder
+
+
+@pytest.fixture
+def forget_index() -> Iterator[Callable[[], None]]:
+    """Let what an index once said answer no more; after the test it is forgotten anyhow."""
+
+    def forget() -> None:
+        uv._told.cache_clear()
+        torch_build.choose.cache_clear()
+
+    yield forget
+    forget()
 
 
 @pytest.fixture(scope="session")

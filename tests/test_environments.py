@@ -29,7 +29,7 @@ from runner.places import ROOT
 from runner.processes import Finished, finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from runner.environments.building import Built
@@ -446,7 +446,9 @@ def test_a_version_names_its_commit_and_stays_a_version(version: str, expected: 
 
 
 @pytest.fixture
-def local_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def local_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget_index: Callable[[], None]
+) -> None:
     """Let the only torch that can be had be a CPU build in a folder of pip's."""
     wheel = tmp_path / "torch-2.13.0+cpu-py3-none-any.whl"
     about = "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cpu\n"
@@ -456,14 +458,7 @@ def local_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         file.writestr("torch-2.13.0+cpu.dist-info/RECORD", "")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    _forget()
-    yield
-    _forget()
-
-
-def _forget() -> None:
-    uv._told.cache_clear()
-    torch_build.choose.cache_clear()
+    forget_index()
 
 
 @pytest.mark.usefixtures("local_torch")

@@ -14,14 +14,16 @@ from runner.errors import ExitCode, Fault, RunnerError
 from runner.places import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from runner.model.matrix import Matrix
 
 
 @pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def silent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forget_index: Callable[[], None]
+) -> Iterator[None]:
     """Let the user's only index be a port on which nobody listens."""
     for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS", "UV_TORCH_BACKEND"):
         monkeypatch.delenv(name, raising=False)
@@ -31,14 +33,8 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         monkeypatch.setenv("UV_DEFAULT_INDEX", address)
         monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
         monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-        _forget()
+        forget_index()
         yield
-    _forget()
-
-
-def _forget() -> None:
-    uv._told.cache_clear()
-    torch_build.choose.cache_clear()
 
 
 @pytest.mark.usefixtures("silent")
