@@ -17,13 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 
 from runner.errors import RunnerError
 from runner.places import ROOT
 from tests.drills import queries
 from tests.drills.foreign import targets
-from tests.drills.mutating import mutated
+from tests.drills.mutating import mutated, only_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,14 +96,7 @@ def fuzzed(target: Target, examples: int, number: int) -> tuple[int, Found]:
     tried = 0
     found: Found = {}
 
-    @seed(number)
-    @settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @only_drawn(number, examples)
     @given(mutated(target.seeds))
     def run(content: bytes) -> None:
         nonlocal tried

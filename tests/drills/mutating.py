@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_Test = Callable[..., None]
 _WORD = re.compile(rb"[\w.+-]+|\s+|.", re.DOTALL)
 
 HOSTILE = (
@@ -21,6 +24,18 @@ HOSTILE = (
     *(b"*", b"4.50.*", b"1!4.50", b"v4.50", b"4.50.0.dev0", b"2025-02-30", b"[[package]]"),
     *(b"python_version", b"platform_release >= 'x'", b"extra == 'x'", b"../../x", b"/dev/null"),
 )
+
+
+def only_drawn(number: int, examples: int) -> Callable[[_Test], _Test]:
+    """Run a test of hypothesis on so many inputs from a seed, and do nothing else with them."""
+    how = settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    return lambda test: seed(number)(how(test))
 
 
 class Change(StrEnum):

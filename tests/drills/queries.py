@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.drills.mutating import mutated
+from tests.drills.mutating import mutated, only_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,14 +50,7 @@ def texts(number: int, examples: int) -> list[str]:
     """Return changed queries, and now and then any text."""
     found = [one.decode() for one in SEEDS]
 
-    @seed(number)
-    @settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @only_drawn(number, examples)
     @given(mutated(SEEDS).map(lambda one: one.decode("utf-8", "replace")) | st.text())
     def draw(text: str) -> None:
         found.append(text.encode("utf-8", "replace").decode())
