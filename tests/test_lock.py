@@ -6,7 +6,7 @@ import pytest
 from factories import MARKERS
 
 from runner.errors import RunnerError
-from runner.model.lock import inputs_digest, left_out, read_lock
+from runner.model.lock import inputs_digest, left_out, parted, read_lock
 
 TEXT = """# Made by: nox -s lock -- 4.50.0
 # input: 0123456789abcdef
@@ -28,6 +28,17 @@ def test_a_lock_holds_what_its_markers_install_here() -> None:
 
     assert expected == lock.versions(MARKERS)
     assert lock.inputs == "0123456789abcdef"
+
+
+def test_packages_are_parted_from_a_lock_with_all_their_lines() -> None:
+    rest, apart = parted(TEXT, {"numpy", "huggingface-hub"})
+
+    assert [line.split()[0] for line in apart.splitlines() if line[0] != " "] == [
+        "Huggingface_Hub==0.29.3",
+        "numpy==2.2.4",
+        "numpy==2.3.0",
+    ]
+    assert rest == "colorama==0.4.6 ; sys_platform == 'win32' \\\n    --hash=sha256:cc\n"
 
 
 def test_a_changed_hash_is_another_lock() -> None:

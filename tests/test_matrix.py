@@ -46,6 +46,21 @@ def test_the_axes_are_read() -> None:
     )
 
 
+def test_what_is_built_from_an_sdist_is_told_by_its_version() -> None:
+    line = 'sdists = [{ name = "flash-attn", version = "2.7", requires = ["einops"] }]'
+    matrix = read_matrix(TEXT.replace("[torch]", f"{line}\n[torch]"))
+
+    assert matrix.sdists_among({"flash-attn": "2.7"}) == matrix.sdists
+    assert matrix.sdists_among({"flash-attn": "2.8"}) == ()
+
+
+def test_an_sdist_that_needs_no_package_is_refused() -> None:
+    line = 'sdists = [{ name = "flash-attn", version = "2.7", requires = ["?"] }]'
+    found = _refused(TEXT.replace("[torch]", f"{line}\n[torch]"))
+
+    assert found.startswith("environments/matrix.toml: matrix.sdists[0].requires[0]: found '?'")
+
+
 def test_releases_stand_in_the_order_of_their_versions_not_of_their_letters() -> None:
     expected = (
         "environments/matrix.toml: releases: found 4.2.0 after 4.9.0;"

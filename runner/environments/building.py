@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.environments import bytecode, torch_build, uv
 from runner.environments.uv import SilentError
+from runner.model.lock import parted
 from runner.processes import anonymous
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.environments.torch_build import TorchBuild
+    from runner.model.matrix import Sdist
     from runner.places import Places
 
 _MARKER = "complete.json"
@@ -29,7 +31,8 @@ class Recipe:
 
     `lock` is the text of the lock, `torch` its version, `beside` are requirements that stand in
     no lock (a development version), `overrides` those that the lock was resolved against what a
-    package says, `versions` is what must be installed afterwards.
+    package says, `sdists` are packages of the lock that are built here, `versions` is what must be
+    installed afterwards.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Recipe:
     torch: str
     beside: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
+    sdists: tuple[Sdist, ...] = ()
     versions: Mapping[str, str]
 
 
@@ -116,19 +120,35 @@ def _make(places: Places, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
     torch = _torch(recipe)
+    lock, _ = parted(recipe.lock, {one.name for one in recipe.sdists})
+    beside = [*recipe.beside, *(str(need) for one in recipe.sdists for need in one.beside)]
     wanted = folder / "requirements.txt"
-    wanted.write_text("\n".join([recipe.lock, torch.requirement, *recipe.beside, ""]))
+    wanted.write_text("\n".join([lock, torch.requirement, *beside, ""]))
     python = folder / "bin" / "python"
     over = folder / "overrides.txt"
     over.write_text("".join(f"{line}\n" for line in recipe.overrides))
     options = [*torch.options, *(("--overrides", over) if recipe.overrides else ())]
     _run("pip", "install", "--quiet", "--python", python, "--requirement", wanted, *options)
+    install_sdists(recipe, python, folder)
     versions = bytecode.installed(folder)
     _verify(recipe, versions)
     bytecode.share(places.built, folder, versions)
     marker = {"versions": versions, "digest": recipe.digest}
     (folder / _MARKER).write_text(json.dumps(marker, indent=1, sort_keys=True))
     return _built(recipe.name, folder, versions)
+
+
+def install_sdists(recipe: Recipe, python: Path, folder: Path, *options: str | Path) -> None:
+    """Build what has no wheel with the torch that a Python has; raises UnbuildableError.
+
+    It is installed beside that Python, unless the options say otherwise.
+    """
+    for one in recipe.sdists:
+        wanted = folder / f"{one.name}.txt"
+        wanted.write_text(parted(recipe.lock, {one.name})[1])
+        # A cached build may be another one: what it was told is not in the cache's key.
+        alone = ("--no-cache", "--no-deps", "--no-build-isolation", "--requirement", wanted)
+        _run("pip", "install", "--quiet", "--python", python, *alone, *options, told=one.told)
 
 
 def _torch(recipe: Recipe) -> TorchBuild:
@@ -138,8 +158,8 @@ def _torch(recipe: Recipe) -> TorchBuild:
         raise UnbuildableError(_reason(str(error))) from error
 
 
-def _run(*arguments: str | Path) -> None:
-    done = uv.call(*arguments)
+def _run(*arguments: str | Path, told: Mapping[str, str] | None = None) -> None:
+    done = uv.call(*arguments, told=told)
     if done.code is None:
         msg = f"the installer was given up: {done.err} ({uv.PATIENCE} allows more)"
         raise UnbuildableError(msg)

@@ -23,6 +23,11 @@ def inputs(matrix: Matrix, base: Lock, name: str) -> tuple[str, ...]:
         f"on {base.name} {base.digest}",
         *(f"{package}=={version}" for package, version in parts.changed),
         *parts.extras,
+        *(
+            f"{one.name} needs {requirement}"
+            for one in matrix.sdists_among(dict(parts.changed))
+            for requirement in one.requires
+        ),
         f"as of {_until(matrix, parts)}",
     )
 

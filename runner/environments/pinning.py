@@ -118,11 +118,22 @@ def _only_torchs(matrix: Matrix) -> list[str]:
 
 
 def _metadata(matrix: Matrix) -> str:
-    """Say what torch needs beside its accelerator packages, so that none is looked at."""
+    """Say what torch needs beside its accelerator packages, so that none is looked at.
+
+    And what those packages need that can be asked only where torch is installed.
+    """
     requires = [requirement for requirement in matrix.torch.requires if not left_out(requirement)]
+    torch = _described("torch", matrix.torch.version, requires)
+    # To ask an sdist what it needs is to run its setup, which wants a torch.
+    return torch + "".join(
+        _described(one.name, one.version, ["torch", *map(str, one.requires)])
+        for one in matrix.sdists
+    )
+
+
+def _described(name: str, version: str, requires: Sequence[str]) -> str:
     quoted = ", ".join(f'"{requirement}"' for requirement in requires)
-    version = matrix.torch.version
-    lines = ("[[dependency-metadata]]", 'name = "torch"', f'version = "{version}"')
+    lines = ("[[dependency-metadata]]", f'name = "{name}"', f'version = "{version}"')
     return "\n".join([*lines, f"requires-dist = [{quoted}]", ""])
 
 

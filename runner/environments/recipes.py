@@ -19,7 +19,15 @@ def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
     stack = matrix.stack(lock.name)
     overrides = tuple(map(str, stack.overrides)) if stack else ()
     chosen = torch_build.chosen()
-    facts = (lock.digest, matrix.python, matrix.torch.version, chosen, *overrides)
+    sdists = matrix.sdists_among(environment.pins)
+    facts = (
+        lock.digest,
+        matrix.python,
+        matrix.torch.version,
+        chosen,
+        *overrides,
+        *map(str, sdists),
+    )
     return Recipe(
         name=lock.name,
         digest=hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16],
@@ -27,5 +35,6 @@ def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
         lock=lock.text,
         torch=matrix.torch.version,
         overrides=overrides,
+        sdists=sdists,
         versions=environment.pins,
     )

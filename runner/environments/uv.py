@@ -13,6 +13,7 @@ from runner.errors import Fault, refuse
 from runner.scratch import scratch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from runner.processes import Finished
@@ -41,14 +42,20 @@ def _told() -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def call(
-    *arguments: str | Path, without: frozenset[str] = frozenset(), seconds: float | None = None
+    *arguments: str | Path,
+    without: frozenset[str] = frozenset(),
+    told: Mapping[str, str] | None = None,
+    seconds: float | None = None,
 ) -> Finished:
     """Run uv to its end; `without` names variables of its environment to leave out.
 
+    `told` are variables that it has on top.
+
     Without `seconds` it has as long as an installation may take (`patience`).
     """
-    told, options = _told()
-    environ = {name: value for name, value in told.items() if name not in without}
+    ours, options = _told()
+    environ = {name: value for name, value in ours.items() if name not in without}
+    environ |= told or {}
     options = options if arguments[0] == "pip" else ()
     command = [_program(), *arguments, *options]
     return processes.finish(command, environ=environ, seconds=seconds or patience())

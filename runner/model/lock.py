@@ -93,6 +93,13 @@ def overlaid(base: Lock, difference: Lock) -> Lock:
     )
 
 
+def parted(text: str, names: Collection[str]) -> tuple[str, str]:
+    """Return the lines of a lock without these packages (canonical names), and theirs."""
+    blocks = _blocks(text)
+    apart = [block for block in blocks if _name(block) in names]
+    return "".join(block for block in blocks if block not in apart), "".join(apart)
+
+
 def difference(base: str, whole: str) -> str:
     """Return what of a resolution stands otherwise in its base, as text.
 

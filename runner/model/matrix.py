@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated
 
@@ -61,6 +62,20 @@ class Stack(Record):
         return (stacked(self.name) or ("", ""))[1]
 
 
+class Sdist(Record):
+    """A package that the index has as an sdist alone, built with the torch of its environment.
+
+    `requires` is what it needs beside torch, `beside` what it needs of torch's own packages, which
+    not every build of torch brings, and `told` the variables that its build is given.
+    """
+
+    name: str
+    version: VersionText
+    requires: tuple[RequirementText, ...] = ()
+    beside: tuple[RequirementText, ...] = ()
+    told: Mapping[str, str] = {}
+
+
 class Torch(Record):
     """The one torch of every environment, and what it needs beside its accelerator packages.
 
@@ -102,6 +117,7 @@ class Matrix(Record):
     main: Main
     releases: tuple[Release, ...] = Field(min_length=1)
     stacks: tuple[Stack, ...] = ()
+    sdists: tuple[Sdist, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,6 +136,10 @@ class Matrix(Record):
     def stack(self, name: str) -> Stack | None:
         """Return the stack of that name; None where it names something else."""
         return next((stack for stack in self.stacks if stack.name == name), None)
+
+    def sdists_among(self, pins: Mapping[str, str]) -> tuple[Sdist, ...]:
+        """Return what of these packages (canonical name to version) is built from an sdist."""
+        return tuple(one for one in self.sdists if pins.get(one.name) == one.version)
 
 
 def read_matrix(text: str) -> Matrix:
