@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +28,7 @@ from runner.carrying.run import strange
 from runner.carrying.torch import Torch
 from runner.commands.bundle import Options, _locked, bundle
 from runner.environments import building
+from runner.environments.building import Built, Recipe
 from runner.errors import ExitCode, RunnerError
 from runner.evidence import foreign
 from runner.model.outcomes import Exercised, Outcome, Precision, Verdict
@@ -33,9 +36,12 @@ from runner.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
+FLASH = "4.49.0+flash-attn2.7.4.post1"
+NUMPY = Recipe(
+    name="numpy", digest="0" * 16, python="3.11", lock="numpy==2.2.4\n", torch="2.13.0", versions={}
+)
 HERE = Target(python=MINOR, platform=f"{os.uname().machine}-manylinux_2_17")
 
 
@@ -306,7 +312,7 @@ def test_a_run_says_where_it_is_and_what_surprises() -> None:
 def test_a_package_without_a_wheel_there_is_named(tmp_path: Path) -> None:
     target = Target(python="3.14", platform="x86_64-manylinux_2_28")
     with pytest.raises(RunnerError) as caught:
-        gather({"4.50.0": "numpy==2.2.4\n"}, target, tmp_path)
+        gather(Places(), {"4.50.0": NUMPY}, target, tmp_path)
 
     (fault,) = caught.value.faults
     assert caught.value.code == ExitCode.UNBUILDABLE
@@ -317,6 +323,41 @@ def test_a_package_without_a_wheel_there_is_named(tmp_path: Path) -> None:
     assert "numpy==2.2.4 has no usable wheels" in fault.found
 
 
+@pytest.mark.builds
+def test_a_package_that_has_no_wheel_anywhere_is_built_here_and_carried(tmp_path: Path) -> None:
+    loaded = project.load(Places())
+    target = Target(python=loaded.matrix.python, platform=f"{os.uname().machine}-manylinux_2_28")
+    recipes = {FLASH: project.recipe(loaded, FLASH)}
+    gathered = gather(Places(), recipes, target, tmp_path)
+    own = {path for path in gathered.trees[FLASH] if path.startswith("flash_attn")}
+
+    assert "flash_attn/ops/triton/rotary.py" in own
+    assert not any(path.endswith(".so") for path in own)
+    assert "transformers/__init__.py" in gathered.trees[FLASH]
+    assert not any(path.startswith("torch/") for path in gathered.trees[FLASH])
+
+
+@pytest.mark.builds
+def test_what_was_compiled_for_this_machine_is_not_carried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = project.load(Places())
+    target = Target(python=loaded.matrix.python, platform=f"{os.uname().machine}-manylinux_2_28")
+    sdists = project.recipe(loaded, FLASH).sdists
+
+    built = Built(name=FLASH, folder=tmp_path, python=Path(sys.executable), versions={})
+
+    def compiling(*arguments: Recipe | str | Path) -> None:
+        write(Path(str(arguments[-1])), flash_attn__cuda="").joinpath("it.so").touch()
+
+    monkeypatch.setattr(building, "build", lambda *_: built)
+    monkeypatch.setattr(building, "install_sdists", compiling)
+    with pytest.raises(RunnerError) as caught:
+        gather(Places(), {FLASH: replace(NUMPY, name=FLASH, sdists=sdists)}, target, tmp_path)
+
+    assert [fault.found for fault in caught.value.faults] == ["compiled for this machine: it.so"]
+
+
 @pytest.mark.whole
 def test_a_bundle_measures_beside_another_python_what_is_measured_here(tmp_path: Path) -> None:
     loaded = project.load(Places())
@@ -324,7 +365,8 @@ def test_a_bundle_measures_beside_another_python_what_is_measured_here(tmp_path:
     target = Target(python=loaded.matrix.python, platform=f"{os.uname().machine}-manylinux_2_28")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    gathered = gather({"4.50.0": loaded.locks["4.50.0"].text}, target, scratch)
+    recipes = {"4.50.0": project.recipe(loaded, "4.50.0")}
+    gathered = gather(Places(), recipes, target, scratch)
     archive = tmp_path / "it.tar.xz"
     pack(Places(), target, gathered, tools(target, scratch), archive, preset=0)
     shutil.rmtree(scratch)

@@ -7,8 +7,10 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.environments import uv
+from runner.environments import building, uv
+from runner.environments.building import UnbuildableError
 from runner.errors import ExitCode, Fault, RunnerError
+from runner.model.lock import parted
 from runner.places import ROOT
 from runner.processes import anonymous
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.carrying.manifest import Target, Tree
+    from runner.environments.building import Recipe
+    from runner.places import Places
 
 # What is installed beside the modules, and what tests itself: no case imports it.
 _BESIDE = frozenset({"bin", "share", "include", "__pycache__"})
@@ -60,17 +64,19 @@ def files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def gather(locks: Mapping[str, str], target: Target, folder: Path) -> Gathered:
-    """Install locks for another platform, running nothing of it.
+def gather(places: Places, recipes: Mapping[str, Recipe], target: Target, folder: Path) -> Gathered:
+    """Install what recipes lock for another platform, running nothing of it.
 
-    Raises RunnerError, with exit code 4, naming every lock that has no wheels there.
+    But for sdists: they are built here, and may hold nothing that is compiled. Raises RunnerError,
+    with exit code 4, naming every environment of which something cannot be had for there.
     """
     found = Gathered()
     faults: list[Fault] = []
-    for name, lock in locks.items():
+    for name, recipe in recipes.items():
         wanted = folder / f"{name}.txt"
-        wanted.write_text(lock)
+        wanted.write_text(parted(recipe.lock, {one.name for one in recipe.sdists})[0])
         why = _install(folder / name, target, "--no-deps", "--requirement", wanted)
+        why = why or _build(places, recipe, folder, folder / name)
         if why:
             allowed = f"a wheel of every package for Python {target.python} on {target.platform}"
             faults.append(Fault(where=name, found=why, allowed=allowed))
@@ -79,6 +85,20 @@ def gather(locks: Mapping[str, str], target: Target, folder: Path) -> Gathered:
     if faults:
         raise RunnerError(faults, ExitCode.UNBUILDABLE)
     return found
+
+
+def _build(places: Places, recipe: Recipe, scratch: Path, folder: Path) -> str:
+    """Build sdists with this machine's torch into a folder; return why they cannot be carried."""
+    if not recipe.sdists:
+        return ""
+    before = {*folder.rglob("*.so")}
+    try:
+        python = building.build(places, recipe).python
+        building.install_sdists(recipe, python, scratch, "--target", folder)
+    except UnbuildableError as error:
+        return str(error)
+    compiled = sorted(path.name for path in {*folder.rglob("*.so")} - before)
+    return f"compiled for this machine: {', '.join(compiled)}" if compiled else ""
 
 
 def tools(target: Target, folder: Path) -> Path:

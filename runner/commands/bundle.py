@@ -50,8 +50,8 @@ def bundle(places: Places, options: Options, console: Console) -> ExitCode:
     places.state.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bundle-", dir=places.state) as scratch:
         console.print(f"Fetching the packages of {count(len(names), 'environment')} …")
-        locks = {name: loaded.locks[name].text for name in names}
-        gathered = gather(locks, target, Path(scratch))
+        recipes = {name: project.recipe(loaded, name) for name in names}
+        gathered = gather(places, recipes, target, Path(scratch))
         files = count(len(gathered.contents), "file")
         console.print(f"Packing {files}; the compression takes minutes …")
         size = pack(places, target, gathered, tools(target, Path(scratch)), archive)
