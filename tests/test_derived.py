@@ -8,6 +8,7 @@ from factories import case, cell, environment, environments, seen
 
 from runner.environments import deriving
 from runner.judging.axes import Point, axes
+from runner.judging.deciding import deciding
 from runner.judging.ranges import ranges_along
 from runner.model.cell import Source, belongs
 from runner.model.lock import difference, overlaid, read_lock
@@ -88,6 +89,27 @@ def test_a_release_stands_for_what_is_laid_on_it_and_pairs_are_named() -> None:
     assert environments_of([">=4.50"], names) == ["4.50.0", "4.50.0+timm"]
     assert environments_of(["4.50.0+peft0.15.2"], names) == ["4.50.0+peft0.15.2"]
     assert environments_of([], names) == names
+
+
+def test_pairs_with_a_package_that_releases_have_not_share_an_axis_along_the_releases() -> None:
+    names = ("4.49.0+flash-attn2.7.4", "4.50.0+flash-attn2.7.4")
+    paired = case(f"environments = {[*names]}\n".replace("'", '"'))
+    pairs = {
+        name: environment(name, source=Source.PAIR, **{"flash-attn": "2.7.4"}) for name in names
+    }
+    found = axes(paired, environments("4.49.0", "4.50.0") | pairs)
+    told = {
+        names[0]: seen(Outcome.FAILS, cell(names[0])),
+        names[1]: seen(Outcome.PASSES, cell(names[1])),
+    }
+
+    assert found[1:] == (
+        tuple(Point(f"{name.partition('+')[0]} with flash-attn 2.7.4", name) for name in names),
+    )
+    assert [one.text for one in ranges_along(found[1], told)] == [
+        "4.49.0 with flash-attn 2.7.4, healed in 4.50.0 with flash-attn 2.7.4"
+    ]
+    assert deciding(found[1:], pairs, told) is None  # the releases differ, not flash-attn
 
 
 def test_the_versions_of_a_pair_are_an_axis_on_which_the_release_has_its_place() -> None:

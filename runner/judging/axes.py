@@ -1,4 +1,4 @@
-"""Ordered points along which ranges are derived: releases, versions in pairs, stacks."""
+"""Ordered points along which ranges are derived: releases, pairs, stacks."""
 
 from __future__ import annotations
 
@@ -32,22 +32,44 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
     """Return the axes of a case: the columns of the table, then one per release that has pairs.
 
     On the axis of a pair stand the versions of the changed packages on one release, the release
-    itself among them with the versions of its lock. Last comes one axis per program that there
-    are stacks of, along its versions: a stack is no release of transformers.
+    itself among them with the versions of its lock. Pairs that stand alone on their releases, for
+    these have the package not at all, share an axis along the releases. Last comes one axis per
+    program that there are stacks of, along its versions: a stack is no release of transformers.
     """
     own = [one for one in environments.values() if belongs(case, one)]
     releases = tuple(Point(one.column, one.name) for one in own if one.source not in _APART)
-    pairs: dict[tuple[str, tuple[str, ...]], list[Environment]] = {}
-    for one in own:
-        if one.source is Source.PAIR:
-            parts = taken_apart(one.name)
-            packages = tuple(package for package, _ in parts.changed)
-            pairs.setdefault((with_extras(parts.base, parts.extras), packages), []).append(one)
+    pairs = [one for one in own if one.source is Source.PAIR]
+    versions = _along_versions(pairs, environments)
+    told = {point.environment for axis in versions for point in axis}
     return (
         releases,
-        *(_of_pairs(environments, *key, found) for key, found in pairs.items()),
+        *versions,
+        *_along_releases([one for one in pairs if one.name not in told]),
         *_of_stacks([one for one in own if one.source is Source.STACK]),
     )
+
+
+def _along_versions(
+    pairs: Sequence[Environment], environments: Mapping[str, Environment]
+) -> tuple[Axis, ...]:
+    """Return the axes on which more than one version stands."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Environment]] = {}
+    for one in pairs:
+        parts = taken_apart(one.name)
+        packages = tuple(package for package, _ in parts.changed)
+        groups.setdefault((with_extras(parts.base, parts.extras), packages), []).append(one)
+    found = (_of_pairs(environments, *key, group) for key, group in groups.items())
+    return tuple(axis for axis in found if len(axis) > 1)
+
+
+def _along_releases(pairs: Sequence[Environment]) -> Iterator[Axis]:
+    groups: dict[str, list[Point]] = {}
+    for one in pairs:
+        parts = taken_apart(one.name)
+        changed = ", ".join(f"{package} {version}" for package, version in parts.changed)
+        base = with_extras(parts.base, parts.extras)
+        groups.setdefault(changed, []).append(Point(f"{base} with {changed}", one.name))
+    yield from map(tuple, groups.values())
 
 
 def _of_stacks(stacks: Sequence[Environment]) -> Iterator[Axis]:

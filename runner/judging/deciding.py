@@ -71,7 +71,10 @@ def _changed(axis: Axis, environments: Mapping[str, Environment]) -> str:
         point.environment for point in axis if environments[point.environment].source is Source.PAIR
     ]
     packages = [package for name in pairs[:1] for package, _ in taken_apart(name).changed]
-    return packages[0] if len(packages) == 1 else ""
+    if len(packages) != 1:
+        return ""
+    versions = {environments[point.environment].version(packages[0]) for point in axis}
+    return packages[0] if len(versions) > 1 else ""
 
 
 def _telling(rows: Sequence[Observation]) -> Observation:
