@@ -149,8 +149,8 @@ def case_page(survey: Survey, case: Case) -> CasePage:
 
 
 def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
-    """Return the releases as they followed each other; stacks do not."""
-    if survey.stacks_of(case):
+    """Return the releases as they followed each other; stacks and pairs do not."""
+    if survey.only_in(case):
         return ()
     return tuple(timeline(survey, case, device) for device in survey.devices)
 
@@ -220,9 +220,9 @@ def _fails(
 
 
 def _counted_in(survey: Survey, case: Case) -> str:
-    if survey.stacks_of(case):
-        return "stack"
-    return "environment" if case.block.environments else "release"
+    if case.block.environments:
+        return "environment"
+    return "stack" if survey.only_in(case) else "release"
 
 
 def _tally(failing: Collection[bool], applicable: int, what: str) -> str:

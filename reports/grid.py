@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from runner.model.case import Case
     from runner.model.cell import Environment
 
+_APART = frozenset({Source.PAIR, Source.STACK})
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
@@ -86,8 +88,8 @@ class Grid:
     precisions: tuple[Precision, ...]
     words: Words
     width: int
-    on_stacks: bool
-    """Whether the columns are stacks alone, for releases by themselves lack what is needed."""
+    apart: str
+    """What all columns are where no release by itself has what is needed: `stack` or `pair`."""
 
 
 def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case/") -> Grid:
@@ -113,7 +115,7 @@ def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case
         precisions=tuple(Precision),
         words=words,
         width=len(columns) + 1,
-        on_stacks={one.source for one in columns} == {Source.STACK},
+        apart=_apart(columns),
     )
 
 
@@ -123,10 +125,14 @@ def _columns(survey: Survey, cases: Sequence[Case]) -> tuple[Environment, ...]:
     Cases of a stack have no other column: all releases would stand before it with nothing to say.
     """
     known = {name for case in cases for name in survey.standings[case.name]}
-    if all(map(survey.stacks_of, cases)):
-        return tuple(one for case in cases for one in survey.stacks_of(case))
-    apart = {Source.PAIR, Source.STACK}
-    return tuple(one for one in survey.columns if one.source not in apart or one.name in known)
+    if all(map(survey.only_in, cases)):
+        return tuple(one for case in cases for one in survey.only_in(case))
+    return tuple(one for one in survey.columns if one.source not in _APART or one.name in known)
+
+
+def _apart(columns: Sequence[Environment]) -> str:
+    sources = {one.source for one in columns}
+    return "".join(sources) if len(sources) == 1 and sources <= _APART else ""
 
 
 def _found(

@@ -64,9 +64,21 @@ class Survey:
         """The names of the columns that follow each other in time: releases, then main."""
         return tuple(item.name for item in self.columns if item.source in _IN_THE_TABLE)
 
-    def stacks_of(self, case: Case) -> tuple[Environment, ...]:
-        """Return the stacks of a program that a case needs, and no release by itself has."""
-        return tuple(one for one in self.columns if one.program in case.packages)
+    def only_in(self, case: Case) -> tuple[Environment, ...]:
+        """Return the columns of a case that needs what no release by itself has.
+
+        They are the stacks of a program, or the pairs that the case names; else there are none.
+        """
+        lacking = case.packages - self._in_releases - {*case.extras}
+        stacks = tuple(one for one in self.columns if one.program in case.packages)
+        pairs = (one for one in self.columns if one.name in case.block.environments)
+        return stacks or tuple(one for one in pairs if all(map(one.version, lacking)) and lacking)
+
+    @cached_property
+    def _in_releases(self) -> frozenset[str]:
+        """The packages that releases have, any of them."""
+        releases = {*self.releases}
+        return frozenset(name for one in self.columns if one.name in releases for name in one.pins)
 
     def standing(self, case: Case, column: str) -> str:
         """Return the environment of a case in a column."""

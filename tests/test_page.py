@@ -310,21 +310,30 @@ def test_a_case_with_extras_stands_in_the_column_of_the_release_and_says_so() ->
 
 
 @pytest.mark.parametrize(
-    ("needs", "columns", "on_stacks"),
-    [("torch", ["4.50.0"], False), ("ms-swift", ["ms-swift3.3.0"], True)],
+    ("needs", "columns", "apart"),
+    [
+        ("torch", ["4.50.0"], ""),
+        ("ms-swift", ["ms-swift3.3.0"], "stack"),
+        ("flash-attn", ["4.50.0+flash-attn2.7.4"], "pair"),
+    ],
 )
-def test_a_case_of_a_stack_has_no_columns_of_releases(
-    needs: str, columns: list[str], *, on_stacks: bool
+def test_a_case_that_needs_what_no_release_has_has_no_columns_of_releases(
+    needs: str, columns: list[str], apart: str
 ) -> None:
-    case = a_case(BLOCK.replace('"torch"', f'"{needs}"'))
+    pair = an_environment("4.50.0+flash-attn2.7.4", Source.PAIR)
+    pair = replace(pair, pins={**pair.pins, "flash-attn": "2.7.4"})
+    block = BLOCK.replace('"torch"', f'"{needs}"')
+    if apart == "pair":
+        block = block.replace("title =", f'environments = ["{pair.name}"]\ntitle =')
+    case = a_case(block)
     stack = an_environment("ms-swift3.3.0", Source.STACK)
     stack = replace(stack, pins={**stack.pins, "transformers": "4.50.0", "ms-swift": "3.3.0"})
-    found = survey({case.name: case}, [an_environment("4.50.0"), stack], ())
+    found = survey({case.name: case}, [an_environment("4.50.0"), pair, stack], ())
     grid = the_grid(found)
 
-    assert on_stacks is (case_page(found, case).timelines == ())
+    assert (apart != "") is (case_page(found, case).timelines == ())
     assert columns == [column.name for line in grid.lines for column in line.columns]
-    assert on_stacks == grid.on_stacks
+    assert apart == grid.apart
 
 
 def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:

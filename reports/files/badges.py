@@ -83,7 +83,7 @@ def _of_case(survey: Survey, case: Case, setting: Setting) -> Badge:
     silent = _silent(survey, case.name)
     for environment in [name for name in known if name in silent and not known[name]]:
         del known[environment]
-    columns = tuple(one.name for one in survey.stacks_of(case)) or survey.releases
+    columns = tuple(one.name for one in survey.only_in(case)) or survey.releases
     newest = next((name for name in reversed(columns) if survey.standing(case, name) in known), "")
     message, colour = _said(newest, known.get(survey.standing(case, newest), []), ever=ever)
     return Badge(

@@ -6,6 +6,7 @@ const Table = (() => {
   const REM = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // who reads large has larger marks
   const NARROW = 17 * REM; // pixels that a mark needs
   const WIDE = 44 * REM;
+  const LETTER = 6.7; // a letter of a head
   const EDGES = 18; // borders, and a scrollbar
 
   const create = (root, book, on) => {
@@ -133,6 +134,8 @@ const Table = (() => {
       const column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - head) / book.lines.length)));
       sizes = { head, room, column };
       root.style.setProperty("--fit", `${column}px`);
+      const letters = Math.max(...book.columns.map((one) => one.name.length));
+      root.style.setProperty("--heads", `${Math.ceil((8 + LETTER * letters) * REM)}px`);
       // What the heads cover is out of sight for whoever goes through the table by keyboard.
       root.style.scrollPadding = `${root.firstChild.offsetHeight}px 0 0 ${head}px`;
       stretch();

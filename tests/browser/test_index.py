@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chromium import violations
-from small_site import CASES
+from factories import environment, seen
+from small_site import CASES, ENVIRONMENTS, judged
 
+from reports.site import render
+from runner.judging.verdicts import judge_all
+from runner.model.cell import Cell, Source
+from runner.model.outcomes import Device, Outcome, Precision
 from runner.model.signature import signature
 
 if TYPE_CHECKING:
@@ -540,6 +545,23 @@ def test_the_heads_stay_in_sight(show: Show) -> None:
 
     assert page.evaluate(sides, ".corner") == [1, 1]
     assert page.evaluate(sides, ".row .name")[1] == 1
+
+
+def test_no_head_is_cut_off_however_long_the_name_of_its_environment_is(
+    browser: Browser, tmp_path: Path
+) -> None:
+    name = "4.50.0+flash-attn2.7.4.post1"
+    known = {**ENVIRONMENTS, name: environment(name, source=Source.PAIR)}
+    row = seen(Outcome.PASSES, Cell("cache_float", "", name, Precision.BF16, Device.CPU))
+    render(CASES, tuple(known.values()), (*judged(), *judge_all([row], CASES, known)), tmp_path)
+    page = browser.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    sizes = "[one.textContent, one.offsetHeight, one.offsetParent.offsetHeight]"
+    heads = page.eval_on_selector_all(".matrix .head span", f"all => all.map((one) => {sizes})")
+    page.close()
+
+    assert heads[-1][0] == name
+    assert [label for label, needed, there in heads if needed > there] == []
 
 
 def test_without_scripts_the_cases_and_their_ranges_are_a_list(show: Show) -> None:
