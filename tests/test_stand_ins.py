@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import sys
 import tarfile
@@ -27,7 +28,39 @@ FLASH = "2.7.4.post1"
 """The newest one when the reports were written."""
 
 CASES = ("qwen2_5_vl_flash_rotary", "qwen2_5_omni_flash_rotary", "swift_qwen2_5_vl_sft")
+COMPUTING = CASES[:2]
+"""Those whose stand-ins compute something."""
+
 UNUSED = "_"
+REAL = f"4.52.4+flash-attn{FLASH}"
+EPSILON = {"torch.float32": 2**-23, "torch.bfloat16": 2**-7, "torch.float16": 2**-10}
+DTYPES = tuple(EPSILON)
+
+BOTH = """
+import contextlib, itertools, json, runpy, sys, types
+import torch
+ours = runpy.run_path(sys.argv[1])["rotary_kernel"]
+sys.modules["flash_attn_2_cuda"] = types.ModuleType("flash_attn_2_cuda")
+torch.cuda.device = contextlib.nullcontext
+from flash_attn.layers.rotary import apply_rotary_emb as real
+
+def told(kernel, *given):
+    try:
+        out = kernel(*given)
+    except AssertionError as error:
+        return str(error)
+    assert out.dtype == given[0].dtype
+    return out.flatten().tolist()
+
+torch.manual_seed(0)
+x, angle = torch.randn(1, 16, 2, 16), torch.randn(16, 8)
+dtypes = (torch.float32, torch.bfloat16, torch.float16)
+found = []
+for one, other in itertools.product(dtypes, dtypes):
+    given = x.to(one), angle.cos().to(other), angle.sin().to(other)
+    found.append([str(one), str(other), told(ours, *given), told(real, *given)])
+print(json.dumps(found))
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +131,30 @@ def test_the_rotary_stand_in_takes_and_refuses_what_the_kernel_does(
     assert ours.compares <= kernel.compares
     assert len(ours.says) == 1
     assert ours.says <= kernel.says
+
+
+@pytest.mark.builds
+@pytest.mark.parametrize("name", COMPUTING)
+def test_the_rotary_stand_in_computes_and_refuses_what_the_real_kernel_does(
+    name: str, places: Places
+) -> None:
+    """Triton interprets flash-attn's own kernel on a CPU."""
+    loaded = project.load(places)
+    built = building.build(places, project.recipe(loaded, REAL))
+    environ = {**os.environ, "TRITON_INTERPRET": "1"}
+    path = ROOT / "cases" / f"{name}.py"
+    done = finish([built.python, "-c", BOTH, path], environ=environ, seconds=120)
+    assert done.code == 0, done.err
+    told = {(x, angle): (ours, real) for x, angle, ours, real in json.loads(done.out)}
+
+    assert len(told) == len(DTYPES) ** 2
+    for (x, angle), (ours, real) in told.items():
+        if x == angle:
+            assert ours == pytest.approx(real, abs=4 * EPSILON[x])
+        else:
+            assert (
+                ours == real == f"Input and cos/sin must have the same dtype, got {x} and {angle}"
+            )
 
 
 @pytest.mark.builds
