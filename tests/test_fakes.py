@@ -6,8 +6,10 @@ import dataclasses
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +20,6 @@ from runner.model.outcomes import Device, Exercised, Outcome, Verdict
 from runner.places import ROOT
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from runner.project import Project
 
 pytestmark = pytest.mark.builds
@@ -329,6 +329,27 @@ def test_every_fake_passes_check(loaded: Project) -> None:
     ]
 
     assert faults == []
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["forked", "fresh"])
+def test_what_runs_is_the_case_that_was_read_whatever_becomes_of_its_file(
+    tmp_path: Path,
+    fork: bool,  # noqa: FBT001
+) -> None:
+    names = ("fake_fails_differently", "fake_passes")
+    files = [Path(shutil.copy(CORPUS / f"{name}.py", tmp_path)) for name in names]
+    read = load(files)
+    files[0].write_text(files[0].read_text().replace("absent", "edited"))
+    files[1].unlink()
+    ran = Drive(loaded=read, folder=tmp_path, fork=fork).run()
+
+    assert ran.outcomes() == {
+        "fails_differently": (FAILS, "KeyError: 'absent'"),
+        "passes": (PASSES, ""),
+    }
+    failure = ran.seen("fails_differently").failed
+    assert failure is not None
+    assert '"absent"' in failure.traceback
 
 
 def test_a_file_of_ones_own_runs_through_the_program_and_its_surprise_is_its_exit_code(

@@ -154,6 +154,7 @@ class Batch:
         return {
             "id": number,
             "case": case.path,
+            "code": case.script.text,
             "precision": str(cell.precision),
             "workaround": cell.workaround,
             "device": str(cell.device),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import signal
 import sys
 import threading
 import time
 import types
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from runner.inside import words
 from runner.inside.witness import Witness, exercised
@@ -27,6 +28,8 @@ class Request(TypedDict):
 
     id: int
     case: str
+    code: NotRequired[str]
+    """The text of the case as the runner read it; without one its file is read."""
     precision: str
     workaround: str
     device: str
@@ -165,9 +168,8 @@ class _Observing:
     def _run(self) -> Report:
         sys.modules["__main__"] = self.module
         try:
-            with open(self.request["case"], "rb") as file:  # noqa: PTH123
-                # dont_inherit: the case decides itself about `from __future__ import …`.
-                code = compile(file.read(), self.request["case"], "exec", dont_inherit=True)
+            # dont_inherit: the case decides itself about `from __future__ import …`.
+            code = compile(_source(self.request), self.request["case"], "exec", dont_inherit=True)
             exec(code, self.module.__dict__)  # noqa: S102 - running the case is the purpose
         except SystemExit as end:
             return _exit(end)
@@ -189,6 +191,19 @@ class _Observing:
             "imported": words.about("__file__"),
             "claimed": words.about("__version__"),
         }
+
+
+def _source(request: Request) -> bytes:
+    """Return what is to be run; where it was sent, its lines are also those that others look up.
+
+    The file may have been edited since it was read, and evidence is kept under what was read.
+    """
+    text, path = request.get("code"), request["case"]
+    if text is None:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read()
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    return text.encode()
 
 
 def _flush() -> None:

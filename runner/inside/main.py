@@ -49,8 +49,11 @@ def main() -> None:
             raise SystemExit(mode)
 
 
-def _cell(request: Request, channel: int, nonce: str) -> None:
+def _cell(written: int, channel: int, nonce: str) -> None:
     os.set_inheritable(channel, False)  # noqa: FBT003
+    with open(written, "rb") as file:
+        file.seek(0)
+        request: Request = json.load(file)
     if request["front"]:
         tree.put_in_front(request["front"])
     child.run(request, sender(channel, nonce.encode()))

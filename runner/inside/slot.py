@@ -117,10 +117,18 @@ class Slot:
             signal.signal(signum, signal.SIG_DFL)
         if self.fresh:
             os.set_inheritable(channel, True)  # noqa: FBT003
-            message = json.dumps([self.request, channel, self.pipes.nonce.decode()])
+            message = json.dumps([self._written(), channel, self.pipes.nonce.decode()])
             os.execv(sys.executable, [*self.given.boot, "cell", message])  # noqa: S606 - our own boot
         _close_all_but(channel)
         child.run(self.request, sender(channel, self.pipes.nonce))
+
+    def _written(self) -> int:
+        """Write the request where a fresh interpreter reads it: an argument has a limit."""
+        file, path = tempfile.mkstemp(dir=self.folder)
+        os.unlink(path)  # noqa: PTH108
+        os.write(file, json.dumps(self.request).encode())
+        os.set_inheritable(file, True)  # noqa: FBT003
+        return file
 
     def _shut(self, rooms: Rooms) -> None:
         """Shut this process in; a machine that cannot says nothing about the case."""

@@ -270,7 +270,7 @@ def read_script(text: str, where: str, path: str) -> Case:
 
     Raises RunnerError with every fault of the block that it has.
     """
-    nothing = Script(table={}, block="", code=text, first_line=1)
+    nothing = Script(table={}, block="", code=text, first_line=1, text=text)
     script = parse_script(text, where) if has_block(text) else nothing
     if "repromatrix" in script.table.get("tool", {}):
         return read_case(text, where, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from runner.errors import Fault, refuse
@@ -27,6 +27,8 @@ class Script:
     block: str
     code: str
     first_line: int
+    text: str = field(default="", repr=False, compare=False)
+    """All of it, as it was read: what is run, whatever becomes of the file meanwhile."""
 
 
 def decode(content: bytes, where: str) -> str:
@@ -83,4 +85,4 @@ def parse_script(text: str, where: str) -> Script:
     code = text[match.end() :]
     first_line = text.count("\n", 0, match.start("content")) + 1
     table = read_table(content, where, "script block")
-    return Script(table=table, block=match.group(0), code=code, first_line=first_line)
+    return Script(table=table, block=match.group(0), code=code, first_line=first_line, text=text)
