@@ -9,7 +9,9 @@ import pytest
 from factories import (
     BREAKS,
     case,
+    cell,
     environment,
+    environments,
     installed,
     provenance,
     seen,
@@ -20,6 +22,7 @@ from hypothesis import strategies as st
 
 from runner.answering.known import Known, known
 from runner.answering.levels import Level, Says, Stand, grounds, named, stand
+from runner.model.cell import Source
 from runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
@@ -113,6 +116,45 @@ def test_the_packages_that_count_are_those_that_expectations_and_pairs_name() ->
 
     assert named(case(BREAKS)) == ("transformers",)
     assert named(pair) == ("transformers", "accelerate", "peft")
+
+
+@pytest.mark.parametrize(
+    ("mine", "expected"),
+    [
+        (
+            installed("4.49.0", whole=True, **{"ms-swift": "3.1.1"}),
+            (HITS, MEASURED, ("ms-swift3.1.1",)),
+        ),
+        (
+            installed("4.50.0", whole=True, **{"ms-swift": "3.3.0"}),
+            (CLEAR, MEASURED, ("ms-swift3.3.0",)),
+        ),
+        (installed("4.49.0", whole=True, **{"ms-swift": "3.2.0"}), (UNKNOWN, Level.UNKNOWN, ())),
+        (installed("4.50.0", whole=True, **{"ms-swift": "3.4.0"}), (UNKNOWN, Level.UNKNOWN, ())),
+        (installed("4.49.0"), (Says.NOT_APPLICABLE, Level.UNKNOWN, ())),
+    ],
+    ids=["as the older", "as the newer", "between", "behind", "without"],
+)
+def test_in_stacks_the_program_counts_too_and_no_release_stands_for_them(
+    mine: Installed, expected: tuple[Says, Level, tuple[str, ...]]
+) -> None:
+    toy = case(BREAKS, dependencies=("torch", "transformers", "ms-swift>=3"))
+    pairs = {"3.1.1": ("4.49.0", FAILS), "3.3.0": ("4.50.0", PASSES)}
+    stacks = {
+        swift: environment(
+            f"ms-swift{swift}",
+            source=Source.STACK,
+            **{"transformers": transformers, "ms-swift": swift},
+        )
+        for swift, (transformers, _) in pairs.items()
+    }
+    rows = [
+        seen(pairs[swift][1], cell(one.name), ran=provenance(toy, one))
+        for swift, one in stacks.items()
+    ]
+    held = environments("4.49.0", "4.50.0") | {one.name: one for one in stacks.values()}
+
+    assert short(at(mine, known({toy.name: toy}, held, rows))) == expected
 
 
 def test_another_version_of_a_named_package_is_not_measured() -> None:

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import case, cell, environment, environments, seen, what_is_known
+from factories import case, cell, environment, environments, provenance, seen, what_is_known
 from rich.console import Console
 
 from reports.grid import grid
@@ -14,6 +14,7 @@ from reports.survey import survey
 from runner import project
 from runner.answering.advise import advise
 from runner.answering.known import Question
+from runner.answering.known import known as known_from
 from runner.commands.lock import pin
 from runner.environments import recipes, stacking
 from runner.errors import ExitCode, RunnerError
@@ -22,7 +23,7 @@ from runner.judging.deciding import deciding
 from runner.model.cell import Source, belongs, obstacles
 from runner.model.matrix import read_matrix
 from runner.model.naming import stacked
-from runner.model.outcomes import Device, Outcome
+from runner.model.outcomes import Device, Outcome, Precision
 from runner.places import ROOT, Places
 from runner.planning.selection import environments_of
 from runner.processes import Finished
@@ -160,6 +161,25 @@ def test_a_case_of_stacks_alone_advises_no_release_and_says_that_none_can_run_it
 
     assert found.newest is None
     assert text(found).splitlines()[0] == "No release can run any of 1 case, fp32 bf16 fp16."
+
+
+def test_advice_says_what_is_known_of_a_case_in_the_stacks_that_can_run_it() -> None:
+    stacky, known = case(dependencies=NEEDS), _stacks()
+    rows = [
+        seen(outcome, cell(name), ran=provenance(stacky, known[name]))
+        for name, outcome in {
+            "ms-swift3.3.0": Outcome.PASSES,
+            "ms-swift3.10.0": Outcome.FAILS,
+        }.items()
+    ]
+    facts = known_from({stacky.name: stacky}, known, rows)
+    found = advise(facts, Question(precisions=(Precision.BF16,)))
+
+    assert text(found).split("\n\n")[1].splitlines() == [
+        "In the stacks of the programs that cases need:",
+        "  ms-swift3.10.0: fails toy_breaks (bf16)",
+        "  ms-swift3.3.0: passes toy_breaks (bf16)",
+    ]
 
 
 def test_a_stack_is_a_column_beside_the_releases_where_a_case_asks_for_it() -> None:

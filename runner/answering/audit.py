@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from runner.answering import upgrading
 from runner.answering.known import Question
-from runner.answering.levels import TORCH, Ground, Level, Says, Stand, grounds, named, stand
+from runner.answering.levels import TORCH, Ground, Level, Says, Stand, deciding, grounds, stand
 from runner.answering.upgrading import Spot, Upgrade
 from runner.judging.expectations import expected, judge
 from runner.model.case import PLAIN
@@ -174,7 +174,7 @@ def differences(
     """Return what a case needs or names, and stands otherwise where it was measured."""
     needed = {canonicalize_name(requirement.name) for requirement in case.head.dependencies}
     found = []
-    for name in sorted({*needed, *named(case), TORCH}):
+    for name in sorted({*needed, *deciding(case, known), TORCH}):
         measured = tuple(dict.fromkeys(_measured(name, row, known) for row in one.rests_on))
         if measured != (installed.version(name),):
             found.append(Difference(package=name, ours=installed.version(name), measured=measured))
@@ -226,7 +226,7 @@ def _changes(case: Case, name: str, installed: Installed, known: Known) -> Avoid
     environment = known.environments[name]
     changes = {
         package: environment.version(package)
-        for package in named(case)
+        for package in deciding(case, known)
         if environment.version(package) != installed.version(package)
     }
     return Avoiding(environment=name, changes=changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runner.evidence.glances import of_rows
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from runner.model.cell import Environment
     from runner.model.observation import Observation
 
-_STILL = frozenset({Source.RELEASE, Source.PAIR})
+_STILL = frozenset({Source.RELEASE, Source.PAIR, Source.STACK})
 """What `main` holds moves, and an interpreter is somebody's own: nobody's versions equal theirs."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Known:
     """Cases, the environments that stand still, and what was seen of the one in the other."""
 
@@ -34,6 +35,14 @@ class Known:
     def of(self, case: Case) -> Iterator[Environment]:
         """Yield the environments that a case has cells in, in the order of the table."""
         return (one for one in self.environments.values() if belongs(case, one))
+
+    def programs(self, case: Case) -> frozenset[str]:
+        """Return the programs of whose stacks a case has cells."""
+        return self._programs & case.packages
+
+    @cached_property
+    def _programs(self) -> frozenset[str]:
+        return frozenset(one.program for one in self.environments.values() if one.program)
 
     def releases(self) -> tuple[str, ...]:
         """Return the published releases, oldest first."""

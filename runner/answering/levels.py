@@ -93,6 +93,14 @@ class Ground:
     why: str = ""
 
 
+def deciding(case: Case, known: Known) -> tuple[str, ...]:
+    """Return the packages by whose versions somebody stands among a case's environments.
+
+    In stacks of a program that is the program, too: no release by itself has it.
+    """
+    return tuple(dict.fromkeys([*named(case), *sorted(known.programs(case))]))
+
+
 def named(case: Case) -> tuple[str, ...]:
     """Return the packages that a case's expectations and pairs name, transformers first."""
     found: set[str] = {
@@ -114,7 +122,7 @@ def grounds(cases: Iterable[Case], installed: Installed, known: Known) -> dict[s
             stopped, why = reason
             found[case.name] = Ground(case=case, place=None, stopped=stopped, why=why)
             continue
-        key = (named(case), case.extras, case.block.environments)
+        key = (deciding(case, known), case.extras, case.block.environments)
         if key not in places:  # most cases name nothing but transformers
             places[key] = _place(case, installed, known)
         found[case.name] = Ground(case=case, place=places[key])
@@ -122,7 +130,7 @@ def grounds(cases: Iterable[Case], installed: Installed, known: Known) -> dict[s
 
 
 def _place(case: Case, installed: Installed, known: Known) -> Place:
-    names = named(case)
+    names = deciding(case, known)
     ours = tuple(_version(name, installed.version(name)) for name in names)
     vectors = {
         one.name: tuple(_version(name, one.version(name)) for name in names)
@@ -140,12 +148,12 @@ def _place(case: Case, installed: Installed, known: Known) -> Place:
 
 def _reason(case: Case, installed: Installed, known: Known) -> tuple[Says, str] | None:
     """Say why a set of packages has no place for a case, if it has none."""
-    for name in named(case):
+    for name in deciding(case, known):
         if name in installed.loose:
             return Says.UNKNOWN, f"{name} is not pinned ({installed.loose[name]})"
     if obstacle := _obstacle(case, installed, known):
         return obstacle
-    missing = [name for name in named(case) if not installed.version(name)]
+    missing = [name for name in deciding(case, known) if not installed.version(name)]
     return (Says.UNKNOWN, f"{missing[0]} is not named") if missing else None
 
 
@@ -218,7 +226,7 @@ def stand(at: Ground, workaround: str, precision: Precision, device: Device, kno
         return said(silent, Level.UNKNOWN, why=f"{place.exact[0]} {why}")
     low, high = _edge(place.below, place, answer), _edge(place.above, place, answer)
     if not low or not high:
-        return said(Says.UNKNOWN, Level.UNKNOWN, why=_outside(named(at.case), low, high))
+        return said(Says.UNKNOWN, Level.UNKNOWN, why=_outside(deciding(at.case, known), low, high))
     between = {name: answer(name) for name in place.vectors if _between(name, low, high, place)}
     answers = {name: one for name, one in between.items() if one is not None}
     if len(set(answers.values())) > 1:

@@ -74,7 +74,12 @@ def plain(question: Question) -> Keep:
 def around(installed: Installed, loaded: Project, question: Question) -> Keep:
     """Return what wants the plain cells, and of workarounds those near a version."""
     near = _near(installed, loaded)
-    others = {case.name for case in loaded.cases.values() if len(named(case)) > 1}
+    programs = {one.program for one in loaded.environments.values()}
+    others = {
+        case.name
+        for case in loaded.cases.values()
+        if len(named(case)) > 1 or programs & case.packages
+    }
     plainly = plain(question)
 
     def keep(

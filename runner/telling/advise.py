@@ -22,7 +22,8 @@ _FEW = 3
 
 def text(found: Advice) -> str:
     """Return the answer for a terminal."""
-    parts = (_answer(found), _contradicted(found), _excluded(found), _evidence(found))
+    first = (_answer(found), _in_stacks(found))
+    parts = (*first, _contradicted(found), _excluded(found), _evidence(found))
     blocks = [*([*part] for part in parts), [_measured(found)]]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -41,6 +42,16 @@ def _answer(found: Advice) -> Iterator[str]:
     if found.packages:
         held = ", ".join(f"{name} {version}" for name, version in found.packages.items())
         yield f"Measured there with {held}, which these cases depend on too."
+
+
+def _in_stacks(found: Advice) -> Iterator[str]:
+    """Say what is known of cases that no release by itself can run."""
+    if any(one.passing or one.failing for one in found.stacks):
+        yield "In the stacks of the programs that cases need:"
+        for one in found.stacks:
+            groups = {"fails": one.failing, "passes": one.passing, "unknown": one.unknown}
+            said = (f"{word} {listed(spots)}" for word, spots in groups.items() if spots)
+            yield f"  {one.release}: {'; '.join(said) or 'does not apply'}"
 
 
 def _contradicted(found: Advice) -> Iterator[str]:
@@ -144,6 +155,7 @@ def markdown(found: Advice) -> str:
     """Return the answer to paste."""
     first, *rest = _answer(found)
     lines = [f"**{plain(first)}**", *map(_line, rest)]
+    stacks = [line.strip() for line in _in_stacks(found)]
     why, *cells = [*_contradicted(found)] or [""]
     pairs = [
         plain(why),
@@ -154,6 +166,8 @@ def markdown(found: Advice) -> str:
     evidence = [_line(line.strip()) for line in _evidence(found)]
     blocks = [
         "  \n".join(lines),
+        *stacks[:1],
+        "\n".join(f"- {plain(one)}" for one in stacks[1:]),
         *pairs,
         "\n".join(excluded),
         "  \n".join(evidence),
@@ -191,6 +205,7 @@ def _object(found: Advice) -> dict[str, Any]:
         "not-enough-evidence": [one.release for one in found.undecided],
         "run": command(found.undecided) if found.undecided else None,
         "releases": [_standing(one) for one in found.standings],
+        "stacks": [_standing(one) for one in found.stacks],
         "measured-on": {"torch": list(found.torch), "python": list(found.python)},
         "exit": int(found.code),
     }
