@@ -92,7 +92,8 @@
 At a step where both are due the Trainer evaluates first, then saves. The evaluation returns a
 HybridCache, whose `dtype` makes accelerate call a .float() that it did not have, so the checkpoint
 is missing though saving works. The config.json that the model is built from can turn the cache off.
-On a CPU accelerate knows only bf16 mixed precision: fp16 weights run in that, autocast off.
+On a CPU accelerate knows only bf16 mixed precision: fp16 weights run in that, autocast off
+and nothing scaled.
 """
 
 import json
@@ -133,9 +134,12 @@ def main(precision: str, workaround: str | None = None) -> None:
     plan["eval_strategy"] = "no" if workaround == "never-evaluate" else "steps"
     plan["save_strategy"] = "no" if workaround == "never-save" else "steps"
     quiet = {"report_to": "none", "disable_tqdm": True}
-    arguments = TrainingArguments("out", use_cpu=ON_CPU, bf16=precision != "fp32", **plan, **quiet)
+    mixed = {"use_cpu": ON_CPU, "fp16": precision == "fp16" and not ON_CPU}
+    mixed["bf16"] = precision != "fp32" and not mixed["fp16"]
+    arguments = TrainingArguments("out", **mixed, **plan, **quiet)
     trainer = Trainer(model, arguments, train_dataset=rows, eval_dataset=rows)
-    trainer.accelerator.autocast_handler = AutocastKwargs(enabled=precision != "fp16")
+    if ON_CPU:
+        trainer.accelerator.autocast_handler = AutocastKwargs(enabled=precision != "fp16")
     adapter = Path("out/checkpoint-1/adapter_model.safetensors")
     try:
         trainer.train()

@@ -121,7 +121,8 @@
 In evaluation the text model returns a HybridCache beside its logits, and of mixed-precision
 outputs accelerate calls .float() on everything with a 16-bit `dtype`: in 4.50 the cache had the
 attribute, not the method. To switch it off one must reach the config that the text model reads.
-On a CPU accelerate knows only bf16 mixed precision: fp16 weights run in that, autocast off.
+What is trained is fp32, as adapters are: a GradScaler refuses fp16 gradients. On a CPU accelerate
+knows only bf16 mixed precision: fp16 weights run in that, autocast off and nothing scaled.
 """
 
 import math
@@ -144,7 +145,12 @@ def main(precision: str, workaround: str | None = None) -> None:
     torch.manual_seed(0)
     config = Gemma3Config(text_config=TEXT, vision_config=VISION, mm_tokens_per_image=4)
     config.text_config.use_cache = workaround != "early-cache-off"
-    model = Gemma3ForConditionalGeneration(config).to(DTYPES[precision])
+    model = (
+        Gemma3ForConditionalGeneration(config)
+        .to(DTYPES[precision])
+        .requires_grad_(requires_grad=False)
+    )
+    next(m for name, m in model.named_modules() if name.endswith(".norm")).float().requires_grad_()
     decoder = next(m for name, m in model.named_modules() if name.endswith("language_model"))
     late = {
         "outer-cache-off": model.config,
@@ -161,9 +167,12 @@ def main(precision: str, workaround: str | None = None) -> None:
     plan = {"max_steps": 1, "eval_strategy": "steps", "save_strategy": "no", "optim": "sgd"}
     plan["eval_steps"] = 1000 if workaround == "never-evaluate" else 1
     quiet = {"report_to": "none", "disable_tqdm": True}
-    arguments = TrainingArguments("out", use_cpu=ON_CPU, bf16=precision != "fp32", **plan, **quiet)
+    mixed = {"use_cpu": ON_CPU, "fp16": precision == "fp16" and not ON_CPU}
+    mixed["bf16"] = precision != "fp32" and not mixed["fp16"]
+    arguments = TrainingArguments("out", **mixed, **plan, **quiet)
     trainer = Trainer(model, arguments, train_dataset=rows, eval_dataset=rows)
-    trainer.accelerator.autocast_handler = AutocastKwargs(enabled=precision != "fp16")
+    if ON_CPU:
+        trainer.accelerator.autocast_handler = AutocastKwargs(enabled=precision != "fp16")
     trainer.train()
     for entry in trainer.state.log_history:
         measured.update({name: entry[name] for name in entry if name.endswith("_loss")})

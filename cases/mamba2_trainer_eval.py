@@ -44,7 +44,8 @@ def main(precision: str, workaround: str = "") -> None:
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = Mamba2ForCausalLM(Mamba2Config(**SIZES, **HEADS)).to(dtype)
     model.config.use_cache = workaround != "use-cache-off"
-    flags = {"use_cpu": device == "cpu", "bf16": workaround != "no-mixed-precision"}
+    mixed = "fp16" if precision == "fp16" and device != "cpu" else "bf16"
+    flags = {"use_cpu": device == "cpu", mixed: workaround != "no-mixed-precision"}
     ids = torch.arange(8)
     with tempfile.TemporaryDirectory() as folder:
         args = TrainingArguments(folder, report_to="none", **flags)

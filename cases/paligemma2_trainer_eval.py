@@ -101,9 +101,11 @@ def main(precision: str, workaround: str | None = None) -> None:
     row = {"input_ids": ids, "labels": ids, "attention_mask": torch.ones_like(ids)}
     row |= {"token_type_ids": torch.zeros_like(ids), "pixel_values": torch.randn(3, 32, 32)}
     mixed = precision != "fp32" and workaround != "no-mixed-precision"
-    flags = {"use_cpu": ON_CPU, "bf16": mixed, "report_to": "none", "disable_tqdm": True}
+    flags = {"use_cpu": ON_CPU, "report_to": "none", "disable_tqdm": True}
+    flags["bf16" if ON_CPU or precision == "bf16" else "fp16"] = mixed
     trainer = Trainer(model, TrainingArguments("out", **flags), eval_dataset=[row])
-    trainer.accelerator.autocast_handler = AutocastKwargs(enabled=precision != "fp16")
+    if ON_CPU:
+        trainer.accelerator.autocast_handler = AutocastKwargs(enabled=precision != "fp16")
     measured["eval_loss"] = trainer.evaluate()["eval_loss"]
     assert math.isfinite(measured["eval_loss"]), "the evaluation's loss is not finite"
 
