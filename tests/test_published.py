@@ -179,6 +179,20 @@ def test_a_diff_reads_well(tmp_path: Path) -> None:
     assert expected == _write(tmp_path, found)["cpu/toy_breaks.csv"]
 
 
+@pytest.mark.parametrize("turn", [1, -1], ids=["unbuilt first", "unbuilt last"])
+def test_a_case_is_published_as_what_was_run_not_as_what_could_not_be_built(
+    tmp_path: Path, turn: int
+) -> None:
+    ran = _published(cell(), Outcome.PASSES, FAILURES[0], {})
+    unbuilt = _published(cell(UNBUILT), Outcome.UNBUILDABLE, FAILURES[0], {})
+    older = dataclasses.replace(unbuilt.provenance, case_digest="0" * 16)
+    _write(tmp_path, [dataclasses.replace(unbuilt, provenance=older), ran][::turn])
+
+    assert [row.provenance.case_digest for row in read(tmp_path) if row.outcome.was_run] == [
+        ran.provenance.case_digest
+    ]
+
+
 def test_no_time_and_no_place_is_published(tmp_path: Path) -> None:
     row = _published(cell(), Outcome.FAILS, FAILURES[0], {})
     local = dataclasses.replace(

@@ -37,8 +37,13 @@ def write(
         failures = {_failure_id(row.failed): row.failed for row in own if row.failed}
         base = folder / device
         files[base / f"{case}.csv"] = _cells(own, order)
-        files[base / f"{case}.json"] = _failures(own[0].provenance.case_digest, failures)
+        files[base / f"{case}.json"] = _failures(_digest(own), failures)
     return files
+
+
+def _digest(rows: Sequence[Observation]) -> str:
+    """Return which case was run; what could not be built may have been tried with an older one."""
+    return max(rows, key=lambda row: row.outcome.was_run).provenance.case_digest
 
 
 def _publications(publications: Sequence[Publication]) -> str:
