@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,7 +61,7 @@ FOUND = [
     ("published environments.csv", b"\xff"),
     (f"{KEY}csv", CELLS.replace(b"fp32", b"fp64")),
     (f"{KEY}csv", CELLS.replace(b"passes", b"passed")),
-    (f"{KEY}csv", CELLS.replace(b",2026-11-21", b",")),
+    (f"{KEY}csv", re.sub(rb",\d{4}-\d\d-\d\d[\w-]*(?=\n)", b",", CELLS)),
     (f"{KEY}csv", b"one\ntwo\n"),
     (f"{KEY}json", b""),
     (f"{KEY}json", b"[]"),
