@@ -76,7 +76,7 @@ def title(group: Sequence[Finding]) -> str:
     """Return what was searched: case, precisions, workaround, and whether along a pair."""
     search = group[0].search
     variant = f" with {search.wanted.workaround}" if search.wanted.workaround else ""
-    along = "" if search.runs else ", along the versions of a package"
+    along = "" if search.runs else ", along its pairs"
     precisions = " and ".join(str(one.search.wanted.precision) for one in group)
     return f"{search.case.name}{variant}, {precisions}{along}"
 
