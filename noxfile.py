@@ -104,6 +104,8 @@ def lint(session: nox.Session) -> None:
     _through(session, [python, "-m", "ruff", "format", "--check", "."])
     _through(session, [python, "-m", "ruff", "check", "."])
     _through(session, [python, "-m", "mypy"])
+    # What runs inside of an environment is run by its Python, and that may be an older one.
+    _through(session, [python, "-m", "mypy", "--python-version", "3.10", "runner/inside"])
 
 
 @nox.session(default=False)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.inside.child import Request
-    from runner.inside.tree import Front
 
     Starter = Callable[..., Zygote]
 
@@ -68,7 +67,7 @@ def start() -> Iterator[Starter]:
         preload: dict[str, object] = NOTHING,
         fork: bool = True,
         slots: int = 1,
-        front: Front | None = None,
+        **more: Any,  # noqa: ANN401 - what a Start takes
     ) -> Zygote:
         built = Built(name="here", folder=Path(sys.prefix), python=python, versions={})
         terms = Start(
@@ -78,7 +77,7 @@ def start() -> Iterator[Starter]:
             fork=fork,
             slots=slots,
             threads=1,
-            front=front,
+            **more,
         )
         started.append(Zygote(terms))
         return started[-1]
@@ -104,6 +103,36 @@ def python(folder: Path, *lines: str) -> Path:
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
     return path
+
+
+def test_long_cases_with_much_to_say_fill_no_pipe_that_nobody_reads(
+    start: Starter, tmp_path: Path
+) -> None:
+    text = "print('x' * 15000)\n" + "# a long case\n" * 600
+    path = case(tmp_path, "raise SystemExit(3)")
+    zygote = start(slots=32, texts={str(path): text})
+    requests = [request(path, number) for number in range(100)]
+
+    assert {answer["outcome"] for _, answer in zygote.run(requests, ahead=36)} == {"passes"}
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_what_looks_up_its_own_source_finds_the_lines_that_python_counted(
+    start: Starter,
+    tmp_path: Path,
+    fresh: bool,  # noqa: FBT001
+) -> None:
+    text = (
+        "import inspect\n"
+        "odd = '\u2028\x85'\n\x0c\n"
+        "def two(): return 2\n"
+        "assert inspect.getsource(two) == 'def two(): return 2\\n'\n"
+    )
+    path = case(tmp_path, "raise SystemExit(3)")
+    zygote = start(texts={str(path): text})
+    (answer,) = [one for _, one in zygote.run([request(path, fresh=fresh)])]
+
+    assert answer["outcome"] == "passes", answer
 
 
 def test_an_import_that_fails_leaves_nothing_half_done_behind(

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.engine.answers import Setting, observe
@@ -154,7 +153,6 @@ class Batch:
         return {
             "id": number,
             "case": case.path,
-            "code": case.script.text,
             "precision": str(cell.precision),
             "workaround": cell.workaround,
             "device": str(cell.device),
@@ -188,7 +186,7 @@ class Batch:
                 hash_seed=self.terms.hash_seed,
                 front=self._front,
                 sandbox=self.terms.sandbox,
-                cases=self._files(),
+                texts=self._texts(),
             )
             try:
                 self.zygote = Zygote(start)
@@ -201,9 +199,10 @@ class Batch:
                 self.gpu = gpu(self.zygote, self.terms.limits)
         return self.zygote
 
-    def _files(self) -> tuple[Path, ...]:
+    def _texts(self) -> dict[str, str]:
         used = dict.fromkeys(cell.case for cell in (*self.ready.cells, *self._before()))
-        return tuple(Path(self.floor.cases[name].path) for name in used)
+        cases = [self.floor.cases[name] for name in used]
+        return {one.path: one.script.text for one in cases}
 
     def _before(self) -> list[Cell]:
         return [row.cell for row in self.ready.before]

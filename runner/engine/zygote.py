@@ -11,7 +11,8 @@ import signal
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.engine import cgroup, sandbox
@@ -24,7 +25,6 @@ from runner.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from runner.engine.sandbox import Shown
     from runner.environments.building import Built
@@ -58,7 +58,10 @@ class Start:
     """A tree of sources to put in front of the path, and where its compiled files are kept."""
     sandbox: bool = False
     cases: Sequence[Path] = ()
-    """The scripts that it may be asked to run: walled in, it sees no others."""
+    """Scripts that it is asked to run as their files stand."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """By path, the scripts that it is asked to run as they were read. Walled in, it sees no others
+    than these and `cases`."""
 
 
 class Zygote:
@@ -79,6 +82,8 @@ class Zygote:
         self.hello: dict[str, Any] = {}
         self.seen: Shown | None = None
         try:
+            # Not with each request: runner and zygote would wait for each other's full pipes.
+            (self.scratch / "texts").write_text(json.dumps(start.texts))
             if start.sandbox:
                 self.seen = self._shown()
             self._prepare()
@@ -89,7 +94,8 @@ class Zygote:
     def _shown(self) -> Shown:
         start = self.start
         try:
-            return sandbox.shown(start.built, start.cases, start.front, self.scratch, start.device)
+            cases = [*start.cases, *map(Path, start.texts)]
+            return sandbox.shown(start.built, cases, start.front, self.scratch, start.device)
         except RunnerError as error:
             raise ZygoteError(str(error)) from error
 
@@ -110,6 +116,7 @@ class Zygote:
             "runner": os.getpid(),
             "scratch": str(self.scratch),
             "cells": str(self.scratch / "cells"),
+            "texts": str(self.scratch / "texts"),
             "shared": [str(self.scratch / name) for name in ("home", "hub")],
             "slots": self.start.slots,
             "fork": self.start.fork,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import linecache
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 import types
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from runner.inside import words
 from runner.inside.witness import Witness, exercised
@@ -23,13 +24,18 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 """What libraries read at import as the number of their threads."""
 
 
-class Request(TypedDict):
+class Read(TypedDict, total=False):
+    """What a zygote adds to a request where it was given the text."""
+
+    code: str
+    """The text of the case as the runner read it; without one its file is read."""
+
+
+class Request(Read):
     """What the runner asks of the zygote."""
 
     id: int
     case: str
-    code: NotRequired[str]
-    """The text of the case as the runner read it; without one its file is read."""
     precision: str
     workaround: str
     device: str
@@ -202,7 +208,8 @@ def _source(request: Request) -> bytes:
     if text is None:
         with open(path, "rb") as file:  # noqa: PTH123
             return file.read()
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    lines = io.StringIO(text, newline=None).readlines()  # as Python counts them
+    linecache.cache[path] = (len(text), None, lines, path)
     return text.encode()
 
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runner.inside import cage, child, clearing, cuda, disk
@@ -18,7 +18,7 @@ from runner.inside.ending import CROWD, classify
 from runner.inside.pipes import Pipes, sender
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from runner.inside.child import Request
@@ -40,6 +40,8 @@ class Surroundings:
     """Who is of no other cell, where there are more than a number of processes in all."""
     held: Callable[[], AbstractContextManager[None]]
     """Lets nobody fork for a while, where the system can do that."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """By path, the cases as the runner read them."""
 
 
 class Slot:
@@ -115,20 +117,18 @@ class Slot:
         channel = fcntl.fcntl(self.pipes.report_end, fcntl.F_DUPFD_CLOEXEC, _HIGH)
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
+        asked = self._asked()
         if self.fresh:
             os.set_inheritable(channel, True)  # noqa: FBT003
-            message = json.dumps([self._written(), channel, self.pipes.nonce.decode()])
+            message = json.dumps([_written(asked, self.folder), channel, self.pipes.nonce.decode()])
             os.execv(sys.executable, [*self.given.boot, "cell", message])  # noqa: S606 - our own boot
         _close_all_but(channel)
-        child.run(self.request, sender(channel, self.pipes.nonce))
+        child.run(asked, sender(channel, self.pipes.nonce))
 
-    def _written(self) -> int:
-        """Write the request where a fresh interpreter reads it: an argument has a limit."""
-        file, path = tempfile.mkstemp(dir=self.folder)
-        os.unlink(path)  # noqa: PTH108
-        os.write(file, json.dumps(self.request).encode())
-        os.set_inheritable(file, True)  # noqa: FBT003
-        return file
+    def _asked(self) -> Request:
+        """Return the request with the text of its case, if the runner has read it."""
+        text = self.given.texts.get(self.request["case"])
+        return self.request if text is None else {**self.request, "code": text}
 
     def _shut(self, rooms: Rooms) -> None:
         """Shut this process in; a machine that cannot says nothing about the case."""
@@ -237,3 +237,12 @@ def _forks_safely(device: str) -> bool:
 def _close_all_but(channel: int) -> None:
     os.closerange(3, channel)
     os.closerange(channel + 1, channel + 256)
+
+
+def _written(request: Request, folder: str) -> int:
+    """Write a request where a fresh interpreter reads it: an argument has a limit."""
+    file, path = tempfile.mkstemp(dir=folder)
+    os.unlink(path)  # noqa: PTH108
+    os.write(file, json.dumps(request).encode())
+    os.set_inheritable(file, True)  # noqa: FBT003
+    return file

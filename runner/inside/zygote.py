@@ -32,7 +32,8 @@ class Zygote:
         self.shared: list[str] = settings["shared"]
         """Folders that every cell finds empty."""
         self.roll = roll
-        self.given = Surroundings(boot, rooms, self._rest, roll.held)
+        with open(settings["texts"]) as file:  # noqa: PTH123
+            self.given = Surroundings(boot, rooms, self._rest, roll.held, json.load(file))
         self.buffer = bytearray()
         self.waiting: list[Request] = []
         self.running: list[Slot] = []
