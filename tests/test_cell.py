@@ -50,6 +50,12 @@ def test_another_python_is_another_environment() -> None:
     assert environment().digest != dataclasses.replace(environment(), python="3.12").digest
 
 
+def test_an_environment_is_how_its_packages_were_built_too() -> None:
+    one = dataclasses.replace(environment(), built=("flash-attn told CUDA=no",))
+
+    assert one.digest != environment().digest
+
+
 def test_a_stated_digest_stands_for_what_is_not_known() -> None:
     assert dataclasses.replace(environment(), stated_digest="abc").digest == "abc"
 

@@ -20,17 +20,10 @@ def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
     overrides = tuple(map(str, stack.overrides)) if stack else ()
     chosen = torch_build.chosen()
     sdists = matrix.sdists_among(environment.pins)
-    facts = (
-        lock.digest,
-        matrix.python,
-        matrix.torch.version,
-        chosen,
-        *overrides,
-        *map(str, sdists),
-    )
+    facts = (lock.digest, matrix.python, matrix.torch.version, chosen, *overrides)
     return Recipe(
         name=lock.name,
-        digest=hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16],
+        digest=hashlib.sha256("\n".join((*facts, *environment.built)).encode()).hexdigest()[:16],
         python=matrix.python,
         lock=lock.text,
         torch=matrix.torch.version,

@@ -123,8 +123,14 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
     """Return the environment that a lock describes."""
     here = markers(matrix.python)
     pins = {**lock.versions(here), "torch": matrix.torch.version}
-    source = _source(matrix, lock.name)
-    return Environment(name=lock.name, source=source, python=matrix.python, pins=pins, markers=here)
+    return Environment(
+        name=lock.name,
+        source=_source(matrix, lock.name),
+        python=matrix.python,
+        pins=pins,
+        markers=here,
+        built=tuple(one.how for one in matrix.sdists_among(pins)),
+    )
 
 
 def _source(matrix: Matrix, name: str) -> Source:

@@ -52,6 +52,8 @@ class Environment:
     python: str
     pins: Mapping[str, str]
     markers: Mapping[str, str]
+    built: tuple[str, ...] = ()
+    """How packages of it were built, where their versions do not say it."""
     stated_digest: str = ""
     """The digest where not all that is installed is known, as of a published row."""
 
@@ -60,7 +62,9 @@ class Environment:
         """Identity of what is installed, 16 hexadecimal digits."""
         if self.stated_digest:
             return self.stated_digest
-        installed = {"python": self.python, "packages": dict(self.pins)}
+        installed: dict[str, object] = {"python": self.python, "packages": dict(self.pins)}
+        if self.built:
+            installed["built"] = self.built
         return hashlib.sha256(json.dumps(installed, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property

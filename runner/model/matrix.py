@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 from pydantic import AfterValidator, Field
 
@@ -30,6 +31,16 @@ def _version(text: str) -> str:
 
 
 VersionText = Annotated[str, AfterValidator(_version)]
+
+
+def _package(text: str) -> str:
+    if canonicalize_name(text) != text:
+        message = f"a canonical name: {canonicalize_name(text)}"
+        raise ValueError(message)
+    return text
+
+
+PackageName = Annotated[str, AfterValidator(_package)]
 
 
 class Release(Record):
@@ -69,11 +80,17 @@ class Sdist(Record):
     not every build of torch brings, and `told` the variables that its build is given.
     """
 
-    name: str
+    name: PackageName
     version: VersionText
     requires: tuple[RequirementText, ...] = ()
     beside: tuple[RequirementText, ...] = ()
     told: Mapping[str, str] = {}
+
+    @property
+    def how(self) -> str:
+        """How it is built: part of what an environment is, as its versions do not say it."""
+        told = (f"{name}={value}" for name, value in sorted(self.told.items()))
+        return " ".join([self.name, "told", *told, "beside", *map(str, self.beside)])
 
 
 class Torch(Record):
