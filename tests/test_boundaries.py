@@ -47,6 +47,18 @@ def names(cells: Iterable[Cell]) -> set[str]:
     return {one.environment for one in cells}
 
 
+def test_pairs_whose_releases_cannot_run_a_case_are_ends_of_lines_of_their_own() -> None:
+    names_ = [f"{release}+peft0.17.0" for release in ("4.50.0", "4.51.0", "4.52.0")]
+    of = case(
+        f"environments = {names_}\n".replace("'", '"') + BREAKS,
+        dependencies=("torch", "transformers", "peft>=0.17"),
+    )
+    old = {name[:6]: environment(name[:6], peft="0.14.0") for name in names_}
+    new = {name: environment(name, source=Source.PAIR, peft="0.17.0") for name in names_}
+
+    assert names(deciding(axes(of, old | new), {})) == set(names_)
+
+
 def test_both_sides_of_each_expected_change_and_both_ends_are_asked() -> None:
     found = deciding(axes(), {})
 

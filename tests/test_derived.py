@@ -103,13 +103,22 @@ def test_pairs_with_a_package_that_releases_have_not_share_an_axis_along_the_rel
         names[1]: seen(Outcome.PASSES, cell(names[1])),
     }
 
-    assert found[1:] == (
-        tuple(Point(f"{name.partition('+')[0]} with flash-attn 2.7.4", name) for name in names),
-    )
+    line = tuple(Point(f"{name.partition('+')[0]} with flash-attn 2.7.4", name) for name in names)
+    assert found[1:] == (line,)
     assert [one.text for one in ranges_along(found[1], told)] == [
         "4.49.0 with flash-attn 2.7.4, healed in 4.50.0 with flash-attn 2.7.4"
     ]
     assert deciding(found[1:], pairs, told) is None  # the releases differ, not flash-attn
+
+    newer = "4.49.0+flash-attn2.8.3"
+    pairs[newer] = environment(newer, source=Source.PAIR, **{"flash-attn": "2.8.3"})
+    paired = case(f'environments = ["{newer}", "{names[0]}", "{names[1]}"]\n')
+    found = axes(paired, environments("4.49.0", "4.50.0") | pairs)
+    versions = (
+        Point("flash-attn 2.7.4 on 4.49.0", names[0]),
+        Point("flash-attn 2.8.3 on 4.49.0", newer),
+    )
+    assert {*found[1:]} == {versions, line}
 
 
 def test_the_versions_of_a_pair_are_an_axis_on_which_the_release_has_its_place() -> None:

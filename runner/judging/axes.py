@@ -32,19 +32,20 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
     """Return the axes of a case: the columns of the table, then one per release that has pairs.
 
     On the axis of a pair stand the versions of the changed packages on one release, the release
-    itself among them with the versions of its lock. Pairs that stand alone on their releases, for
-    these have the package not at all, share an axis along the releases. Last comes one axis per
-    program that there are stacks of, along its versions: a stack is no release of transformers.
+    itself among them with the versions of its lock. Pairs with a package that their releases have
+    not share an axis along the releases. Last comes one axis per program that there are stacks of,
+    along its versions: a stack is no release of transformers.
     """
     own = [one for one in environments.values() if belongs(case, one)]
     releases = tuple(Point(one.column, one.name) for one in own if one.source not in _APART)
     pairs = [one for one in own if one.source is Source.PAIR]
     versions = _along_versions(pairs, environments)
     told = {point.environment for axis in versions for point in axis}
+    added = _along_releases([one for one in pairs if not _is_change(one, environments)])
     return (
         releases,
         *versions,
-        *_along_releases([one for one in pairs if one.name not in told]),
+        *(axis for axis in added if len(axis) > 1 or axis[0].environment not in told),
         *_of_stacks([one for one in own if one.source is Source.STACK]),
     )
 
@@ -60,6 +61,13 @@ def _along_versions(
         groups.setdefault((with_extras(parts.base, parts.extras), packages), []).append(one)
     found = (_of_pairs(environments, *key, group) for key, group in groups.items())
     return tuple(axis for axis in found if len(axis) > 1)
+
+
+def _is_change(pair: Environment, environments: Mapping[str, Environment]) -> bool:
+    """Say whether the release of a pair has what the pair changes, in another version."""
+    parts = taken_apart(pair.name)
+    base = environments.get(with_extras(parts.base, parts.extras))
+    return base is not None and all(base.version(package) for package, _ in parts.changed)
 
 
 def _along_releases(pairs: Sequence[Environment]) -> Iterator[Axis]:

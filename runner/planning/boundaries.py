@@ -95,8 +95,8 @@ def _lines(grid: Axes, case: Case) -> Iterator[list[_Phase]]:
         for name, one in grid.environments.items()
         if not one.source.has_lock or not obstacles(case, one, grid.device)
     }
-    for axis in axes(case, able):
-        names = [point.environment for point in axis]
+    for axis in axes(case, grid.environments):
+        names = [point.environment for point in axis if point.environment in able]
         alone = [name for name in names if not able[name].source.has_lock]
         pinned = [name for name in names if able[name].source.has_lock]
         for line in (pinned, *([name] for name in alone)):
