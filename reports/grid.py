@@ -126,12 +126,17 @@ def _columns(survey: Survey, cases: Sequence[Case]) -> tuple[Environment, ...]:
     """
     known = {name for case in cases for name in survey.standings[case.name]}
     if all(map(survey.only_in, cases)):
-        return tuple(one for case in cases for one in survey.only_in(case))
+        own = {one.name for case in cases for one in survey.only_in(case)}
+        return tuple(
+            one
+            for one in survey.columns
+            if one.name in own or (one.source is Source.INTERPRETER and one.name in known)
+        )
     return tuple(one for one in survey.columns if one.source not in _APART or one.name in known)
 
 
 def _apart(columns: Sequence[Environment]) -> str:
-    sources = {one.source for one in columns}
+    sources = {one.source for one in columns} - {Source.INTERPRETER}
     return "".join(sources) if len(sources) == 1 and sources <= _APART else ""
 
 

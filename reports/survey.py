@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from reports import tables
 from reports.marks import Seen, seen_as
 from reports.phrases import spans
+from runner.judging.apart import in_releases, only_in
 from runner.judging.claims import check_claims
 from runner.judging.ranges import fails
 from runner.model.cell import Cell, Source, belongs
@@ -69,16 +70,11 @@ class Survey:
 
         They are the stacks of a program, or the pairs that the case names; else there are none.
         """
-        lacking = case.packages - self._in_releases - {*case.extras}
-        stacks = tuple(one for one in self.columns if one.program in case.packages)
-        pairs = (one for one in self.columns if one.name in case.block.environments)
-        return stacks or tuple(one for one in pairs if all(map(one.version, lacking)) and lacking)
+        return only_in(case, self.columns, self._in_releases)
 
     @cached_property
     def _in_releases(self) -> frozenset[str]:
-        """The packages that releases have, any of them."""
-        releases = {*self.releases}
-        return frozenset(name for one in self.columns if one.name in releases for name in one.pins)
+        return in_releases(self.columns)
 
     def standing(self, case: Case, column: str) -> str:
         """Return the environment of a case in a column."""

@@ -200,6 +200,27 @@ def test_pairs_that_fail_on_a_release_that_the_specifier_allows_are_named() -> N
     ]
 
 
+def test_of_a_case_that_only_pairs_can_run_each_pair_is_told() -> None:
+    names = ("4.49.0+peft0.15.2", "4.50.0+peft0.15.2")
+    toy = case(
+        f"environments = {[*names]}\n".replace("'", '"') + BREAKS,
+        dependencies=("torch", "transformers", "peft"),
+    )
+    known = what_is_known({"4.49.0": NOT_RUN, "4.50.0": NOT_RUN}, toy)
+    rows = [
+        seen(outcome, cell(name), ran=provenance(toy, known.environments[name]))
+        for name, outcome in zip(names, (FAILS, PASSES), strict=True)
+    ]
+    found = advise(known_of({toy.name: toy}, known.environments, rows), BF16)
+
+    assert text(found).split("\n\n")[1].splitlines() == [
+        "Of cases that no release by itself can run:",
+        "  4.49.0+peft0.15.2: fails toy_breaks (bf16)",
+        "  4.50.0+peft0.15.2: passes toy_breaks (bf16)",
+    ]
+    assert [one["release"] for one in json.loads(as_json(found))["apart"]] == [*names]
+
+
 def test_pairs_that_pass_or_say_nothing_contradict_nothing() -> None:
     found = advise(_pair(first=PASSES, second=Outcome.OUT_OF_MEMORY, outside=FAILS), BF16)
 

@@ -336,6 +336,24 @@ def test_a_case_that_needs_what_no_release_has_has_no_columns_of_releases(
     assert apart == grid.apart
 
 
+def test_an_interpreter_stands_beside_the_pairs_of_a_case_that_no_release_can_run() -> None:
+    name = "4.50.0+flash-attn2.7.4"
+    pair = an_environment(name, Source.PAIR)
+    pair = replace(pair, pins={**pair.pins, "flash-attn": "2.7.4"})
+    mine = replace(pair, name="4.50.0@80ce94b6", source=Source.INTERPRETER)
+    block = BLOCK.replace('"torch"', '"flash-attn"')
+    case = a_case(block.replace("title =", f'environments = ["{name}"]\ntitle ='))
+    cell = Cell(case.name, "", "4.50.0", Precision.BF16, Device.CPU)
+    row = replace(observed(cell, Outcome.PASSES), cell=cell._replace(environment="4.50.0@80ce94b6"))
+    environments = [an_environment("4.50.0"), pair, mine]
+    known = {one.name: one for one in environments}
+    found = survey({case.name: case}, environments, judge_all([row], {case.name: case}, known))
+    grid = the_grid(found)
+
+    assert [column.name for line in grid.lines for column in line.columns] == [name, mine.name]
+    assert grid.apart == "pair"
+
+
 def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
     expected = (
         Line(label="4.49", columns=(Column(name="4.49.0", label="0"),)),

@@ -11,9 +11,10 @@ from factories import BREAKS, case, environment, failed, provenance, seen
 
 from runner.bisecting.asking import Asking
 from runner.bisecting.search import Search, Wanted, searches
+from runner.model.cell import Source
 from runner.model.outcomes import Device, Outcome, Precision
 from runner.searching.transitions import Edge
-from runner.telling.bisect import Page, as_json, markdown, text
+from runner.telling.bisect import Page, as_json, cost, markdown, text
 
 if TYPE_CHECKING:
     from runner.bisecting.finding import Finding
@@ -70,6 +71,24 @@ def told(*lines: str) -> str:
 
 KNOWN = "  0 runs needed: known from this machine's evidence."
 BLAME = "nox -s blame -- toy_breaks --precision bf16 --good 4.49.0 --bad 4.50.0"
+
+
+def test_what_a_search_along_pairs_lacks_is_told_as_a_command() -> None:
+    names = ("4.49.0+peft0.15.2", "4.50.0+peft0.15.2")
+    of = case(
+        f"environments = {[*names]}\n".replace("'", '"'),
+        dependencies=["torch", "transformers", "peft"],
+    )
+    pairs = {name: environment(name, source=Source.PAIR, peft="0.15.2") for name in names}
+    wanted = Wanted(precision=Precision.BF16, device=Device.CPU, workaround="", edge=Edge.RISE)
+    (search,) = searches(of, wanted, pairs)
+    row = seen(Outcome.PASSES, search.cell(1), ran=provenance(of, pairs[names[1]]))
+    (finding,) = Asking(searches=[search], known={row.cell: row}).findings()
+
+    assert cost(finding) == (
+        "Pairs are answered from evidence alone. Run: nox -s matrix -- --case toy_breaks"
+        " --release 4.49.0+peft0.15.2 --precision bf16 --workaround none"
+    )
 
 
 def test_a_break_names_both_sides_what_else_changed_and_the_next_command() -> None:

@@ -28,7 +28,7 @@ _SKIPPED = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """What was measured of the chosen cases on one release, or in one stack."""
+    """What was measured of the chosen cases on one release, stack or pair."""
 
     release: str
     passing: tuple[Spot, ...]
@@ -79,8 +79,8 @@ class Advice:
     undecided: tuple[Standing, ...]
     """Releases newer than the newest good one that only lack evidence, oldest first."""
     standings: tuple[Standing, ...]
-    stacks: tuple[Standing, ...]
-    """What was measured in the stacks of the programs that cases need, of these cases alone."""
+    apart: tuple[Standing, ...]
+    """What was measured in the stacks and pairs of cases that no release by itself can run."""
     packages: Mapping[str, str]
     """What else the chosen cases name, as it stood on the newest good release."""
     contradicted: tuple[Observation, ...]
@@ -117,7 +117,7 @@ def advise(known: Known, question: Question) -> Advice:
         exclusions=exclusions,
         undecided=tuple(one for one in newer if one.undecided),
         standings=standings,
-        stacks=tuple(_stacks(spots, known, question)),
+        apart=tuple(_apart(spots, known, question)),
         packages=_packages(newest, known, question),
         contradicted=tuple(_contradicted(specifier, known, question)),
         torch=torch,
@@ -151,11 +151,14 @@ def _contradicted(specifier: str, known: Known, question: Question) -> Iterator[
                 yield from (known.seen[cell] for cell in cells if known.fails(cell))
 
 
-def _stacks(spots: Sequence[Spot], known: Known, question: Question) -> Iterator[Standing]:
-    for one in known.environments.values():
-        own = [spot for spot in spots if one.program in known.cases[spot.case].packages]
-        if own:
-            yield _standing(one.name, own, known, question)
+def _apart(spots: Sequence[Spot], known: Known, question: Question) -> Iterator[Standing]:
+    found: dict[str, list[Spot]] = {}
+    for spot in spots:
+        for one in known.only_in(known.cases[spot.case]):
+            found.setdefault(one.name, []).append(spot)
+    for name in known.environments:
+        if name in found:
+            yield _standing(name, found[name], known, question)
 
 
 def _standing(release: str, spots: Sequence[Spot], known: Known, question: Question) -> Standing:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runner.evidence.glances import of_rows
+from runner.judging.apart import in_releases, only_in
 from runner.judging.ranges import fails
 from runner.model.cell import Cell, Source, belongs
 from runner.model.outcomes import Device, Outcome, Precision
@@ -43,6 +44,14 @@ class Known:
     @cached_property
     def _programs(self) -> frozenset[str]:
         return frozenset(one.program for one in self.environments.values() if one.program)
+
+    def only_in(self, case: Case) -> tuple[Environment, ...]:
+        """Return the stacks or pairs that have what a case needs and no release has."""
+        return only_in(case, self.environments.values(), self._in_releases)
+
+    @cached_property
+    def _in_releases(self) -> frozenset[str]:
+        return in_releases(self.environments.values())
 
     def releases(self) -> tuple[str, ...]:
         """Return the published releases, oldest first."""

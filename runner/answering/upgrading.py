@@ -12,7 +12,7 @@ from packaging.version import Version
 from runner.answering.levels import TRANSFORMERS, Says
 from runner.model import requirements
 from runner.model.case import PLAIN
-from runner.model.cell import Cell, obstacles
+from runner.model.cell import Cell, Source, obstacles
 from runner.model.naming import with_extras
 
 if TYPE_CHECKING:
@@ -93,9 +93,11 @@ def upgrade(release: str, now: Mapping[Spot, Stand], known: Known, device: Devic
 def says_at(release: str, spot: Spot, known: Known, device: Device) -> Says:
     """Return what was measured of a case on a release, with the packages of its day."""
     case = known.cases[spot.case]
-    environment = known.environments.get(with_extras(release, case.extras))
+    held = known.environments[release]
+    dated = held.source is Source.RELEASE
+    name = with_extras(release, case.extras) if dated else release
+    environment = known.environments.get(name)
     if environment is None:  # extras are resolved only for releases that the case may run on
-        held = known.environments[release]
         asked = [one for one in case.head.dependencies if canonicalize_name(one.name) in held.pins]
         wrong = requirements.unsatisfied(asked, held.pins, held.markers)
         return Says.NOT_APPLICABLE if wrong else Says.UNKNOWN

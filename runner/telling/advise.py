@@ -22,7 +22,7 @@ _FEW = 3
 
 def text(found: Advice) -> str:
     """Return the answer for a terminal."""
-    first = (_answer(found), _in_stacks(found))
+    first = (_answer(found), _apart(found))
     parts = (*first, _contradicted(found), _excluded(found), _evidence(found))
     blocks = [*([*part] for part in parts), [_measured(found)]]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -44,11 +44,11 @@ def _answer(found: Advice) -> Iterator[str]:
         yield f"Measured there with {held}, which these cases depend on too."
 
 
-def _in_stacks(found: Advice) -> Iterator[str]:
+def _apart(found: Advice) -> Iterator[str]:
     """Say what is known of cases that no release by itself can run."""
-    if any(one.passing or one.failing for one in found.stacks):
-        yield "In the stacks of the programs that cases need:"
-        for one in found.stacks:
+    if any(one.passing or one.failing for one in found.apart):
+        yield "Of cases that no release by itself can run:"
+        for one in found.apart:
             groups = {"fails": one.failing, "passes": one.passing, "unknown": one.unknown}
             said = (f"{word} {listed(spots)}" for word, spots in groups.items() if spots)
             yield f"  {one.release}: {'; '.join(said) or 'does not apply'}"
@@ -155,7 +155,7 @@ def markdown(found: Advice) -> str:
     """Return the answer to paste."""
     first, *rest = _answer(found)
     lines = [f"**{plain(first)}**", *map(_line, rest)]
-    stacks = [line.strip() for line in _in_stacks(found)]
+    apart = [line.strip() for line in _apart(found)]
     why, *cells = [*_contradicted(found)] or [""]
     pairs = [
         plain(why),
@@ -166,8 +166,8 @@ def markdown(found: Advice) -> str:
     evidence = [_line(line.strip()) for line in _evidence(found)]
     blocks = [
         "  \n".join(lines),
-        *stacks[:1],
-        "\n".join(f"- {plain(one)}" for one in stacks[1:]),
+        *apart[:1],
+        "\n".join(f"- {plain(one)}" for one in apart[1:]),
         *pairs,
         "\n".join(excluded),
         "  \n".join(evidence),
@@ -205,7 +205,7 @@ def _object(found: Advice) -> dict[str, Any]:
         "not-enough-evidence": [one.release for one in found.undecided],
         "run": command(found.undecided) if found.undecided else None,
         "releases": [_standing(one) for one in found.standings],
-        "stacks": [_standing(one) for one in found.stacks],
+        "apart": [_standing(one) for one in found.apart],
         "measured-on": {"torch": list(found.torch), "python": list(found.python)},
         "exit": int(found.code),
     }

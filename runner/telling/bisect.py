@@ -103,11 +103,25 @@ def cost(finding: Finding) -> str:
     """Say how many runs the answer needed, and where the rest is known from."""
     runs = len(finding.ran)
     if isinstance(finding.step, Question):
+        if not finding.search.runs:
+            return f"Pairs are answered from evidence alone. Run: {_missing(finding)}"
         return f"{runs} runs so far; at most {finding.step.at_most} are left."
     if not runs:
         return f"0 runs needed: {_sources(finding)}."
     where = ", ".join(finding.ran)
     return f"{runs} {'run' if runs == 1 else 'runs'}: {where}."
+
+
+def _missing(finding: Finding) -> str:
+    """Return the command that measures what the answer lacks."""
+    search = finding.search
+    cells = [search.cell(place) for place in range(len(search.axis))]
+    names = ",".join(cell.environment for cell in cells if cell not in finding.known)
+    variant = search.wanted.workaround or "none"
+    return (
+        f"nox -s matrix -- --case {search.case.name} --release {names}"
+        f" --precision {search.wanted.precision} --workaround {variant}"
+    )
 
 
 def _sources(finding: Finding) -> str:
