@@ -43,13 +43,14 @@ import os
 import sys
 from contextlib import nullcontext
 from importlib.util import find_spec
+from shutil import which
 from types import ModuleType
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-if not find_spec("triton"):
-    sys.exit(125)  # not every build of torch brings it
+if not find_spec("triton") or (torch.cuda.is_available() and not which("gcc")):
+    sys.exit(125)  # not every build of torch brings it, nor every machine what it compiles with
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
     torch.cuda.device = nullcontext  # the kernel's launch asks for one
