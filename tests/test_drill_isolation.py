@@ -49,13 +49,14 @@ def test_no_case_reaches_its_neighbour() -> None:
 @bubblewrap
 def test_a_walled_cell_has_its_own_loopback_and_shared_memory(tmp_path: Path) -> None:
     path = tmp_path / "case.py"
+    thought = f"/tmp/mine-{os.getpid()}"  # noqa: S108 - where the case thinks it writes
     path.write_text(
         "import multiprocessing, os, socket, tempfile\n"
         "with socket.create_server(('127.0.0.1', 0)) as there:\n"
         "    socket.create_connection(there.getsockname()).close()\n"
         "multiprocessing.Lock()\n"
         "assert os.getcwd() == os.environ['TMPDIR'] == tempfile.gettempdir()\n"
-        "open('/tmp/mine', 'w').close(), open('mine', 'w').close()\n"
+        f"open({thought!r}, 'w').close(), open('mine', 'w').close()\n"
         "assert os.listdir() == ['mine']\n"
         f"measured = {{'user': os.getuid() == {os.getuid()}}}\n"
     )
@@ -63,7 +64,7 @@ def test_a_walled_cell_has_its_own_loopback_and_shared_memory(tmp_path: Path) ->
         answer = cells.said(zygote, cells.request(path))[0]
 
     assert (answer["outcome"], answer.get("message")) == ("passes", None)
-    assert not Path("/tmp/mine").exists()  # noqa: S108 - where the case thinks it wrote
+    assert not Path(thought).exists()
 
 
 def test_a_search_path_of_the_user_is_not_shown(

@@ -122,6 +122,7 @@ def _side(side: Side) -> dict[str, Any]:
             "pins": dict(environment.pins),
             "markers": dict(environment.markers),
             "stated_digest": environment.stated_digest,
+            "built": environment.built,
         },
         "built": {
             "name": built.name,
@@ -165,7 +166,13 @@ def _read_case(told: Mapping[str, Any], *, own: bool) -> Case:
 def _read_side(told: Mapping[str, Any]) -> Side:
     environment, built = told["environment"], told["built"]
     return Side(
-        environment=Environment(**{**environment, "source": Source(environment["source"])}),
+        environment=Environment(
+            **{
+                **environment,
+                "source": Source(environment["source"]),
+                "built": tuple(environment["built"]),
+            }
+        ),
         built=Built(
             name=built["name"],
             folder=Path(built["folder"]),

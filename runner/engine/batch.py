@@ -202,7 +202,7 @@ class Batch:
     def _texts(self) -> dict[str, str]:
         used = dict.fromkeys(cell.case for cell in (*self.ready.cells, *self._before()))
         cases = [self.floor.cases[name] for name in used]
-        return {one.path: one.script.text for one in cases}
+        return {one.path: one.script.text for one in cases if one.script.text}
 
     def _before(self) -> list[Cell]:
         return [row.cell for row in self.ready.before]

@@ -142,7 +142,10 @@ def _written(
             path = folder / str(number) / f"{name}.py"
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
-            changed = dataclasses.replace(cases[name], name=f"{name}: {how}", path=str(path))
+            script = dataclasses.replace(cases[name].script, text=text)
+            changed = dataclasses.replace(
+                cases[name], name=f"{name}: {how}", path=str(path), script=script
+            )
             found.setdefault(name, {})[how] = changed
     return found
 
