@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
-
 from reports.files.sheet import Sheet
 from reports.pages.release import address_of
 from reports.phrases import Link, page_of, visible
@@ -136,7 +134,7 @@ def _cases(survey: Survey, name: str) -> tuple[Link, ...]:
     return tuple(
         Link(text=visible(case.name), href=page_of(case.name))
         for case in survey.cases.values()
-        if name in {canonicalize_name(one.name) for one in case.head.dependencies}
+        if name in case.packages
     )
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
-
 from runner.answering import upgrading
 from runner.answering.known import Question
 from runner.answering.levels import TORCH, Ground, Level, Says, Stand, deciding, grounds, stand
@@ -172,9 +170,8 @@ def differences(
     case: Case, one: Stand, installed: Installed, known: Known
 ) -> tuple[Difference, ...]:
     """Return what a case needs or names, and stands otherwise where it was measured."""
-    needed = {canonicalize_name(requirement.name) for requirement in case.head.dependencies}
     found = []
-    for name in sorted({*needed, *deciding(case, known), TORCH}):
+    for name in sorted({*case.packages, *deciding(case, known), TORCH}):
         measured = tuple(dict.fromkeys(_measured(name, row, known) for row in one.rests_on))
         if measured != (installed.version(name),):
             found.append(Difference(package=name, ours=installed.version(name), measured=measured))

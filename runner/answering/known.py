@@ -37,14 +37,6 @@ class Known:
         """Yield the environments that a case has cells in, in the order of the table."""
         return (one for one in self.environments.values() if belongs(case, one))
 
-    def programs(self, case: Case) -> frozenset[str]:
-        """Return the programs of whose stacks a case has cells."""
-        return self._programs & case.packages
-
-    @cached_property
-    def _programs(self) -> frozenset[str]:
-        return frozenset(one.program for one in self.environments.values() if one.program)
-
     def only_in(self, case: Case) -> tuple[Environment, ...]:
         """Return the stacks or pairs that have what a case needs and no release has."""
         return only_in(case, self.environments.values(), self._in_releases)

@@ -98,7 +98,8 @@ def deciding(case: Case, known: Known) -> tuple[str, ...]:
 
     In stacks of a program that is the program, too: no release by itself has it.
     """
-    return tuple(dict.fromkeys([*named(case), *sorted(known.programs(case))]))
+    programs = {one.program for one in known.only_in(case)} - {""}
+    return tuple(dict.fromkeys([*named(case), *sorted(programs)]))
 
 
 def named(case: Case) -> tuple[str, ...]:
