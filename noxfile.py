@@ -36,28 +36,28 @@ ENVIRONMENTS = [*(release["name"] for release in MATRIX["releases"]), "main", *D
 
 @nox.session(default=False)
 def matrix(session: nox.Session) -> None:
-    """Build what is missing, run what is needed, render the table."""
+    """Build missing environments, run the cells that are due, and render the table."""
     # Only who has a cluster needs Ray, and it has to be the cluster's own version.
     wanted = any(one.partition("=")[0] == "--ray" for one in session.posargs)
     python = _python(session, "ray" if wanted else "runner")
-    _through(session, [python, "-m", "runner", "matrix", *session.posargs])
+    _through(session, [python, "-m", "repromatrix", "matrix", *session.posargs])
 
 
 @nox.session(default=False)
 def report(session: nox.Session) -> None:
-    """Render the table from the evidence that there is."""
+    """Render the site from local and published evidence."""
     _runner(session, "report", *session.posargs)
 
 
 @nox.session(default=False)
 def results(session: nox.Session) -> None:
-    """Print cells as CSV or JSON."""
+    """Print cells with their outcome and verdict, as CSV or JSON."""
     _runner(session, "results", *session.posargs)
 
 
 @nox.session(default=False)
 def bisect(session: nox.Session) -> None:
-    """Find the release that breaks a case, or heals it, from evidence and the fewest runs."""
+    """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
     _runner(session, "bisect", *session.posargs)
 
 
@@ -69,31 +69,31 @@ def diff(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def blame(session: nox.Session) -> None:
-    """Find the package that makes the difference between two environments."""
+    """Find the package whose version makes a case fail in one of two environments."""
     _runner(session, "blame", *session.posargs)
 
 
 @nox.session(default=False)
 def audit(session: nox.Session) -> None:
-    """Say which known bugs a lock, a requirements file or an interpreter has."""
+    """List the known bugs of a lock, a requirements file or an interpreter."""
     _runner(session, "audit", *session.posargs)
 
 
 @nox.session(default=False)
 def advise(session: nox.Session) -> None:
-    """Name the newest release on which all chosen cases pass, with a specifier."""
+    """Print the newest release on which all chosen cases pass, with a version specifier."""
     _runner(session, "advise", *session.posargs)
 
 
 @nox.session
 def check(session: nox.Session) -> None:
-    """Check every case and every environment file, installing nothing."""
+    """Check all cases and environment files, without installing anything."""
     _runner(session, "check", *session.posargs)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Test the runner, on fakes and on a slice of the real matrix."""
+    """Run the tests of the runner."""
     _through(session, [_python(session, "tests"), "-m", "pytest", *session.posargs])
 
 
@@ -105,43 +105,45 @@ def lint(session: nox.Session) -> None:
     _through(session, [python, "-m", "ruff", "check", "."])
     _through(session, [python, "-m", "mypy"])
     # What runs inside of an environment is run by its Python, and that may be an older one.
-    _through(session, [python, "-m", "mypy", "--python-version", "3.10", "runner/inside"])
+    _through(
+        session, [python, "-m", "mypy", "--python-version", "3.10", "repromatrix/runner/worker"]
+    )
 
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Time the runner against a plain loop and against the floor, side by side."""
-    _through(session, [_python(session, "tests"), "tests/bench/bench.py", *session.posargs])
+    _through(session, [_python(session, "tests"), "bench/bench.py", *session.posargs])
 
 
 @nox.session(default=False)
 def drills(session: nox.Session) -> None:
-    """Try every fault that was thought of on the real runner, and count what went wrong."""
+    """Inject faults into the real runner, and count what goes wrong."""
     _python(session, "fuzz")
-    _through(session, [_python(session, "tests"), "tests/drills/drills.py", *session.posargs])
+    _through(session, [_python(session, "tests"), "drills/drills.py", *session.posargs])
 
 
 @nox.session(default=False, name="new-case")
 def new_case(session: nox.Session) -> None:
-    """Begin a case from a report's address or from a script."""
+    """Create a case file from the address of a report, or from a script."""
     _runner(session, "new-case", *session.posargs)
 
 
 @nox.session(default=False)
 def accept(session: nox.Session) -> None:
-    """Rewrite what cases expect from what was measured, as a diff to review."""
+    """Rewrite the expectations of cases from evidence, and show the diff."""
     _runner(session, "accept", *session.posargs)
 
 
 @nox.session(default=False)
 def publish(session: nox.Session) -> None:
-    """Write this machine's evidence into the repository."""
+    """Write local evidence of the whole grid into the repository."""
     _runner(session, "publish", *session.posargs)
 
 
 @nox.session(default=False)
 def merge(session: nox.Session) -> None:
-    """Bring evidence of shards and other machines into this machine's store."""
+    """Merge evidence of shards and other machines into the local store."""
     _runner(session, "merge", *session.posargs)
 
 
@@ -153,25 +155,25 @@ def shards(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bundle(session: nox.Session) -> None:
-    """Make one archive that measures on a GPU machine without a network."""
+    """Make an archive that runs cases on a machine with its own torch and no network."""
     _runner(session, "bundle", *session.posargs)
 
 
 @nox.session(default=False, tags=["update"])
 def lock(session: nox.Session) -> None:
-    """Pin environments: all, the named ones, --missing, or --new for releases that appeared."""
+    """Write the locks of environments: all, the named, --missing ones, or of --new releases."""
     _runner(session, "lock", *session.posargs)
 
 
 @nox.session(default=False, allow_parallel=True)
 @nox.parametrize("name", [nox.param(name, id=name) for name in ENVIRONMENTS])
 def environment(session: nox.Session, name: str) -> None:
-    """Build one pinned virtualenv and print where it is."""
+    """Build one pinned virtualenv and print its path."""
     _runner(session, "environment", name, *session.posargs)
 
 
 def _runner(session: nox.Session, *arguments: str) -> None:
-    _through(session, [_python(session, "runner"), "-m", "runner", *arguments])
+    _through(session, [_python(session, "runner"), "-m", "repromatrix", *arguments])
 
 
 def _python(session: nox.Session, group: str) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from reports.phrases import shortened, visible
-from runner.judging.agreement import dispute
-from runner.model.outcomes import Exercised, Outcome, Precision, Verdict
-
-if TYPE_CHECKING:
-    from runner.judging.inference import Inferred
-    from runner.judging.verdicts import Judged
-    from runner.model.observation import Observation
+from repromatrix.reports.text import shortened, visible
+from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.judging.inference import Inferred
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 
 _HEADLINE = 140
 _WORD = 40
@@ -161,7 +159,7 @@ def _unproven(seen: Observation) -> Mark:
             return Mark.NOT_EXERCISED
 
 
-class Seen(NamedTuple):
+class SeenMark(NamedTuple):
     """What a cell shows: its mark, the classes of that, and what to say of it, long and short."""
 
     mark: Mark
@@ -175,10 +173,10 @@ class Seen(NamedTuple):
         return self.style != self.mark.value
 
 
-_UNSEEN = Seen(Mark.NOT_RUN, Mark.NOT_RUN.value, "not run", "not run")
+_UNSEEN = SeenMark(Mark.NOT_RUN, Mark.NOT_RUN.value, "not run", "not run")
 
 
-def seen_as(row: Judged | None, precision: Precision) -> Seen:
+def seen_as(row: Judged | None, precision: Precision) -> SeenMark:
     """Return what a cell shows, with its message or its reason in words."""
     if row is None:
         return _UNSEEN
@@ -191,10 +189,10 @@ def seen_as(row: Judged | None, precision: Precision) -> Seen:
     return _seen(mark_of(row), *happened, unexercised=unexercised, stale=row.stale)
 
 
-def _disputed(row: Judged) -> Seen:
+def _disputed(row: Judged) -> SeenMark:
     """Say who says what of a cell about which machines disagree."""
     mark, stale = mark_of(row), "; stale" if row.stale else ""
-    return Seen(
+    return SeenMark(
         mark=mark,
         style=f"{mark.value} stale" if row.stale else mark.value,
         text=visible(f"disputed between machines: {dispute(row.seen)}{stale}"),
@@ -214,13 +212,13 @@ def _seen(  # noqa: PLR0913, PLR0917 - all that the words depend on
     *,
     unexercised: bool,
     stale: bool,
-) -> Seen:
+) -> SeenMark:
     said = _CLAUSES[mark].format(happened=happening(outcome), repeats=repeats, precision=precision)
     told = shortened(detail, _HEADLINE)
     words = shortened(error or happening(outcome), _WORD)
     if mark is Mark.INFERRED:
         words = "not run, inferred"
-    return Seen(
+    return SeenMark(
         mark=mark,
         style=f"{mark.value} stale" if stale else mark.value,
         text=(f"{said}: {told}" if told else said) + ("; stale" if stale else ""),
@@ -250,8 +248,6 @@ def explained(row: Judged) -> str:
     """Return the headline of the failure, else the reason, whatever its length."""
     if row.inferred is not None:
         return inference(row.inferred)
-    if row.suspected is not None:
-        return row.suspected.text
     return row.seen.failed.headline if row.seen.failed is not None else row.seen.reason
 
 

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from packaging.version import Version
 
-from runner.corpus import case_files, load_corpus
-from runner.environments import recipes, shelf
-from runner.errors import Fault, RunnerError
-from runner.model.cell import Environment, Source
-from runner.model.matrix import MAIN
-from runner.model.naming import taken_apart, with_extras
-from runner.model.requirements import unsatisfied
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from runner.environments.building import Recipe
-    from runner.model.case import Case
-    from runner.model.lock import Lock
-    from runner.model.matrix import Matrix
-    from runner.model.observation import Observation
-    from runner.places import Places
+from repromatrix.runner.cases import case_files, load_corpus
+from repromatrix.runner.environments import locking, locks
+from repromatrix.runner.environments.building import Recipe
+from repromatrix.runner.errors import Fault, RunnerError
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.environment_name import taken_apart, with_extras
+from repromatrix.runner.model.lock import Lock
+from repromatrix.runner.model.matrix import MAIN, Matrix
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.requirements import unsatisfied
+from repromatrix.runner.paths import Paths
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Project:
     """Everything that a command needs to know before it runs or answers anything."""
 
-    places: Places
+    places: Paths
     matrix: Matrix
     locks: Mapping[str, Lock]
     environments: Mapping[str, Environment]
@@ -45,7 +40,7 @@ class Project:
 
 
 def load(
-    places: Places,
+    places: Paths,
     files: Sequence[Path] | None = None,
     also: Iterable[str] = (),
     *,
@@ -63,7 +58,7 @@ def load(
 
 
 def read(
-    places: Places,
+    places: Paths,
     files: Sequence[Path] | None = None,
     also: Iterable[str] = (),
     *,
@@ -73,16 +68,16 @@ def read(
 
     It is raised where the matrix cannot be read: nothing else means anything without it.
     """
-    matrix = shelf.load_matrix(places)
+    matrix = locks.load_matrix(places)
     chosen = case_files(places.cases) if files is None else files
     cases, faults = load_corpus(places, chosen, matrix.extras, code=code)
     wanted = dict.fromkeys([*derived(matrix, cases.values()), *also])
-    locks, more = shelf.load_all(places, matrix, wanted)
+    read_locks, more = locks.load_all(places, matrix, wanted)
     found = Project(
         places=places,
         matrix=matrix,
-        locks=locks,
-        environments=environments_of(matrix, locks),
+        locks=read_locks,
+        environments=environments_of(matrix, read_locks),
         cases=cases,
     )
     return found, [*more, *faults]
@@ -112,12 +107,12 @@ def _by_version(name: str) -> tuple[Version, tuple[tuple[str, Version], ...], st
     return Version(parts.base), changed, name
 
 
-def environments_of(matrix: Matrix, locks: Mapping[str, Lock]) -> dict[str, Environment]:
+def environments_of(matrix: Matrix, by_name: Mapping[str, Lock]) -> dict[str, Environment]:
     """Return the environments in the order of the table: releases, main, extras, pairs.
 
     Until `main` is built nobody knows what it holds: it stands there as the newest release.
     """
-    made = {name: shelf.environment(matrix, lock) for name, lock in locks.items()}
+    made = {name: locks.environment(matrix, lock) for name, lock in by_name.items()}
     newest = matrix.releases[-1].name
     mains = {
         name.replace(newest, MAIN, 1): dataclasses.replace(
@@ -134,7 +129,7 @@ def environments_of(matrix: Matrix, locks: Mapping[str, Lock]) -> dict[str, Envi
 def recipe(loaded: Project, name: str) -> Recipe:
     """Return what to install for an environment of a checkout that has a lock."""
     lock, environment = loaded.locks[name], loaded.environments[name]
-    return recipes.recipe(loaded.matrix, lock, environment)
+    return locking.recipe(loaded.matrix, lock, environment)
 
 
 def informed(project: Project, rows: Iterable[Observation]) -> Project:
@@ -160,6 +155,6 @@ def _described(row: Observation, known: Environment | None) -> Environment | Non
         source=known.source if known else Source.INTERPRETER,
         python=python,
         pins=provenance.packages,
-        markers=shelf.markers(python),
+        markers=locks.markers(python),
         stated_digest=provenance.environment_digest,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,11 @@ import pytest
 import small_site
 from chromium import missing, opened
 from hypothesis import settings
+from limits import LONGER, SLOW
 
-from runner import project
-from runner.environments import shelf, torch_build, uv
-from runner.places import Places
+from repromatrix.runner import project
+from repromatrix.runner.environments import locks, torch_build, uv
+from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,36 +22,86 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from runner.model.matrix import Matrix
-    from runner.project import Project
+    from repromatrix.runner.model.matrix import Matrix
+    from repromatrix.runner.project import Project
 
 # Properties are about logic, not about how busy the machine is.
 settings.register_profile("here", deadline=None, database=None)
 settings.load_profile("here")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow where that is asked for; give the rest of the slow ones more time."""
+    if config.getoption("--quick"):
+        slow = [
+            item for item in items if SLOW.intersection(one.name for one in item.iter_markers())
+        ]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+    for item in items:
+        seconds = [LONGER[one.name] for one in item.iter_markers() if one.name in LONGER]
+        if seconds and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(max(seconds)))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--regenerate",
+        action="store_true",
+        help="Write what the program prints now into tests/cli/expected, docs and README.md.",
+    )
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="Leave out tests that build environments, or need a browser, a cluster or nox.",
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep what people set and measured away from the tests; environments are shared.
+
+    Fixtures that last longer than a test share one store, below the folder that is returned.
+    """
+    folder = tmp_path_factory.mktemp("stores")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("REPROMATRIX_")]:
+            if name != "REPROMATRIX_ENVIRONMENTS":
+                patch.delenv(name)
+        patch.setenv("REPROMATRIX_STORE", str(folder / "shared" / "evidence.sqlite"))
+        yield folder
+
+
+_numbers = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def _nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what people set for their own runs away from the tests; environments are shared."""
-    for name in [name for name in os.environ if name.startswith("REPROMATRIX_")]:
-        if name != "REPROMATRIX_ENVIRONMENTS":
-            monkeypatch.delenv(name)
+def _own_store(_nothing_of_the_users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test, and the programs that it starts, a store that nobody has written to."""
+    path = _nothing_of_the_users / str(next(_numbers)) / "evidence.sqlite"
+    monkeypatch.setenv("REPROMATRIX_STORE", str(path))
+
+
+@pytest.fixture
+def store_below_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let evidence lie where a checkout keeps it: for checkouts that the test itself made."""
+    monkeypatch.delenv("REPROMATRIX_STORE")
 
 
 @pytest.fixture(scope="session")
-def places() -> Places:
+def places() -> Paths:
     """Return the folders of this checkout."""
-    return Places()
+    return Paths()
 
 
 @pytest.fixture(scope="session")
-def matrix(places: Places) -> Matrix:
+def matrix(places: Paths) -> Matrix:
     """Return the axes of this checkout."""
-    return shelf.load_matrix(places)
+    return locks.load_matrix(places)
 
 
 @pytest.fixture(scope="session")
-def checkout(places: Places) -> Project:
+def checkout(places: Paths) -> Project:
     """Return the environments of this checkout, without its cases."""
     return project.load(places, [])
 

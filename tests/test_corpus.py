@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner import project
-from runner.commands.check import _judged
-from runner.judging.proof import crosses, lacking
-from runner.places import ROOT, Places
+from repromatrix.runner import project
+from repromatrix.runner.cli.check import _judged
+from repromatrix.runner.judging.lint import crosses, lacking
+from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
-    from runner.project import Project
+    from repromatrix.runner.project import Project
 
 AREAS = {
     "attention-mask",
@@ -37,7 +37,7 @@ AREAS = {
 
 @pytest.fixture(scope="module")
 def corpus() -> Project:
-    return project.load(Places())
+    return project.load(Paths())
 
 
 def _mechanisms() -> dict[str, list[str]]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-import runner
-from runner.planning.imports import PRELOADED
+from repromatrix.runner.execution.preload import PRELOADED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,54 +19,28 @@ ROOT = Path(__file__).parent.parent
 
 # Lowest first; a module imports only from its own layer and from those before it.
 LAYERS = (
-    *(
-        "errors",
-        "interruption",
-        "places",
-        "processes",
-        "scratch",
-        "writing",
-        "searching",
-        "model",
-        "judging",
-        "planning",
-        "evidence",
-    ),
-    *(
-        "environments",
-        "history",
-        "installed",
-        "corpus",
-        "project",
-        "rendering",
-        "engine",
-        "trials",
-        "campaign",
-        "running",
-        "cluster",
-        "attempt",
-        "commits",
-        "bisecting",
-        "comparing",
-        "blaming",
-        "answering",
-        "telling",
-        "terminal",
-        "carrying",
-    ),
-    *("commands", "cli", "__main__"),
+    *("errors", "paths", "signals", "markdown", "subprocesses", "tempdirs", "files"),
+    *("model", "text", "cases", "judging", "evidence", "planning", "environments", "project"),
+    *("execution", "bisect", "compare", "audit", "site", "cli"),
 )
-APART = "inside"
-"""Executed by another python; whoever speaks to it may import it, and it imports nobody."""
+APART = "worker"
+"""Executed by another Python; whoever speaks to it may import it, and it imports nobody."""
+ROOMS = {
+    *("cli", "model", "environments", "planning", "execution", "worker"),
+    *("evidence", "judging", "bisect", "compare", "audit"),
+}
+"""The folders of `runner/`; everything else there is a loose module."""
 
 UNDER_TEST = {"torch", "transformers", "accelerate", "peft"}
 # The one once the case has imported it, the other as a case of its own.
-LOOKS_AT_TORCH = {"runner/inside/witness.py", "runner/inside/device.py"}
+LOOKS_AT_TORCH = {"runner/worker/witness.py", "runner/worker/gpu_probe.py"}
 TABLES_AND_PAGES = {"pandas", "jinja2"}
-PAGE_MAKERS = {"runner/rendering.py", "runner/commands/results.py"}
-STARTERS = {"runner/processes.py", "runner/engine/zygote.py", "noxfile.py"}
-SPEAKERS = {"runner/cli/__init__.py", "runner/terminal/speaking.py"}
-FUNCTION, MODULE = 40, 300
+PAGE_MAKERS = {"runner/site.py", "runner/cli/results.py"}
+STARTERS = {"runner/subprocesses.py", "runner/execution/worker_client.py", "noxfile.py"}
+SPEAKERS = {"runner/cli/__init__.py", "runner/cli/stdout.py"}
+FUNCTION, MODULE, LOOSE = 40, 600, 12
+
+OURS = "repromatrix.runner."
 
 SITE = ROOT / "reports" / "site"
 TREES = {
@@ -103,15 +76,8 @@ def _packages(tree: ast.AST) -> set[str]:
 
 def _layer(name: str) -> str:
     """Return the layer of a module, given by its path or by its full name."""
-    return name.removesuffix(".py").replace("/", ".").split(".")[1]
-
-
-def test_the_documentation_names_the_layers_in_this_order() -> None:
-    prose = (runner.__doc__ or "").partition("Layers, lowest first")[2].partition("`inside`")[0]
-    named = re.findall(r"`(\w+)`", prose)
-
-    assert named
-    assert [layer for layer in LAYERS if layer in named] == named
+    parts = name.removesuffix(".py").replace("/", ".").removeprefix("repromatrix.").split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
 
 
 def test_every_module_is_in_a_layer() -> None:
@@ -120,24 +86,48 @@ def test_every_module_is_in_a_layer() -> None:
     assert found == {*LAYERS, APART}
 
 
+def test_the_runner_has_eleven_rooms_and_few_loose_modules() -> None:
+    rooms = {path.parent.name for path in (ROOT / "runner").glob("*/__init__.py")}
+    loose = {path.stem for path in (ROOT / "runner").glob("*.py")} - {"__init__"}
+
+    assert rooms == ROOMS
+    assert loose == {*LAYERS} - ROOMS
+    assert len(loose) <= LOOSE
+
+
+def test_no_class_name_stands_twice() -> None:
+    found = Counter(
+        node.name
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    )
+
+    assert {name for name, count in found.items() if count > 1} == set()
+
+
 @pytest.mark.parametrize("where", [where for where in RUNNER if where not in INSIDE])
 def test_a_module_imports_only_from_below(where: str) -> None:
     if where == "runner/__init__.py":
         allowed: set[str] = set()
     else:
         allowed = {*LAYERS[: LAYERS.index(_layer(where)) + 1], APART}
-    ours = {_layer(name) for name in _imports(RUNNER[where]) if name.startswith("runner.")}
+    ours = {
+        _layer(name) for name in _imports(RUNNER[where]) if name.startswith("repromatrix.runner.")
+    }
 
     assert ours <= allowed
 
 
 @pytest.mark.parametrize("where", INSIDE)
-def test_inside_imports_only_the_standard_library_and_itself(where: str) -> None:
+def test_the_worker_imports_only_the_standard_library_and_itself(where: str) -> None:
     strangers = _packages(INSIDE[where]) - {*sys.stdlib_module_names}
-    ours = {_layer(name) for name in _imports(INSIDE[where]) if name.startswith("runner.")}
+    ours = {
+        _layer(name) for name in _imports(INSIDE[where]) if name.startswith("repromatrix.runner.")
+    }
     late = {"torch"} if where in LOOKS_AT_TORCH else set()
 
-    assert strangers <= {"runner"} | late
+    assert strangers <= {"repromatrix"} | late
     assert ours <= {APART}
 
 
@@ -145,13 +135,17 @@ def test_what_is_under_test_is_imported_nowhere_else() -> None:
     found = {where for where, tree in TREES.items() if _packages(tree) & UNDER_TEST}
 
     assert found == LOOKS_AT_TORCH
-    late = {name for name in _imports(TREES["runner/inside/witness.py"]) if "torch" in name}
+    late = {name for name in _imports(TREES["runner/worker/witness.py"]) if "torch" in name}
     assert late == {"torch.utils._python_dispatch.TorchDispatchMode"}
 
 
 def test_tables_and_pages_are_made_below_reports_alone() -> None:
     found = {where for where, tree in TREES.items() if _packages(tree) & TABLES_AND_PAGES}
-    callers = {where for where, tree in RUNNER.items() if "reports" in _packages(tree)}
+    callers = {
+        where
+        for where, tree in RUNNER.items()
+        if "repromatrix.reports" in {name[: len("repromatrix.reports")] for name in _imports(tree)}
+    }
 
     assert {where for where in found if not where.startswith("reports/")} == set()
     assert callers == PAGE_MAKERS
@@ -164,7 +158,7 @@ def test_three_modules_start_processes() -> None:
     calling = {where for where, tree in TREES.items() if _called(tree, "os") & calls}
 
     assert importing == STARTERS
-    assert calling == {"runner/inside/slot.py", "runner/inside/walls.py"}
+    assert calling == {"runner/worker/cell_process.py", "runner/worker/sandbox.py"}
 
 
 def _called(tree: ast.AST, module: str) -> set[str]:
@@ -182,7 +176,7 @@ def test_only_who_is_meant_to_writes_to_the_terminal() -> None:
     writing = {where for where, tree in TREES.items() if _called(tree, "sys") & {"stdout"}}
 
     assert printing <= SPEAKERS
-    # `inside` lets go of what the case printed.
+    # The worker lets go of what the case printed.
     assert {where for where in writing if where not in INSIDE} <= SPEAKERS
 
 

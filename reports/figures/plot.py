@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from reports.figures.scale import STEP, Tick, at, ticks
-from reports.phrases import number, visible
-from runner.model.outcomes import Device, Precision
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from reports.survey import Survey
-    from runner.model.case import Case
+from repromatrix.reports.figures.scale import STEP, Tick, at, ticks
+from repromatrix.reports.text import number, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.outcomes import Device, Precision
 
 _TOP, _FLOOR, _HEIGHT = 24, 124, 144
 _WIDE = 100
@@ -35,7 +31,7 @@ class Stroke:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Level:
+class PlotLevel:
     """A value beside the figure, and how high it lies."""
 
     y: int
@@ -52,7 +48,7 @@ class Plot:
     width: int
     height: int
     ticks: tuple[Tick, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[PlotLevel, ...]
     strokes: tuple[Stroke, ...]
     by_factors: bool
 
@@ -63,7 +59,7 @@ def plots(survey: Survey, case: Case) -> tuple[Plot, ...]:
     columns = {survey.standing(case, column): column for column in survey.releases}
     for (variant, device, precision), rows in survey.series(case.name).items():
         for environment, row in rows.items():
-            if environment in columns:
+            if environment in columns and row.seen.outcome.is_evidence:
                 for name, value in row.seen.measured.items():
                     lines = found.setdefault((device, variant, name), {})
                     lines.setdefault(precision, {})[columns[environment]] = value
@@ -125,11 +121,11 @@ def _plot(
     )
 
 
-def _levels(height: _Height, lines: Mapping[Precision, Points]) -> tuple[Level, ...]:
+def _levels(height: _Height, lines: Mapping[Precision, Points]) -> tuple[PlotLevel, ...]:
     values = dict.fromkeys([height.low, height.high]) if height.is_finite else {}
-    levels = [Level(y=height.of(value), label=number(value)) for value in values]
+    levels = [PlotLevel(y=height.of(value), label=number(value)) for value in values]
     if any(not math.isfinite(value) for points in lines.values() for value in points.values()):
-        levels.append(Level(y=height.of(math.nan), label="not finite"))
+        levels.append(PlotLevel(y=height.of(math.nan), label="not finite"))
     return tuple(levels)
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from reports.figures.scale import STEP, Tick, at, ticks
-from reports.phrases import listed, visible
-from runner.model.outcomes import Device, Outcome, Precision
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from reports.survey import Survey
-    from runner.judging.verdicts import Judged
-    from runner.model.case import Case
+from repromatrix.reports.figures.scale import STEP, Tick, at, ticks
+from repromatrix.reports.text import listed, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 _BAND, _HEAD = 18, 16
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.files.sheet import Sheet
-from reports.phrases import counted, in_address, page_of, shortened, visible
-from runner.judging.difference import Change
+from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.text import counted, in_address, page_of, shortened, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.compare.diff import CellChange
+from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from reports.publishing import Published
-    from reports.survey import Survey
-    from runner.evidence.changes import Changed, Record
+    from repromatrix.reports.build import Published
 
 _ERROR = 160
 
@@ -23,7 +22,7 @@ _ERROR = 160
 class Step:
     """Cells of one variant that became otherwise; `href` is empty where the case is gone."""
 
-    change: Change
+    change: CellChange
     case: str
     href: str
     workaround: str
@@ -35,10 +34,10 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kind:
+class ChangeKind:
     """The changes of one kind, what is worst first, and how many cases they are about."""
 
-    change: Change
+    change: CellChange
     says: str
     steps: tuple[Step, ...]
 
@@ -60,7 +59,7 @@ class Act:
     date: str
     against: str
     steps: tuple[Step, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ChangeKind, ...]
     new: Counts
     gone: Counts
 
@@ -93,7 +92,7 @@ def _begins(published: Published) -> str:
     )
 
 
-def _act(survey: Survey, record: Record) -> Act:
+def _act(survey: Survey, record: SnapshotRecord) -> Act:
     steps = tuple(_step(survey, one) for one in record.changes)
     return Act(
         name=visible(record.publication),
@@ -103,7 +102,7 @@ def _act(survey: Survey, record: Record) -> Act:
         steps=steps,
         kinds=tuple(
             _kind(change, found)
-            for change in Change
+            for change in CellChange
             if (found := tuple(one for one in steps if one.change is change))
         ),
         new=_counts(record.new),
@@ -111,9 +110,11 @@ def _act(survey: Survey, record: Record) -> Act:
     )
 
 
-def _kind(change: Change, steps: tuple[Step, ...]) -> Kind:
+def _kind(change: CellChange, steps: tuple[Step, ...]) -> ChangeKind:
     cases = counted(len({one.case for one in steps}), "case")
-    return Kind(change=change, says=f"{counted(len(steps), 'change')} in {cases}", steps=steps)
+    return ChangeKind(
+        change=change, says=f"{counted(len(steps), 'change')} in {cases}", steps=steps
+    )
 
 
 def _step(survey: Survey, one: Changed) -> Step:
@@ -143,10 +144,10 @@ def _counts(found: Collection[tuple[str, int]]) -> Counts:
     )
 
 
-def changes_sheet(acts: Sequence[Act]) -> Sheet:
+def changes_sheet(acts: Sequence[Act]) -> ExportTable:
     """Return every change as a table."""
     columns = ("publication", "date", "change", "case", "workaround", "precision", "device")
-    return Sheet(
+    return ExportTable(
         path="changes",
         columns=(*columns, "releases", "before", "after"),
         rows=tuple(

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from reports.files.sheet import Sheet
-from reports.phrases import page_of, visible
-from runner.judging.claims import Standing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from reports.stated import Stated
+from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.sections.claims import Stated
+from repromatrix.reports.text import page_of, visible
+from repromatrix.runner.judging.claims import ClaimStanding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,18 +36,18 @@ def claims(stated: Mapping[str, Iterable[Stated]]) -> ClaimsPage:
         for name, of_case in stated.items()
         for claim in of_case
     ]
-    by = {one: tuple(item for item in found if item.claim.standing is one) for one in Standing}
+    by = {one: tuple(item for item in found if item.claim.standing is one) for one in ClaimStanding}
     return ClaimsPage(
-        contradicted=by[Standing.CONTRADICTED],
-        confirmed=by[Standing.CONFIRMED],
-        unchecked=by[Standing.UNCHECKED],
+        contradicted=by[ClaimStanding.CONTRADICTED],
+        confirmed=by[ClaimStanding.CONFIRMED],
+        unchecked=by[ClaimStanding.UNCHECKED],
     )
 
 
-def claims_sheet(page: ClaimsPage) -> Sheet:
+def claims_sheet(page: ClaimsPage) -> ExportTable:
     """Return every claim as a table."""
     columns = ("standing", "case", "says", "where", "tally", "report")
-    return Sheet(
+    return ExportTable(
         path="claims",
         columns=columns,
         rows=tuple(

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from reports.files.sheet import Sheet
-from reports.pages.release import address_of
-from reports.phrases import Link, page_of, visible
-from runner.judging.axes import axes
-from runner.judging.difference import Change
-from runner.judging.ranges import ranges_along
-from runner.model.naming import taken_apart
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from reports.between import Between, Difference
-    from reports.survey import Survey
-    from runner.judging.axes import Axis
-    from runner.model.case import Case
+from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.pages.release import address_of
+from repromatrix.reports.sections.release_changes import Between, ReleaseDifference
+from repromatrix.reports.text import Link, page_of, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.compare.diff import CellChange
+from repromatrix.runner.judging.axes import Axis, axes
+from repromatrix.runner.judging.ranges import ranges_along
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.environment_name import taken_apart
 
 PACKAGES = ("transformers", "accelerate", "peft")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class HeldVersions:
     """A version, the releases that hold it, and what differs where it came in.
 
     `with_it` names what else changed at the same step: nothing says which of them did it.
@@ -34,7 +29,7 @@ class Held:
 
     version: str
     releases: tuple[Link, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[ReleaseDifference, ...]
     with_it: tuple[str, ...]
 
 
@@ -55,7 +50,7 @@ class PackagePage:
 
     name: str
     href: str
-    held: tuple[Held, ...]
+    held: tuple[HeldVersions, ...]
     alone: tuple[Alone, ...]
     cases: tuple[Link, ...]
 
@@ -75,7 +70,7 @@ def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage,
     )
 
 
-def _held(survey: Survey, steps: Mapping[str, Between], name: str) -> tuple[Held, ...]:
+def _held(survey: Survey, steps: Mapping[str, Between], name: str) -> tuple[HeldVersions, ...]:
     runs = groupby(survey.releases, key=lambda one: survey.by_name[one].version(name))
     found = [(version, list(members)) for version, members in runs]
     return tuple(_version(survey, steps, name, *one) for one in reversed(found) if one[0])
@@ -87,12 +82,12 @@ def _version(
     name: str,
     version: str,
     releases: Sequence[str],
-) -> Held:
+) -> HeldVersions:
     step = steps.get(releases[0])
-    return Held(
+    return HeldVersions(
         version=visible(version),
         releases=tuple(Link(text=visible(one), href=address_of(one)) for one in releases),
-        differences=step.of(Change.BROKE, Change.FIXED, Change.CHANGED) if step else (),
+        differences=step.of(CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED) if step else (),
         with_it=_changed(survey, step.before, releases[0], name) if step else (),
     )
 
@@ -138,10 +133,10 @@ def _cases(survey: Survey, name: str) -> tuple[Link, ...]:
     )
 
 
-def package_sheet(page: PackagePage) -> Sheet:
+def package_sheet(page: PackagePage) -> ExportTable:
     """Return what changed with which version as a table."""
     columns = ("version", "first_in", "with", "change", "case", "workaround", "precisions")
-    return Sheet(
+    return ExportTable(
         path=page.href.removesuffix(".html"),
         columns=columns,
         rows=tuple(

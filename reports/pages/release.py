@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from reports.failures import Place, places
-from reports.files.sheet import Sheet
-from reports.marks import Mark, mark_of
-from reports.phrases import Link, in_address, page_of, shortened, visible
-from runner.judging.difference import Change
-from runner.model.cell import Source
-from runner.model.outcomes import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from reports.between import Between, Difference, Shift
-    from reports.survey import Survey
-    from runner.judging.verdicts import Judged
-    from runner.model.cell import Environment
+from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.marks import Mark, mark_of
+from repromatrix.reports.sections.failures import FailurePlace, places
+from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift
+from repromatrix.reports.text import Link, in_address, page_of, shortened, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.compare.diff import CellChange
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.outcomes import Verdict
 
 COMPANIONS = (
     *("transformers", "torch", "accelerate", "peft", "tokenizers", "huggingface-hub"),
@@ -51,7 +46,7 @@ class Failing:
     glyph: str
     words: str
     error: str
-    places: tuple[Place, ...]
+    places: tuple[FailurePlace, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,10 +71,10 @@ class ReleasePage:
     numbers: tuple[Number, ...]
     judged: bool
     """Whether anything at all is known: without it nothing broke, and nothing is safe."""
-    broke: tuple[Difference, ...]
-    healed: tuple[Difference, ...]
-    otherwise: tuple[Difference, ...]
-    came_and_went: tuple[Difference, ...]
+    broke: tuple[ReleaseDifference, ...]
+    healed: tuple[ReleaseDifference, ...]
+    otherwise: tuple[ReleaseDifference, ...]
+    came_and_went: tuple[ReleaseDifference, ...]
     shifts: tuple[Shift, ...]
     unknown: int
     failing: tuple[Failing, ...]
@@ -123,10 +118,10 @@ class Releases:
             companions=_companions(environment, self._before(place)),
             numbers=_numbers(shown),
             judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
-            broke=step.of(Change.BROKE) if step else (),
-            healed=step.of(Change.FIXED) if step else (),
-            otherwise=step.of(Change.CHANGED) if step else (),
-            came_and_went=step.of(Change.NEW, Change.GONE) if step else (),
+            broke=step.of(CellChange.BROKE) if step else (),
+            healed=step.of(CellChange.FIXED) if step else (),
+            otherwise=step.of(CellChange.CHANGED) if step else (),
+            came_and_went=step.of(CellChange.NEW, CellChange.GONE) if step else (),
             shifts=step.shifts if step else (),
             unknown=step.unknown if step else 0,
             failing=tuple(self._alike(name)),
@@ -182,10 +177,10 @@ def _numbers(counts: Counter[Mark]) -> tuple[Number, ...]:
     )
 
 
-def failing_sheet(page: ReleasePage) -> Sheet:
+def failing_sheet(page: ReleasePage) -> ExportTable:
     """Return what fails on a release as a table."""
     columns = ("case", "mark", "error", "workaround", "precisions", "device")
-    return Sheet(
+    return ExportTable(
         path=page.sheet,
         columns=columns,
         rows=tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -9,40 +10,72 @@ import sys
 import traceback
 from typing import NoReturn
 
-from runner import scratch
-from runner.cli.options import app
-from runner.errors import ExitCode, Interrupted, RunnerError
-from runner.inside import cage
-from runner.interruption import Interruption
-from runner.writing import unwritable
+from repromatrix.runner import tempdirs
+from repromatrix.runner.cli.options import app
+from repromatrix.runner.errors import ExitCode, Fault, Interrupted, RunnerError, refuse
+from repromatrix.runner.files import unwritable
+from repromatrix.runner.signals import Interruption
+from repromatrix.runner.worker import process_control
 
+PROGRAM = "python -m repromatrix"
+"""What the help calls the program; a door, a test or a script may have started it otherwise."""
 _TWICE = 3.0
 """Seconds: Ctrl-C through a door arrives twice."""
-COMMANDS = {
-    "measuring": ("matrix", "shards", "environment", "bundle", "report", "results"),
-    "searching": ("bisect", "blame", "trial"),
-    "answering": ("diff", "audit", "advise"),
-    "upkeep": ("check", "lock", "accept", "new-case", "publish", "merge"),
+COMMANDS = (
+    *("matrix", "shards", "environment", "bundle", "report", "results"),
+    *("bisect", "blame", "trial", "diff", "audit", "advise"),
+    *("check", "lock", "accept", "new-case", "publish", "merge"),
+)
+"""In the order of the help; each is registered by the module of its name as that is imported."""
+
+_PLAN = {
+    "matrix": "--dry-run to print what would run, --strategy boundaries to run what decides",
+    "bisect": "--evidence-only",
 }
-"""The modules in the order of the help; each registers its commands as it is imported."""
+"""What took the place of `--plan`, which meant three things."""
 
 
 def register(asked: str) -> None:
-    """Register a command with its neighbours, or all where there is none of that name."""
-    found = [module for module, names in COMMANDS.items() if asked in names]
-    for module in found or COMMANDS:
-        importlib.import_module(f"runner.cli.{module}")
+    """Register a command, or all where there is none of that name."""
+    for name in [asked] if asked in COMMANDS else COMMANDS:
+        importlib.import_module(f"repromatrix.runner.cli.{name.replace('-', '_')}")
+    # A module that another one imports registers its command first.
+    app.registered_commands.sort(key=lambda one: COMMANDS.index(one.name or ""))
 
 
 def main() -> None:
     """Run the program and end the process with its exit code."""
+    try:
+        _run()
+    except SystemExit as end:
+        if "ray" in sys.modules:
+            _end_beside_ray(int(end.code or 0))
+        raise
+
+
+def _end_beside_ray(code: int) -> None:
+    """End here and now where a thread is left behind in Ray.
+
+    The usual end takes away what Ray's own threads still use, which is a segmentation fault.
+    """
+    from repromatrix.runner.execution.ray import connect  # noqa: PLC0415
+
+    if connect.is_stuck():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                stream.flush()
+        os._exit(code)
+
+
+def _run() -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, Interruption(_TWICE))
     try:
-        scratch.settle()
+        tempdirs.settle()
         _end_with_door()
         register(sys.argv[1] if len(sys.argv) > 1 else "")
-        app()
+        _refuse_plan(sys.argv[1:])
+        app(prog_name=PROGRAM)
     except RunnerError as error:
         _end(error.code, *map(str, error.faults))
     except Interrupted:
@@ -52,6 +85,15 @@ def main() -> None:
         if disk is None:
             _end(ExitCode.OUR_FAULT, traceback.format_exc())
         _end(disk.code, *map(str, disk.faults))
+
+
+def _refuse_plan(arguments: list[str]) -> None:
+    """Raise RunnerError for `--plan`, with or without a value, and name what took its place."""
+    if any(word.partition("=")[0] == "--plan" for word in arguments):
+        instead = _PLAN.get(arguments[0])
+        if instead:
+            found = "an option that is gone"
+            raise refuse(Fault(where="--plan", found=found, allowed=instead))
 
 
 def _end(code: ExitCode, *lines: str) -> NoReturn:
@@ -69,6 +111,6 @@ def _end_with_door() -> None:
     """Be interrupted when the nox that started us is killed."""
     door = os.environ.pop("REPROMATRIX_DOOR", "")
     if door.isdigit():
-        cage.interrupt_with_parent(int(door))
-        if cage.has_ended(int(door)):  # before we could ask
+        process_control.interrupt_with_parent(int(door))
+        if process_control.has_ended(int(door)):  # before we could ask
             raise Interrupted

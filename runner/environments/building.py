@@ -6,21 +6,17 @@ import contextlib
 import fcntl
 import json
 import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from runner.environments import bytecode, torch_build, uv
-from runner.environments.uv import SilentError
-from runner.model.lock import parted
-from runner.processes import anonymous
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from runner.environments.torch_build import TorchBuild
-    from runner.model.matrix import Sdist
-    from runner.places import Places
+from repromatrix.runner.environments import bytecode, torch_build, uv
+from repromatrix.runner.environments.torch_build import TorchBuild
+from repromatrix.runner.environments.uv import SilentError
+from repromatrix.runner.model.lock import parted
+from repromatrix.runner.model.matrix import Sdist
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.subprocesses import anonymous
 
 _MARKER = "complete.json"
 
@@ -62,11 +58,11 @@ class UnbuildableError(Exception):
     """An environment could not be made; the text is the reason, without addresses and paths."""
 
 
-class UnservedError(UnbuildableError):
+class NoGpuBuildError(UnbuildableError):
     """What was built cannot compute on the device that was asked for; the text is the reason."""
 
 
-def build(places: Places, recipe: Recipe) -> Built:
+def build(places: Paths, recipe: Recipe) -> Built:
     """Return the complete virtualenv of a recipe, making it when it is absent.
 
     The folder carries the digest of its recipe, so a rebuild never touches one that is in use.
@@ -79,7 +75,7 @@ def build(places: Places, recipe: Recipe) -> Built:
         raise UnbuildableError(msg) from error
 
 
-def _build(places: Places, recipe: Recipe) -> Built:
+def _build(places: Paths, recipe: Recipe) -> Built:
     folder = places.built / f"{recipe.name}-{recipe.digest[:8]}"
     found = _complete(folder, recipe.name)
     if found is None:
@@ -89,7 +85,7 @@ def _build(places: Places, recipe: Recipe) -> Built:
     return found
 
 
-def is_built(places: Places, name: str, digest: str) -> bool:
+def is_built(places: Paths, name: str, digest: str) -> bool:
     """Say whether an environment is complete."""
     return (places.built / f"{name}-{digest[:8]}" / _MARKER).exists()
 
@@ -107,7 +103,7 @@ def _built(name: str, folder: Path, versions: Mapping[str, str]) -> Built:
 
 
 @contextlib.contextmanager
-def _alone(places: Places, name: str) -> Iterator[None]:
+def _alone(places: Paths, name: str) -> Iterator[None]:
     """Keep a second run from making the same environment at the same time."""
     folder = places.built / ".making"
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,7 +112,7 @@ def _alone(places: Places, name: str) -> Iterator[None]:
         yield
 
 
-def _make(places: Places, recipe: Recipe, folder: Path) -> Built:
+def _make(places: Paths, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
     torch = _torch(recipe)

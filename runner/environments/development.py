@@ -1,29 +1,113 @@
-"""`main`: the development version, resolved to a commit that is recorded with every cell."""
+"""`main` as a recorded commit, and what identifies sources that were edited."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from runner import processes
-from runner.environments import torch_build
-from runner.environments.building import Built, Recipe, UnbuildableError, build
-from runner.environments.pinning import compile_lock
-from runner.environments.shelf import markers
-from runner.environments.sources import standing
-from runner.errors import RunnerError
-from runner.model.cell import Environment, Source
-from runner.model.lock import read_lock
-from runner.model.matrix import MAIN
-from runner.model.naming import taken_apart
+from repromatrix.runner import subprocesses
+from repromatrix.runner.environments import torch_build
+from repromatrix.runner.environments.building import Built, Recipe, UnbuildableError, build
+from repromatrix.runner.environments.locking import compile_lock
+from repromatrix.runner.environments.locks import markers
+from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.lock import read_lock
+from repromatrix.runner.model.matrix import MAIN, Matrix
+from repromatrix.runner.paths import Paths
 
-if TYPE_CHECKING:
-    from runner.model.matrix import Matrix
-    from runner.places import Places
+_GIT_SECONDS = 60
+_COMPILED = ("__pycache__/", ".pyc")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceState:
+    """How a folder of sources stands; `content` is empty where it is as it was committed."""
+
+    commit: str
+    """Empty where it is in no repository."""
+    branch: str
+    """Empty where none is checked out."""
+    content: str
+
+    @property
+    def identity(self) -> str:
+        """The commit, and the content where that is another."""
+        return f"{self.commit[:12]}dirty{self.content}" if self.content else self.commit[:12]
+
+
+def standing(folder: Path, sources: Path, *, ignored: bool) -> SourceState:
+    """Say how a folder stands; where it is edited, the files of `sources` tell it apart.
+
+    `ignored` lets also what git ignores be an edit, as where all that lies there is imported.
+    Compiled files never are.
+    """
+    commit = _ask_git(folder, "rev-parse", "HEAD")
+    also = ("--ignored",) if ignored else ()
+    asked = ("status", "--porcelain", "--untracked-files=all", *also, "--", ".")
+    status = _ask_git(folder, *asked) if commit else None
+    clean = status is not None and not list(_edits(status)) and not _has_hidden(folder, sources)
+    return SourceState(
+        commit=(commit or "").strip(),
+        branch=(_ask_git(folder, "symbolic-ref", "--short", "--quiet", "HEAD") or "").strip(),
+        content="" if clean else content(sources),
+    )
+
+
+def content(folder: Path) -> str:
+    """Return a digest of the files below a folder, but compiled ones, and of where they lie."""
+    told = hashlib.sha256()
+    for path in sorted(_files(folder)):
+        source = Path(path).read_bytes()
+        told.update(f"{os.path.relpath(path, folder)} {len(source)}\n".encode())
+        told.update(source)
+    return told.hexdigest()[:12]
+
+
+def marks(folder: Path) -> frozenset[tuple[str, int, int]]:
+    """Return place, size and time of the same files: a quick look whether one was edited."""
+    found = ((path, os.stat(path)) for path in _files(folder))  # noqa: PTH116 - once per cell
+    return frozenset((path, stat.st_size, stat.st_mtime_ns) for path, stat in found)
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
+        # What an installation leaves behind is no source either.
+        folders[:] = [one for one in folders if one != "__pycache__" and not _is_about(one)]
+        yield from (os.path.join(parent, one) for one in names if not one.endswith(".pyc"))  # noqa: PTH118
+
+
+def _has_hidden(folder: Path, sources: Path) -> bool:
+    """Say whether git was told not to look at a file: an edit of it shows in no status."""
+    listed = _ask_git(folder, "ls-files", "-v", "--", os.path.relpath(sources, folder))
+    return listed is None or any(
+        line[0].islower() or line[0] == "S" for line in listed.split("\n") if line
+    )
+
+
+def _is_about(name: str) -> bool:
+    return name.endswith((".egg-info", ".dist-info"))
+
+
+def _edits(status: str) -> Iterator[str]:
+    for line in status.splitlines():
+        if not line.rstrip('"').endswith(_COMPILED):
+            yield line
+
+
+def _ask_git(folder: Path, *question: str) -> str | None:
+    """Return what git answers about a folder, or None where it refuses."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ = {**ours, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    command: list[str | Path] = ["git", "-C", folder, "-c", "core.fsmonitor=false", *question]
+    done = subprocesses.finish(command, environ=environ, seconds=_GIT_SECONDS)
+    return done.out if done.code == 0 else None
+
 
 VARIABLE = "REPROMATRIX_MAIN"
 _SECONDS = 10
@@ -63,12 +147,14 @@ def _repository(url: str, revision: str) -> Origin:
 def _ask(url: str, revision: str) -> str:
     environ = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     command = ["git", "ls-remote", url, revision, f"{revision}^{{}}"]
-    done = processes.finish(command, environ=environ, seconds=_SECONDS)
+    done = subprocesses.finish(command, environ=environ, seconds=_SECONDS)
     commit = _named(done.out, revision)
     if done.code == 0 and commit:
         return commit
     reason = " ".join(done.err.split()) or f"it has no {revision}"
-    raise UnbuildableError(f"the repository does not answer: {processes.anonymous(reason)}"[:300])
+    raise UnbuildableError(
+        f"the repository does not answer: {subprocesses.anonymous(reason)}"[:300]
+    )
 
 
 def _named(listing: str, revision: str) -> str:
@@ -91,7 +177,7 @@ def _folder(folder: Path) -> Origin:
     return Origin(requirement=f"transformers @ {folder.as_uri()}", commit=commit)
 
 
-def build_main(places: Places, matrix: Matrix, name: str = MAIN) -> tuple[Environment, Built]:
+def build_main(places: Paths, matrix: Matrix, name: str = MAIN) -> tuple[Environment, Built]:
     """Build `main`, or `main` with extras; companions are the newest release's where they fit.
 
     Raises UnbuildableError.
@@ -129,7 +215,7 @@ def with_commit(version: str, commit: str) -> str:
     return f"{version}{'.' if '+' in version else '+'}g{told}"
 
 
-def _lock(places: Places, matrix: Matrix, source: Origin, extras: tuple[str, ...]) -> str:
+def _lock(places: Paths, matrix: Matrix, source: Origin, extras: tuple[str, ...]) -> str:
     newest = matrix.releases[-1].name
     pinned = read_lock((places.locks / f"{newest}.txt").read_text(), newest, newest)
     # Only what it installs here: a pin for another platform is no wish of ours.

@@ -7,8 +7,8 @@ import sys
 
 from packaging.version import Version
 
-from runner import processes
-from runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner import subprocesses
+from repromatrix.runner.errors import ExitCode, Fault, refuse
 
 FIRST = Version("4.49.0")
 
@@ -20,11 +20,11 @@ def released() -> list[str]:
 
 def published(package: str) -> list[str]:
     """Return every final, not yanked version of a package, oldest first; raises RunnerError."""
-    done = processes.finish(
+    done = subprocesses.finish(
         [sys.executable, "-m", "pip", "index", "versions", package, "--json"], seconds=120
     )
     if done.code != 0:
-        reason = processes.anonymous(" ".join(done.err.split()))[-300:]
+        reason = subprocesses.anonymous(" ".join(done.err.split()))[-300:]
         fault = Fault(where="the package index", found=reason, allowed="an index that answers")
         raise refuse(fault, ExitCode.UNBUILDABLE)
     versions = [Version(text) for text in json.loads(done.out)["versions"]]

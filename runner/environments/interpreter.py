@@ -8,11 +8,11 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from runner import processes
-from runner.environments.building import Built
-from runner.environments.shelf import markers
-from runner.errors import Fault, refuse
-from runner.model.cell import Environment, Source
+from repromatrix.runner import subprocesses
+from repromatrix.runner.environments.building import Built
+from repromatrix.runner.environments.locks import markers
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.model.cell import Environment, Source
 
 # An editable install is told by its sources too: with each edit it is another version.
 _ASK = """
@@ -39,7 +39,7 @@ print(json.dumps([".".join(map(str, sys.version_info[:3])), sys.prefix, found]))
 
 def ask(python: Path) -> tuple[Environment, Built]:
     """Ask an interpreter what is installed; raises RunnerError when it does not answer."""
-    done = processes.finish([python, "-c", _ASK], seconds=60)
+    done = subprocesses.finish([python, "-c", _ASK], seconds=60)
     if done.code != 0:
         last = (done.err.strip().splitlines() or ["nothing"])[-1]
         fault = Fault(where=str(python), found=last, allowed="a Python 3.10 or newer")

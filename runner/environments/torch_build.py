@@ -7,8 +7,8 @@ import functools
 import os
 from dataclasses import dataclass
 
-from runner.environments import uv
-from runner.environments.uv import SilentError
+from repromatrix.runner.environments import uv
+from repromatrix.runner.environments.uv import SilentError
 
 _SECONDS = 30
 _CHOSEN = "UV_TORCH_BACKEND"

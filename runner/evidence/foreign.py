@@ -6,21 +6,16 @@ import contextlib
 import dataclasses
 import shutil
 import sqlite3
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from runner.errors import Fault, RunnerError, refuse
-from runner.evidence import published
-from runner.evidence.damage import UNREADABLE, addressed, damaged
-from runner.evidence.opening import why_unusable
-from runner.evidence.store import VERSION, Store
-from runner.scratch import scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from runner.model.observation import Observation
+from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged, why_unusable
+from repromatrix.runner.evidence.store import VERSION, Store
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.tempdirs import scratch
 
 STORE = "an SQLite store of ours"
 SET = "a folder with publications.toml"
@@ -60,7 +55,7 @@ def opened(path: Path) -> Iterator[Store]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Evidence:
+class ForeignEvidence:
     """What a file holds, as it was measured: nothing is decided where rows deny each other."""
 
     rows: Iterable[Observation]
@@ -69,16 +64,16 @@ class Evidence:
 
 
 @contextlib.contextmanager
-def evidence(path: Path) -> Iterator[Evidence]:
+def evidence(path: Path) -> Iterator[ForeignEvidence]:
     """Open a store or a published set for the length of a block; raises RunnerError."""
     if path.is_dir():
-        yield Evidence(rows=read_set(path))
+        yield ForeignEvidence(rows=read_set(path))
         return
     if not path.is_file():
         found = "neither a file nor a folder" if path.exists() else "no such file"
         raise _refused(path, found, f"{STORE}, or {SET}")
     with opened(path) as store:
-        yield Evidence(rows=checked(path, store.statements()), shards=store.shards())
+        yield ForeignEvidence(rows=checked(path, store.statements()), shards=store.shards())
 
 
 def checked(path: Path, rows: Iterable[Observation]) -> Iterator[Observation]:

@@ -1,45 +1,102 @@
-"""The evidence in the repository: sorted text that reads well in a diff.
+"""The published set in the repository: sorted text that reads well in a diff, read and written.
 
-`publications.toml` has a line per publication, `environments.csv` what each environment held,
-`<device>/<case>.csv` the cells (releases of one minor line that agree share a row, each named),
-and `<device>/<case>.json` each failure once. No times, no paths, no addresses.
+The same evidence always gives the same bytes.
 """
 
 from __future__ import annotations
 
 import csv
 import functools
+import hashlib
+import io
 import json
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
-from runner.evidence.damage import UNREADABLE, addressed, damaged
-from runner.evidence.publications import WRITTEN, read_publications
-from runner.judging.ranges import judged
-from runner.model.cell import Cell
-from runner.model.observation import Failed, Observation, Provenance
-from runner.model.outcomes import Device, Exercised, Outcome, Precision
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged
+from repromatrix.runner.judging.ranges import judged
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import Failed, Observation, Provenance
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from runner.evidence.publications import Publication
-
-    Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
-    """Names the environments that are wanted of a case, workaround, precision and device.
+Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
+"""Names the environments that are wanted of a case, workaround, precision and device.
 
     None stands for all of them. What is not read costs nothing.
     """
+
+FORMAT = 1
+WRITTEN = "what `nox -s publish` writes"
+"""What is allowed in a published set."""
+
+
+def _toml(text: str) -> str:
+    """Quote a string; TOML knows no surrogate pairs, in which JSON writes what is beyond ASCII."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Publication:
+    """One act of publishing: when, on what, with which torch, and the commit of main."""
+
+    name: str
+    date: str
+    hardware: str
+    torch_build: str
+    python: str
+    main: str
+
+    def line(self) -> str:
+        """Return it as one line of `publications.toml`."""
+        facts = {
+            "date": self.date,
+            "hardware": self.hardware,
+            "torch": self.torch_build,
+            "python": self.python,
+            "main": self.main,
+        }
+        inside = ", ".join(f"{key} = {_toml(value)}" for key, value in facts.items())
+        return f"{_toml(self.name)} = {{ {inside} }}\n"
+
+
+def read_publications(folder: Path) -> dict[str, Publication]:
+    """Return the publications by name; raises RunnerError when they are of a newer format."""
+    path = folder / "publications.toml"
+    if not path.exists():
+        return {}
+    with addressed(path.name, WRITTEN):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        if table.get("format", 0) > FORMAT:
+            found, allowed = f"format {table['format']}", f"format {FORMAT} or older"
+            raise refuse(Fault(where=path.name, found=found, allowed=allowed, remedy="Update."))
+        return {name: _publication(name, line) for name, line in table["publications"].items()}
+
+
+def _publication(name: str, line: Mapping[str, str]) -> Publication:
+    facts = (line["date"], line["hardware"], line["torch"], line["python"], line["main"])
+    if not all(isinstance(fact, str) for fact in facts):
+        message = "something that is no text where a text belongs"
+        raise TypeError(message)
+    date, hardware, torch, python, main = facts
+    return Publication(
+        name=name, date=date, hardware=hardware, torch_build=torch, python=python, main=main
+    )
+
 
 MEASURED = 1
 """The protocol of what is published in this format."""
 _PACKAGES = ("transformers", "accelerate", "peft")
 
 
-class Row(NamedTuple):
+class PublishedRow(NamedTuple):
     """One line of a cells file, all text; `releases` are separated by spaces."""
 
     workaround: str
@@ -82,7 +139,7 @@ def read(
                     yield from (sheet.observation(row, cell) for cell in sheet.cells(row, wanted))
 
 
-def sheets(folder: Path, cases: Collection[str] | None = None) -> Iterator[Sheet]:
+def sheets(folder: Path, cases: Collection[str] | None = None) -> Iterator[PublishedSheet]:
     """Yield the published files, or those of some cases; raises RunnerError for a bad file."""
     publications = read_publications(folder)
     path = folder / "environments.csv"
@@ -92,7 +149,7 @@ def sheets(folder: Path, cases: Collection[str] | None = None) -> Iterator[Sheet
     for path in sorted(folder.glob("*/*.csv")):
         if cases is None or path.stem in cases:
             with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
-                sheet = Sheet(path, held, publications)
+                sheet = PublishedSheet(path, held, publications)
             yield sheet
 
 
@@ -105,7 +162,7 @@ def _lines_of(path: Path) -> Iterator[list[str]]:
         yield from lines
 
 
-class Sheet:
+class PublishedSheet:
     """The published cells of a case on a device; what is not asked for is not taken apart."""
 
     def __init__(
@@ -123,19 +180,19 @@ class Sheet:
         self._publications, self._path = publications, path
         self.where = f"{path.parent.name}/{path.name}"
         self._ran: dict[tuple[str, str], Provenance] = {}
-        self._saying: dict[Row, _Said] = {}
+        self._saying: dict[PublishedRow, _Said] = {}
 
     def variants(
         self, keep: Keep | None = None
-    ) -> Iterator[tuple[Collection[str] | None, Iterator[Row]]]:
+    ) -> Iterator[tuple[Collection[str] | None, Iterator[PublishedRow]]]:
         """Yield the rows of each wanted variant, with the wanted environments: None is all."""
         for (workaround, precision), lines in groupby(_lines_of(self._path), key=_VARIANT):
             asked = (self.case, workaround, Precision(precision), self.device)
             wanted = None if keep is None else keep(*asked)
             if wanted is None or wanted:
-                yield wanted, map(Row._make, lines)
+                yield wanted, map(PublishedRow._make, lines)
 
-    def cells(self, row: Row, wanted: Collection[str] | None) -> list[Cell]:
+    def cells(self, row: PublishedRow, wanted: Collection[str] | None) -> list[Cell]:
         """Return the wanted cells of a row."""
         names = row.releases.split()
         if wanted is not None:
@@ -145,14 +202,14 @@ class Sheet:
         case, workaround, precision, device = self.case, row[0], Precision(row[1]), self.device
         return [Cell(case, workaround, name, precision, device) for name in names]
 
-    def observation(self, row: Row, cell: Cell) -> Observation:
+    def observation(self, row: PublishedRow, cell: Cell) -> Observation:
         """Return a cell of a row in full; raises RunnerError where the row is none of ours."""
         try:
             return self._observation(row, cell)
         except UNREADABLE as error:
             raise damaged(self.where, error, WRITTEN) from error
 
-    def _observation(self, row: Row, cell: Cell) -> Observation:
+    def _observation(self, row: PublishedRow, cell: Cell) -> Observation:
         key = (cell.environment, row.publication)
         if key not in self._ran:
             publication = self._publications[row.publication]
@@ -183,7 +240,7 @@ class _Said(NamedTuple):
     unstable: bool
 
 
-def _said(row: Row, failed: Failed | None) -> _Said:
+def _said(row: PublishedRow, failed: Failed | None) -> _Said:
     return _Said(
         outcome=Outcome(row.outcome),
         exercised=Exercised(row.exercised),
@@ -249,3 +306,149 @@ def _unpaired(text: str) -> Iterator[tuple[str, str]]:
     for pair in text.split():
         name, _, number = pair.rpartition("=")
         yield unquote(name) if "%" in name else name, number
+
+
+_DIGITS = 4
+
+
+def write(
+    folder: Path,
+    rows: Sequence[Observation],
+    publications: Sequence[Publication],
+    order: Sequence[str],
+) -> dict[Path, str]:
+    """Return the files of a published set and their texts; the caller writes all or none."""
+    files = {folder / "publications.toml": _publications(publications)}
+    files[folder / "environments.csv"] = _environments(rows, order)
+    for (device, case), own in _by_file(rows).items():
+        failures = {_failure_id(row.failed): row.failed for row in own if row.failed}
+        base = folder / device
+        files[base / f"{case}.csv"] = _cells(own, order)
+        files[base / f"{case}.json"] = _failures(_digest(own), failures)
+    return files
+
+
+def _digest(rows: Sequence[Observation]) -> str:
+    """Return which case was run; what could not be built may have been tried with an older one."""
+    return max(rows, key=lambda row: row.outcome.was_run).provenance.case_digest
+
+
+def _publications(publications: Sequence[Publication]) -> str:
+    head = f"# Written by `nox -s publish`; one line per publication.\nformat = {FORMAT}\n\n"
+    return head + "[publications]\n" + "".join(sorted(one.line() for one in publications))
+
+
+def _by_file(rows: Iterable[Observation]) -> dict[tuple[str, str], list[Observation]]:
+    files: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for row in rows:
+        files[str(row.cell.device), row.cell.case].append(row)
+    return dict(sorted(files.items()))
+
+
+def _environments(rows: Iterable[Observation], order: Sequence[str]) -> str:
+    found = {_environment_row(row) for row in rows}
+    place = {name: number for number, name in enumerate(order)}
+    key = lambda row: (place.get(row.environment, len(place)), row)  # noqa: E731
+    return _csv(EnvironmentRow._fields, sorted(found, key=key))
+
+
+def _environment_row(row: Observation) -> EnvironmentRow:
+    provenance = row.provenance
+    return EnvironmentRow(
+        row.cell.environment,
+        row.source,
+        provenance.environment_digest,
+        provenance.python,
+        provenance.packages.get("transformers", ""),
+        provenance.packages.get("accelerate", ""),
+        provenance.packages.get("peft", ""),
+        provenance.torch_build,
+        row.reason if row.outcome is Outcome.UNBUILDABLE else "",
+    )
+
+
+def _cells(rows: Iterable[Observation], order: Sequence[str]) -> str:
+    place = {name: number for number, name in enumerate(order)}
+    variants: dict[tuple[str, Precision], list[Observation]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: place.get(row.cell.environment, len(place))):
+        variants[row.cell.workaround, row.cell.precision].append(row)
+    lines = [line for key in sorted(variants, key=_variant_key) for line in _lines(variants[key])]
+    return _csv(PublishedRow._fields, lines)
+
+
+def _variant_key(key: tuple[str, Precision]) -> tuple[str, int]:
+    return key[0], list(Precision).index(key[1])
+
+
+def _lines(rows: Sequence[Observation]) -> list[PublishedRow]:
+    """Let neighbours of one minor line that agree in everything share a row."""
+    lines: list[PublishedRow] = []
+    for row in rows:
+        line = _row(row)
+        last = lines[-1] if lines else None
+        if last and _minor(last.releases) == _minor(line.releases) and _alike(last, line):
+            lines[-1] = last._replace(releases=f"{last.releases} {line.releases}")
+        else:
+            lines.append(line)
+    return lines
+
+
+def _minor(releases: str) -> str:
+    return ".".join(releases.partition(" ")[0].split(".")[:2])
+
+
+def _alike(one: PublishedRow, other: PublishedRow) -> bool:
+    return one._replace(releases="") == other._replace(releases="")
+
+
+def _row(row: Observation) -> PublishedRow:
+    return PublishedRow(
+        row.cell.workaround,
+        str(row.cell.precision),
+        row.cell.environment,
+        str(row.outcome),
+        str(row.exercised),
+        "unstable" if row.unstable else "",
+        _failure_id(row.failed) if row.failed else "",
+        _pairs(row.computed),
+        _pairs({name: float(f"{value:.{_DIGITS}g}") for name, value in row.measured.items()}),
+        row.source,
+    )
+
+
+def _pairs(found: Mapping[str, float]) -> str:
+    return " ".join(f"{_word(name)}={value}" for name, value in sorted(found.items()))
+
+
+def _word(name: str) -> str:
+    """Write a name as one word: cases name what they measure as they like."""
+    return quote(name, safe="@,:/()<>[]")
+
+
+def _failure_id(failed: Failed) -> str:
+    text = f"{failed.error_class}\n{failed.message}"
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _failures(digest: str, failures: Mapping[str, Failed]) -> str:
+    content = {
+        "case-digest": digest,
+        "failures": {
+            name: {
+                "class": failed.error_class,
+                "message": failed.message,
+                "signature": failed.signature,
+                "traceback": failed.traceback.splitlines(),
+            }
+            for name, failed in sorted(failures.items())
+        },
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _csv(fields: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(fields)
+    writer.writerows(rows)
+    return text.getvalue()

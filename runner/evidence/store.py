@@ -10,10 +10,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
 
-from runner.evidence import elsewhere, opening
-from runner.evidence.columns import (
+from repromatrix.runner.evidence import database, imports
+from repromatrix.runner.evidence.conflicts import answers
+from repromatrix.runner.evidence.imports import Taken
+from repromatrix.runner.evidence.published import Keep
+from repromatrix.runner.evidence.schema import (
     COLUMNS,
     KEY,
     LATER,
@@ -25,17 +29,8 @@ from runner.evidence.columns import (
     ran_on,
     values,
 )
-from runner.judging.agreement import answers
-from runner.model.observation import LOCAL, MERGED
-from runner.model.outcomes import Device, Precision
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from pathlib import Path
-
-    from runner.evidence.elsewhere import Taken
-    from runner.evidence.published import Keep
-    from runner.model.observation import Observation, Provenance
+from repromatrix.runner.model.observation import LOCAL, MERGED, Observation, Provenance
+from repromatrix.runner.model.outcomes import Device, Precision
 
 VERSION = 3
 """1 had what this machine measured; 2 has beside it what was merged, and the shards that ended;
@@ -48,7 +43,7 @@ CREATE TABLE IF NOT EXISTS provenances (
 CREATE TABLE IF NOT EXISTS cells ({COLUMNS}, {", ".join(LATER)},
     PRIMARY KEY ({", ".join(KEY)})
 );
-{elsewhere.TABLE}
+{imports.TABLE}
 CREATE TABLE IF NOT EXISTS shards (
     shard TEXT NOT NULL, split TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (shard, split)
 ) WITHOUT ROWID;
@@ -69,11 +64,11 @@ class Store:
         Raises RunnerError where it can be read or written by nobody, or somebody else holds it.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        opening.set_aside_if_unusable(path, VERSION, say)
+        database.set_aside_if_unusable(path, VERSION, say)
         self.path = path
         self.written = False
         """Whether something was stored since it was opened."""
-        self._db = opening.connected(path)
+        self._db = database.connected(path)
         self._db.row_factory = sqlite3.Row
         with self.together():
             for statement in filter(str.strip, _TABLES.split(";")):
@@ -96,7 +91,7 @@ class Store:
         Raises RunnerError where it cannot be written.
         """
         nested = self._db.in_transaction
-        with opening.told(self.path):
+        with database.told(self.path):
             self._db.execute("SAVEPOINT inner" if nested else "BEGIN IMMEDIATE")
             try:
                 yield
@@ -139,13 +134,13 @@ class Store:
             )
         self._db.execute(_PUT, values(row, identity))
         if row.is_confirmed:
-            elsewhere.settle(self._db, row)
+            imports.settle(self._db, row)
 
     def take(self, rows: Iterable[Observation]) -> Taken:
         """Keep what others measured beside what was measured here: all of it, or none."""
         self.written = True
-        with elsewhere.waiting(self._db, rows) as number, self.together():
-            return elsewhere.take(self._db, number)
+        with imports.waiting(self._db, rows) as number, self.together():
+            return imports.take(self._db, number)
 
     def begin_shard(self, split: str) -> None:
         """Forget the shards of other splits: what is measured from now on is not theirs."""
@@ -169,7 +164,7 @@ class Store:
 
         Raises RunnerError at a row that is damaged.
         """
-        with opening.readable(self.path):
+        with database.readable(self.path):
             merged = [*self._elsewhere(cases, keep)] if self.has_merged else []
             own = (observation(row, ran, LOCAL) for row, ran in self.selected(cases, keep))
             yield from answers([*own, *merged]) if merged else own
@@ -189,7 +184,7 @@ class Store:
 
         Raises RunnerError at a row that is damaged.
         """
-        with opening.readable(self.path):
+        with database.readable(self.path):
             for table, source in (("cells", LOCAL), ("merged", MERGED)):
                 for row, ran in self._select(table):
                     yield observation(row, ran, source)

@@ -1,29 +1,135 @@
-"""Expectations derived from evidence: the `fails` entries that describe what was measured. Pure.
-
-An entry that is right wherever it was measured is left as its author wrote it. The others, and
-those that describe failures which no entry covers, are derived anew.
-"""
+"""Derive the `fails` entries that describe what was measured. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from runner.judging.expectations import covers, described
-from runner.judging.fragments import fragment
-from runner.judging.intervals import spans
-from runner.judging.ranges import fails
-from runner.model.outcomes import Outcome, Precision
+from packaging.requirements import Requirement
+from packaging.version import Version
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+from repromatrix.runner.judging.expectations import covers, described
+from repromatrix.runner.judging.ranges import fails
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model import requirements
+from repromatrix.runner.model.case import Case, Failure
+from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.requirements import settled
+from repromatrix.runner.model.signature import NOISE
 
-    from runner.judging.verdicts import Judged
-    from runner.model.case import Case, Failure
-    from runner.model.cell import Environment
-    from runner.model.outcomes import Device
+_LONGEST = 120
+_JOIN = "\x00"
+
+
+def fragment(message: str) -> str:
+    """Return the longest piece of a line that holds no size, address, path or number.
+
+    It is a plain substring of the message, as `match` wants it. A line that only announces the
+    next one (it ends in a colon) is passed over where there is a next one.
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    telling = [line for line in lines[:-1] if not line.endswith(":")] + lines[-1:]
+    return max(map(_longest, telling[:1] or [""]), key=len)[:_LONGEST].rstrip()
+
+
+def _longest(line: str) -> str:
+    text = line
+    for pattern, _ in NOISE:
+        text = pattern.sub(_JOIN, text)
+    return max(text.split(_JOIN), key=len).strip(" :,;([") or line
+
+
+_RELEASE = "transformers"
+When = tuple[str, ...]
+
+
+def spans(
+    measured: Mapping[str, Environment], failing: Collection[str], pairs: Iterable[str]
+) -> tuple[When, ...]:
+    """Return requirements, one tuple per interval, that hold exactly in the failing environments.
+
+    `measured` are the environments with an answer; the others neither open nor close an interval.
+    Where pairs tell the versions of another package apart, that package is named; transformers
+    is added where it alone does not decide. Nothing is returned where intervals cannot say it.
+    """
+    others = sorted({package for name in pairs for package, _ in taken_apart(name).changed})
+    for package in [*others, _RELEASE]:
+        found: tuple[When, ...] = tuple(
+            (text,) for text in _along(package, measured.values(), failing)
+        )
+        if found and _exact(found, measured, failing):
+            return found
+    for package in others:
+        found = _rectangles(package, measured, failing)
+        if found and _exact(found, measured, failing):
+            return found
+    return ()
+
+
+def _rectangles(
+    package: str, measured: Mapping[str, Environment], failing: Collection[str]
+) -> tuple[When, ...]:
+    """Cut by the other package first, then by release within each of its intervals."""
+    bad = [measured[name] for name in failing]
+    known = _ordered({one.version(package) for one in measured.values()} - {""})
+    wanted = {one.version(package) for one in bad}
+    found: list[When] = []
+    for text in _intervals(package, known, wanted):
+        within = {
+            name: one
+            for name, one in measured.items()
+            if requirements.holds(Requirement(text), one.pins, one.markers)
+        }
+        found += [(text, release) for release in _along(_RELEASE, within.values(), failing)]
+    return tuple(found)
+
+
+def _along(
+    package: str, measured: Iterable[Environment], failing: Collection[str]
+) -> tuple[str, ...]:
+    versions: dict[str, set[bool]] = {}
+    for one in measured:
+        versions.setdefault(one.version(package), set()).add(one.name in failing)
+    if "" in versions or any(len(said) > 1 for said in versions.values()):
+        return ()
+    return _intervals(
+        package, _ordered(versions), {name for name in versions if True in versions[name]}
+    )
+
+
+def _ordered(versions: Iterable[str]) -> list[str]:
+    return sorted(versions, key=Version)
+
+
+def _intervals(package: str, known: Sequence[str], wanted: Collection[str]) -> tuple[str, ...]:
+    """Join neighbours: an interval ends where the next known version is not wanted."""
+    found: list[str] = []
+    start = ""
+    for version in known:
+        if version in wanted:
+            start = start or version
+        elif start:
+            found.append(f"{package}>={settled(start).public},<{settled(version).public}")
+            start = ""
+    return (*found, f"{package}>={settled(start).public}") if start else tuple(found)
+
+
+def _exact(
+    found: Sequence[When], measured: Mapping[str, Environment], failing: Collection[str]
+) -> bool:
+    parsed = [[Requirement(text) for text in when] for when in found]
+    return {
+        name
+        for name, one in measured.items()
+        if any(
+            all(requirements.holds(part, one.pins, one.markers) for part in when) for when in parsed
+        )
+    } == set(failing)
 
 
 class How(NamedTuple):
@@ -35,7 +141,7 @@ class How(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class ProposedEntry:
     """One `fails` entry, derived; `replaces` is the number of the entry that it comes from."""
 
     when: tuple[str, ...]
@@ -51,7 +157,7 @@ class Proposal:
     """What the block should say: entries kept as they are, by number, and derived ones."""
 
     kept: tuple[int, ...]
-    derived: tuple[Entry, ...]
+    derived: tuple[ProposedEntry, ...]
     unexplained: tuple[str, ...] = ()
     """Failures that no interval of one package, or of two, describes."""
 
@@ -109,10 +215,12 @@ class _Derivation:
             key = (cell.workaround, cell.precision, cell.device, _how(case, one))
             self.groups[key].add(cell.environment)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ProposedEntry]:
         return [entry for key, names in self.groups.items() for entry in self._entries(key, names)]
 
-    def _entries(self, key: tuple[str, Precision, Device, How], names: set[str]) -> Iterable[Entry]:
+    def _entries(
+        self, key: tuple[str, Precision, Device, How], names: set[str]
+    ) -> Iterable[ProposedEntry]:
         workaround, precision, device, how = key
         measured = {
             one.seen.cell.environment: self.environments[one.seen.cell.environment]
@@ -125,7 +233,7 @@ class _Derivation:
             variant = f" with {workaround}" if workaround else ""
             self.unexplained.append(f"{precision}{variant}: {how.raises or how.outcome}")
         for when in found:
-            yield Entry(
+            yield ProposedEntry(
                 when=when,
                 precisions=(precision,),
                 devices=(device,),
@@ -145,7 +253,7 @@ def _how(case: Case, one: Judged) -> How:
     return How(seen.outcome, seen.failed.error_class, (fragment(seen.failed.message),))
 
 
-def _merged(found: Iterable[Entry]) -> list[Entry]:
+def _merged(found: Iterable[ProposedEntry]) -> list[ProposedEntry]:
     """Join entries that differ in one respect: precision, then device, then variant.
 
     The texts of two precisions or devices are the same failure in other words.
@@ -155,18 +263,20 @@ def _merged(found: Iterable[Entry]) -> list[Entry]:
     return _grouped(found, lambda one: (one.when, one.precisions, one.devices, one.how))
 
 
-def _grouped(found: Iterable[Entry], key: Callable[[Entry], object]) -> list[Entry]:
-    groups: dict[object, list[Entry]] = defaultdict(list)
+def _grouped(
+    found: Iterable[ProposedEntry], key: Callable[[ProposedEntry], object]
+) -> list[ProposedEntry]:
+    groups: dict[object, list[ProposedEntry]] = defaultdict(list)
     for one in found:
         groups[key(one)].append(one)
     return [_joined(group) for group in groups.values()]
 
 
-def _joined(group: Sequence[Entry]) -> Entry:
+def _joined(group: Sequence[ProposedEntry]) -> ProposedEntry:
     first = group[0]
     precisions = {precision for one in group for precision in one.precisions}
     texts = dict.fromkeys(text for one in group for text in one.how.match)
-    return Entry(
+    return ProposedEntry(
         when=first.when,
         precisions=tuple(precision for precision in Precision if precision in precisions),
         devices=tuple(dict.fromkeys(device for one in group for device in one.devices)),
@@ -175,10 +285,12 @@ def _joined(group: Sequence[Entry]) -> Entry:
     )
 
 
-def _numbered(derived: Sequence[Entry], case: Case, pooled: set[int]) -> tuple[Entry, ...]:
+def _numbered(
+    derived: Sequence[ProposedEntry], case: Case, pooled: set[int]
+) -> tuple[ProposedEntry, ...]:
     """Let each pooled entry live on in the derived one that it resembles most."""
     left = list(derived)
-    numbered: dict[int, Entry] = {}
+    numbered: dict[int, ProposedEntry] = {}
     for number in sorted(pooled):
         entry = case.block.fails[number]
         likest = max(left, key=lambda one: _likeness(one, entry), default=None)
@@ -188,7 +300,7 @@ def _numbered(derived: Sequence[Entry], case: Case, pooled: set[int]) -> tuple[E
     return (*numbered.values(), *left)
 
 
-def _likeness(one: Entry, entry: Failure) -> int:
+def _likeness(one: ProposedEntry, entry: Failure) -> int:
     if one.how.raises != (entry.raises or "") or one.how.outcome is not entry.outcome:
         return 0
     same = [set(one.how.match) & set(entry.match), set(one.workarounds) & set(entry.workarounds)]

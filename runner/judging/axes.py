@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from packaging.version import Version
 
-from runner.model.cell import Source, belongs
-from runner.model.naming import taken_apart, with_extras
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from runner.model.case import Case
-    from runner.model.cell import Environment
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Environment, Source, belongs
+from repromatrix.runner.model.environment_name import taken_apart, with_extras
 
 
 class Point(NamedTuple):

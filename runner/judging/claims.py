@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from runner.model import requirements
-from runner.model.outcomes import Exercised, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from runner.model.case import Case, Claim
-    from runner.model.cell import Cell, Environment
-    from runner.model.observation import Observation
+from repromatrix.runner.model import requirements
+from repromatrix.runner.model.case import Case, Claim
+from repromatrix.runner.model.cell import Cell, Environment
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Exercised, Outcome
 
 
-class Standing(StrEnum):
+class ClaimStanding(StrEnum):
     """How a claim stands after measurement."""
 
     CONFIRMED = "confirmed"
@@ -30,7 +26,7 @@ class CheckedClaim:
     """A claim with the cells that agree with it and those that do not."""
 
     claim: Claim
-    standing: Standing
+    standing: ClaimStanding
     agreeing: tuple[Cell, ...]
     contradicting: tuple[Cell, ...]
 
@@ -49,9 +45,9 @@ def _check(
     covered = [row for row in rows if claim.outcome and _covers(claim, row, environments)]
     agreeing = tuple(row.cell for row in covered if _agrees(claim.outcome, row.outcome))
     against = tuple(row.cell for row in covered if not _agrees(claim.outcome, row.outcome))
-    standing = Standing.UNCHECKED
+    standing = ClaimStanding.UNCHECKED
     if covered:
-        standing = Standing.CONTRADICTED if against else Standing.CONFIRMED
+        standing = ClaimStanding.CONTRADICTED if against else ClaimStanding.CONFIRMED
     return CheckedClaim(claim=claim, standing=standing, agreeing=agreeing, contradicting=against)
 
 

@@ -6,23 +6,17 @@ that its version is enough.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from runner.judging.ranges import failing_ranges, fails
-from runner.model.cell import Source
-from runner.model.naming import taken_apart
-from runner.model.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from runner.judging.axes import Axis
-    from runner.judging.ranges import Range
-    from runner.model.cell import Environment
-    from runner.model.observation import Observation
+from repromatrix.runner.judging.axes import Axis
+from repromatrix.runner.judging.ranges import Range, failing_ranges, fails
+from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Outcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

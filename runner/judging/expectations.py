@@ -1,19 +1,53 @@
-"""Which entry of a case holds in a cell, and what an outcome means against it."""
+"""What a case expects in a cell, whether evidence is current, what an outcome means. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from runner.model import requirements
-from runner.model.case import EVERY
-from runner.model.outcomes import Exercised, Outcome, Verdict
+from repromatrix.runner.model import requirements
+from repromatrix.runner.model.case import EVERY, Case, Failure
+from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from runner.model.case import Case, Failure
-    from runner.model.cell import Cell, Environment
-    from runner.model.observation import Observation
+def is_current(seen: Observation, case: Case, environment: Environment) -> bool:
+    """Say whether an observation was measured on this case, these pins and this way of running."""
+    if not seen.outcome.was_run:
+        return False
+    ran = seen.provenance
+    return (
+        ran.case_digest == case.digest
+        and ran.environment_digest == environment.digest
+        and ran.protocol == PROTOCOL
+    )
+
+
+def stands(measured_on: tuple[str, str, int], case: Case, environment: Environment) -> bool:
+    """Say whether case digest, environment digest and protocol are still those of today."""
+    return measured_on == (case.digest, environment.digest, PROTOCOL)
+
+
+def in_releases(environments: Iterable[Environment]) -> frozenset[str]:
+    """Return the packages that releases have, any of them."""
+    releases = (one for one in environments if one.source in {Source.RELEASE, Source.MAIN})
+    return frozenset(name for one in releases for name in one.pins)
+
+
+def only_in(
+    case: Case, environments: Iterable[Environment], held: frozenset[str]
+) -> tuple[Environment, ...]:
+    """Return the stacks of a program that a case needs, or the pairs that have what it lacks.
+
+    `held` is what releases have; of a case that needs no more there is nothing to return.
+    """
+    lacking = case.packages - held - {*case.extras}
+    if not lacking:
+        return ()
+    every = tuple(environments)
+    stacks = tuple(one for one in every if one.program in case.packages)
+    pairs = (one for one in every if one.name in case.block.environments)
+    return stacks or tuple(one for one in pairs if all(map(one.version, lacking)))
 
 
 def expected(case: Case, cell: Cell, environment: Environment) -> Failure | None:

@@ -6,19 +6,16 @@ What is inferred stays a cell that was not run: it is drawn and counted apart, a
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.judging.axes import axes
-from runner.model.cell import Source
-from runner.model.outcomes import Outcome, Verdict
+from repromatrix.runner.judging.axes import Axis, axes
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.outcomes import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from runner.judging.axes import Axis
-    from runner.judging.verdicts import Judged
-    from runner.model.case import Case
-    from runner.model.cell import Environment
+    from repromatrix.runner.judging.verdicts import Judged
 
 
 class Inferred(NamedTuple):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from runner.model.outcomes import Exercised, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from runner.judging.axes import Axis
-    from runner.model.observation import Observation
+from repromatrix.runner.judging.axes import Axis
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Exercised, Outcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.judging.currency import is_current
-from runner.judging.expectations import covering, judge, live
+from repromatrix.runner.judging.expectations import covering, is_current, judge, live
+from repromatrix.runner.model.case import Case, Failure
+from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from runner.judging.inference import Inferred
-    from runner.judging.suspicion import Suspected
-    from runner.model.case import Case, Failure
-    from runner.model.cell import Environment
-    from runner.model.observation import Observation
-    from runner.model.outcomes import Verdict
+    from repromatrix.runner.judging.inference import Inferred
 
 
 def by_case(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
@@ -37,8 +34,6 @@ class Judged:
     stale: bool
     inferred: Inferred | None = None
     """Where it was not run: the measured cells that it lies between, if they agree."""
-    suspected: Suspected | None = None
-    """Where it wants far more memory than its neighbours: what they needed."""
 
 
 def judge_all(

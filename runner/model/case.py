@@ -5,25 +5,23 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from runner.errors import Fault, refuse
-from runner.model import requirements
-from runner.model.naming import taken_apart
-from runner.model.outcomes import Device, Outcome, Precision
-from runner.model.reading import Record, RequirementText, read
-from runner.model.script import Script, has_block, parse_script, tree
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.model import requirements
+from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.script import Script, has_block, parse_script, tree
+from repromatrix.runner.model.toml import RequirementText, TomlRecord, read
 
 PLAIN = ""
 """The name that stands for the case without any workaround."""
@@ -35,7 +33,7 @@ _TABLE = "tool.repromatrix"
 _HALF_OPEN = frozenset({">=", "<", "=="})
 
 
-class Kind(StrEnum):
+class CaseKind(StrEnum):
     """Why the behaviour is as it is."""
 
     BUG = "bug"
@@ -57,7 +55,7 @@ class Exercise(StrEnum):
     LOAD = "load"
 
 
-class Workaround(Record):
+class Workaround(TomlRecord):
     """A named alternative path inside a case that is claimed to avoid the bug."""
 
     says: str
@@ -75,7 +73,7 @@ def _one_or_more(value: object) -> object:
 WorkaroundText = Annotated[Workaround, BeforeValidator(_workaround)]
 
 
-class Claim(Record):
+class Claim(TomlRecord):
     """What a report says; checked against evidence, never counted as an expectation."""
 
     report: str
@@ -86,7 +84,7 @@ class Claim(Record):
     outcome: Outcome | None = None
 
 
-class Failure(Record):
+class Failure(TomlRecord):
     """A deviation from passing: where the case is expected to fail, and how."""
 
     when: tuple[RequirementText, ...] = ()
@@ -124,7 +122,7 @@ class Failure(Record):
         return error_class == self.raises and any(text in message for text in self.match)
 
 
-class Block(Record):
+class Block(TomlRecord):
     """The table `[tool.repromatrix]`."""
 
     title: str
@@ -132,7 +130,7 @@ class Block(Record):
     models: tuple[str, ...]
     reports: tuple[str, ...]
     found_by: Literal["measurement"] | None = None
-    kind: Kind = Kind.BUG
+    kind: CaseKind = CaseKind.BUG
     needs: tuple[str, ...] = ()
     isolation: Isolation = Isolation.FORK
     exercises: Exercise = Exercise.COMPUTE
@@ -154,7 +152,7 @@ class Block(Record):
         return names
 
 
-class Head(Record):
+class CaseHead(TomlRecord):
     """What PEP 723 defines, and our table."""
 
     requires_python: str = ">=3.10"
@@ -194,7 +192,7 @@ class Case:
     name: str
     where: str
     """Its path as a reader of the checkout writes it."""
-    head: Head
+    head: CaseHead
     block: Block
     script: Script
     path: str = ""
@@ -248,7 +246,7 @@ def read_case(text: str, where: str, path: str = "", extras: Collection[str] = (
     `extras` are the packages that may be laid on top of a release.
     """
     script = parse_script(text, where)
-    head = read(Head, script.table, where=where, prefix="script")
+    head = read(CaseHead, script.table, where=where, prefix="script")
     if "repromatrix" not in head.tool:
         allowed = f"a table [{_TABLE}] in the script block"
         raise refuse(Fault(where=where, key=_TABLE, found="no such table", allowed=allowed))
@@ -277,7 +275,7 @@ def read_script(text: str, where: str, path: str) -> Case:
     return Case(
         name=PurePath(where).stem,
         where=where,
-        head=read(Head, script.table, where=where, prefix="script"),
+        head=read(CaseHead, script.table, where=where, prefix="script"),
         block=Block(title=PurePath(where).stem, area="", models=(), reports=()),
         script=script,
         path=path,

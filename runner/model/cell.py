@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from packaging.specifiers import SpecifierSet
 
-from runner.model import requirements
-from runner.model.naming import stacked, taken_apart
-from runner.model.outcomes import Device, Precision
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from runner.model.case import Case, Demands
+from repromatrix.runner.model import requirements
+from repromatrix.runner.model.case import Case, Demands
+from repromatrix.runner.model.environment_name import stacked, taken_apart
+from repromatrix.runner.model.outcomes import Device, Precision
 
 PROTOCOL = 1
 """Raised when the way in which a cell is run changes what may come out of it."""

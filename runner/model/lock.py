@@ -5,17 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from runner.errors import Fault, RunnerError
-from runner.model.requirements import without_long_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+from repromatrix.runner.errors import Fault, RunnerError
+from repromatrix.runner.model.requirements import without_long_numbers
 
 _INPUT = re.compile(r"(?m)^# input: (\w+)$")
 _BLOCK = re.compile(r"(?m)^[^#\s](?:.*\\\n)*.*\n?")

@@ -11,11 +11,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from pydantic import AfterValidator, Field
 
-from runner.errors import Fault, refuse
-from runner.model.naming import stacked
-from runner.model.outcomes import Precision
-from runner.model.reading import Record, RequirementText, read
-from runner.model.tables import read_table
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.model.environment_name import stacked
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.model.toml import RequirementText, TomlRecord, read, read_table
 
 MAIN = "main"
 WHERE = "environments/matrix.toml"
@@ -43,14 +42,14 @@ def _package(text: str) -> str:
 PackageName = Annotated[str, AfterValidator(_package)]
 
 
-class Release(Record):
+class Release(TomlRecord):
     """One final, not yanked version of transformers, and the day it was published (UTC)."""
 
     name: VersionText
     date: dt.date = Field(ge=dt.date(2000, 1, 1), lt=dt.date(3000, 1, 1))
 
 
-class Stack(Record):
+class Stack(TomlRecord):
     """A version of a program that is built on transformers, and what is installed with it.
 
     `beside` are requirements of the stack itself, `overrides` take the place of what any package
@@ -73,7 +72,7 @@ class Stack(Record):
         return (stacked(self.name) or ("", ""))[1]
 
 
-class Sdist(Record):
+class Sdist(TomlRecord):
     """A package that the index has as an sdist alone, built with the torch of its environment.
 
     `requires` is what it needs beside torch, `beside` what it needs of torch's own packages, which
@@ -93,7 +92,7 @@ class Sdist(Record):
         return " ".join([self.name, "told", *told, "beside", *map(str, self.beside)])
 
 
-class Torch(Record):
+class TorchPin(TomlRecord):
     """The one torch of every environment, and what it needs beside its accelerator packages.
 
     A version of a package in `built_against` goes with one torch; it is as young as torch is.
@@ -105,7 +104,7 @@ class Torch(Record):
     built_against: tuple[str, ...] = ()
 
 
-class Limits(Record):
+class Limits(TomlRecord):
     """What a cell may use: seconds of wall time, MiB of resident memory of its process tree.
 
     And how many processes and threads it may have at once.
@@ -116,20 +115,20 @@ class Limits(Record):
     processes: int = Field(default=512, gt=0)
 
 
-class Main(Record):
+class Main(TomlRecord):
     """Where the development version comes from."""
 
     requirement: str
 
 
-class Matrix(Record):
+class Matrix(TomlRecord):
     """The axes."""
 
     precisions: tuple[Precision, ...]
     python: str = Field(pattern=r"^\d{1,3}\.\d{1,3}$")
     companions: tuple[str, ...]
     extras: tuple[str, ...] = ()
-    torch: Torch
+    torch: TorchPin
     limits: Limits
     main: Main
     releases: tuple[Release, ...] = Field(min_length=1)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from runner.model.outcomes import Exercised, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from runner.model.cell import Cell
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.outcomes import Exercised, Outcome
 
 LOCAL = "this machine"
 """The source of what this machine measured; published evidence names its publication."""
@@ -39,7 +35,7 @@ class Failed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
+class MemoryUse:
     """What the processes of a cell held at most beyond its zygote, and were allowed, in MiB."""
 
     peak: int
@@ -86,7 +82,7 @@ class Observation:
     repeats: int = 1
     seconds: float | None = None
     output: str = ""
-    memory: Memory | None = None
+    memory: MemoryUse | None = None
     """Where it was looked at; what is published does not have it."""
     sides: tuple[Observation, ...] = ()
     """All that was seen of the very same cell, where machines deny each other; this one first."""
@@ -105,4 +101,4 @@ class Observation:
     @property
     def is_confirmed(self) -> bool:
         """Whether the cell was repeated, and it was the case that decided, not the machine."""
-        return self.repeats > 1 and self.outcome.was_run and not self.outcome.blames_machine
+        return self.repeats > 1 and self.outcome.is_evidence

@@ -75,6 +75,11 @@ class Outcome(StrEnum):
             self is Outcome.NOT_APPLICABLE or self is Outcome.UNBUILDABLE or self is Outcome.NOT_RUN
         )
 
+    @functools.cached_property
+    def is_evidence(self) -> bool:
+        """Whether it says something of the case: it was run, and the machine did not decide."""
+        return self.was_run and not self.blames_machine
+
 
 class Exercised(StrEnum):
     """Whether the cell computed in the precision that it stands for."""

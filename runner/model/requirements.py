@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -16,12 +17,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from packaging.specifiers import SpecifierSet
 
-    Pins = Mapping[str, str]
-
+Pins = Mapping[str, str]
 
 _LONG_NUMBER = re.compile(r"\d{101}")
 """packaging reads such a version only when it is asked, and then Python refuses."""

@@ -8,8 +8,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from runner.errors import Fault, refuse
-from runner.model.tables import read_table
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.model.toml import read_table
 
 # The expression of the specification, https://packaging.python.org/specifications/inline-script-metadata/
 _BLOCK = re.compile(

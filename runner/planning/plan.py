@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
-from runner.judging.currency import is_current
-from runner.model.cell import obstacles
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from runner.model.case import Case
-    from runner.model.cell import Cell, Environment
-    from runner.model.observation import Observation
+from repromatrix.runner.judging.expectations import is_current
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Cell, Environment, obstacles
+from repromatrix.runner.model.observation import Observation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

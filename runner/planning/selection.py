@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from runner.errors import ExitCode, Fault, RunnerError, refuse
-from runner.model.case import PLAIN
-from runner.model.cell import cells_of
-from runner.model.matrix import MAIN
-from runner.model.naming import taken_apart
-from runner.model.outcomes import Device, Precision
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from runner.model.case import Case
-    from runner.model.cell import Cell
+from repromatrix.runner.errors import ExitCode, Fault, RunnerError, refuse
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.cell import Cell, cells_of
+from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.matrix import MAIN
+from repromatrix.runner.model.outcomes import Device, Precision
 
 NONE = "none"
 """How the plain case is named where a workaround is asked for."""
 
-SHOW = "show"
-"""What `--plan` stands for where nothing is behind it: print the plan."""
+CASE = "CASE"
+"""The argument of commands that name a case without an option."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnknownCase(Fault):
+    """A case that there is not: too many to list, so it says where they are listed."""
+
+    def __str__(self) -> str:
+        """Name the option where there is one."""
+        what = "Unknown case" if self.where == CASE else f"{self.where}: unknown case"
+        parts = (f"{what} {self.found!r}.", self.remedy, "Run `nox -s results` to list cases.")
+        return " ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,31 +75,38 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class SelectionRequest:
     """The options as they were typed; empty means everything."""
 
     case: Sequence[str] = ()
     area: Sequence[str] = ()
+    model: Sequence[str] = ()
     release: Sequence[str] = ()
     precision: Sequence[str] = ()
     workaround: Sequence[str] = ()
     device: Device = Device.CPU
-    model: Sequence[str] = ()
 
 
-def select(wish: Wish, cases: Mapping[str, Case], names: Sequence[str]) -> Selection:
-    """Turn what was typed into a selection.
+def select(
+    wish: SelectionRequest,
+    cases: Mapping[str, Case],
+    names: Sequence[str],
+    argument: str = "--case",
+) -> Selection:
+    """Turn what was typed into a selection; `argument` is how the cases were named.
 
     Raises RunnerError (exit 2) naming what does not exist, or (exit 3) when nothing is left.
     """
-    chosen = _cases(wish, cases)
+    chosen = _cases(wish, cases, argument)
     environments = environments_of(wish.release, names)
     workarounds = _workarounds(wish.workaround, [cases[name] for name in chosen])
     precisions = frozenset(_precision(text) for text in _split(wish.precision)) or frozenset(
         Precision
     )
-    _not_empty("--case", wish.case or wish.area or wish.model, chosen)
-    _not_empty("--release", wish.release, environments)
+    if not chosen:
+        raise nothing_selected({argument: wish.case, "--area": wish.area, "--model": wish.model})
+    if not environments:
+        raise nothing_selected({"--release": wish.release})
     return Selection(
         cases=frozenset(chosen),
         environments=frozenset(environments),
@@ -108,22 +120,22 @@ def _split(texts: Iterable[str]) -> list[str]:
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
-def _cases(wish: Wish, cases: Mapping[str, Case]) -> list[str]:
+def _cases(wish: SelectionRequest, cases: Mapping[str, Case], argument: str) -> list[str]:
     areas = {case.block.area for case in cases.values()}
     for area in wish.area:
         if area not in areas:
-            raise _unknown("area", area, areas)
+            raise _unknown("--area", area, areas)
     known = sorted({model for case in cases.values() for model in case.block.models})
-    models = set(_matching("model", wish.model, known))
+    models = set(_matching("--model", wish.model, known))
     return [
         name
-        for name in named_cases(wish.case, list(cases))
+        for name in named_cases(wish.case, list(cases), argument)
         if (not wish.area or cases[name].block.area in wish.area)
         and (not wish.model or models & set(cases[name].block.models))
     ]
 
 
-def named_cases(patterns: Sequence[str], names: list[str], option: str = "case") -> list[str]:
+def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case") -> list[str]:
     """Return the cases that names and globs mean, for nothing all; raises RunnerError."""
     return _matching(option, patterns, names) if patterns else names
 
@@ -138,7 +150,9 @@ def _matching(option: str, patterns: Sequence[str], names: list[str]) -> list[st
     return list(found)
 
 
-def environments_of(texts: Sequence[str], names: Sequence[str]) -> list[str]:
+def environments_of(
+    texts: Sequence[str], names: Sequence[str], option: str = "--release"
+) -> list[str]:
     """Return what `--release` asks for, in the order of the table; for nothing, all.
 
     A release stands for itself and for what is laid on top of it; pairs are named.
@@ -148,7 +162,7 @@ def environments_of(texts: Sequence[str], names: Sequence[str]) -> list[str]:
     found: set[str] = set()
     for text in texts:
         specified = text.strip()[:1] in {">", "<", "=", "!", "~"}
-        found.update(_specified(text, names) if specified else _named(text, names))
+        found.update(_specified(text, names, option) if specified else _named(text, names, option))
     return [name for name in names if name in found or _bare(name) in found]
 
 
@@ -158,7 +172,7 @@ def _bare(name: str) -> str:
     return parts.base if parts and not parts.changed else name
 
 
-def _specified(text: str, names: Sequence[str]) -> list[str]:
+def _specified(text: str, names: Sequence[str], option: str) -> list[str]:
     """Return the published releases in a specifier; `main`, pairs and stacks are named instead."""
     releases = [name for name in names if name != MAIN and "+" not in name and name[0].isdigit()]
     try:
@@ -166,13 +180,13 @@ def _specified(text: str, names: Sequence[str]) -> list[str]:
         return [name for name in releases if specifier.contains(name, prereleases=True)]
     except ValueError as error:  # also for a number of 5,000 digits
         allowed = 'a release, a comma list, or a specifier like ">=4.50,<4.52"'
-        raise refuse(Fault(where="--release", found=repr(text[:60]), allowed=allowed)) from error
+        raise refuse(Fault(where=option, found=repr(text[:60]), allowed=allowed)) from error
 
 
-def _named(text: str, names: Sequence[str]) -> list[str]:
+def _named(text: str, names: Sequence[str], option: str) -> list[str]:
     for part in _split([text]):
         if part not in names:
-            raise _unknown("release", part, names)
+            raise _unknown(option, part, names)
     return _split([text])
 
 
@@ -182,7 +196,7 @@ def _workarounds(texts: Sequence[str], cases: Sequence[Case]) -> frozenset[str] 
     known = {NONE, *(name for case in cases for name in case.block.workarounds)}
     for text in _split(texts):
         if text not in known:
-            raise _unknown("workaround", text, known)
+            raise _unknown("--workaround", text, known)
     return frozenset(PLAIN if text == NONE else text for text in _split(texts))
 
 
@@ -190,19 +204,23 @@ def _precision(text: str) -> Precision:
     try:
         return Precision(text)
     except ValueError:
-        raise _unknown("precision", text, list(Precision)) from None
+        raise _unknown("--precision", text, list(Precision)) from None
 
 
-def _unknown(name: str, found: str, known: Iterable[str]) -> RunnerError:
+def _unknown(option: str, found: str, known: Iterable[str]) -> RunnerError:
     allowed = sorted(map(str, known))
-    nearest = difflib.get_close_matches(found, allowed, n=1, cutoff=0.3)
-    shown = ", ".join(allowed if len(allowed) <= 12 else [*allowed[:5], "…", *allowed[-5:]])  # noqa: PLR2004
+    nearest = difflib.get_close_matches(found, allowed, n=1, cutoff=0.6)
     remedy = f"Did you mean {nearest[0]!r}?" if nearest else ""
-    return refuse(Fault(where=f"--{name}", found=repr(found), allowed=shown, remedy=remedy))
+    if option in {"--case", CASE, "--ignore"}:
+        return refuse(UnknownCase(where=option, found=found, allowed="a case", remedy=remedy))
+    shown = ", ".join(allowed if len(allowed) <= 12 else [*allowed[:5], "…", *allowed[-5:]])  # noqa: PLR2004
+    return refuse(Fault(where=option, found=repr(found), allowed=shown, remedy=remedy))
 
 
-def _not_empty(option: str, asked: Sequence[str], found: Sequence[str]) -> None:
-    if not found:
-        shown = " ".join(asked) or "nothing"
-        fault = Fault(where=option, found=f"{shown!r}, which selects nothing", allowed="a match")
-        raise refuse(fault, ExitCode.NOTHING_SELECTED)
+def nothing_selected(asked: Mapping[str, Sequence[str]]) -> RunnerError:
+    """Return the error for options that select nothing, each or together."""
+    typed = {option: texts for option, texts in asked.items() if texts}
+    shown = " and ".join(repr(" ".join(texts)) for texts in typed.values()) or "'nothing'"
+    where = ", ".join(typed or asked)
+    fault = Fault(where=where, found=f"{shown}, which selects nothing", allowed="a match")
+    return refuse(fault, ExitCode.NOTHING_SELECTED)

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from runner.errors import Fault, refuse
-from runner.model.cell import PROTOCOL
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from runner.model.case import Case
-    from runner.model.cell import Cell, Environment
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
 
 IMPORT, BUILD, CELL = 4.0, 6.0, 0.15
 """Seconds on one core: to import the libraries, to build an environment, and of a cell (0.09 s in

@@ -1,0 +1,76 @@
+"""`nox -s bench`: every figure that the documents give, measured; the tables in
+`docs/performance.md` are written anew. Machines are shared and noisy: what counts are ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import against
+import answers
+import calibration
+import cluster
+import corpus
+import identity
+import multiples
+import phases
+import resources
+import scale
+import searches
+import synthetic
+from sheet import Sheet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARTS = {
+    "phases": phases.measure,
+    "corpus": corpus.measure,
+    "multiples": multiples.measure,
+    "identity": identity.measure,
+    "resources": resources.measure,
+    "searches": searches.measure,
+    "answers": answers.measure,
+    "site": synthetic.measure,
+    "scale": scale.measure,
+    "simulation": calibration.measure,
+    "ray": cluster.measure,
+}
+
+
+def main() -> None:
+    """Measure what was asked for, all where nothing was."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    for name, measure in PARTS.items():
+        module = sys.modules[measure.__module__]
+        about = (module.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+        arguments.add_argument(f"--{name}", action="store_true", help=about)
+    arguments.add_argument("--release", default="", help="of --corpus and --ray: a comma list")
+    told = "another checkout, which --corpus is run on in turns with this one"
+    arguments.add_argument("--against", type=Path, metavar="PATH", help=told)
+    chosen = vars(arguments.parse_args())
+    some = [name for name in PARTS if chosen[name]]
+    if chosen["against"] and some != ["corpus"]:
+        arguments.error("--against belongs to --corpus alone")
+    for name in some or PARTS:
+        measure: Callable[..., None] = PARTS[name]
+        title = name
+        if chosen["against"]:
+            measure, title = functools.partial(against.measure, other=chosen["against"]), "against"
+        if name in {"corpus", "ray"} and chosen["release"]:
+            measure = functools.partial(measure, releases=chosen["release"].split(","))
+        sheet = Sheet(title)
+        print(f"# {title}", flush=True)
+        measure(sheet.row)
+        if sheet.write():
+            print("written into docs/performance.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What a search over commits costs: trials over 256 commits, and how many imports long one is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repromatrix.runner import project
+from repromatrix.runner.environments import building
+from repromatrix.runner.paths import ROOT, Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Row = Callable[..., None]
+
+CASE = "blip2_load_half"
+OLDER, NEWER = "4.49.0", "4.50.0"
+COMMITS, BREAKS = 256, 171
+MODEL = "src/transformers/models/blip_2/modeling_blip_2.py"
+PLANTED = """
+_STATE = {state:03}
+_forward = Blip2ForConditionalGeneration.forward
+def _planted(self, *given, **named):
+    if _STATE >= {breaks}:
+        raise RuntimeError("expected scalar type Float but found BFloat16")
+    return _forward(self, *given, **named)
+Blip2ForConditionalGeneration.forward = _planted
+"""
+IMPORT = "from transformers import Blip2Config, Blip2ForConditionalGeneration"
+
+
+def measure(row: Row) -> None:
+    """Search 256 commits of one release's sources, really running them; `row` prints a number."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone, python = _clone(Path(folder) / "transformers")
+        begin = time.perf_counter()
+        answer = _bisect(Path(folder), clone)
+        seconds = time.perf_counter() - begin
+    found = answer["commit"]["subject"] == f"state {BREAKS}"
+    trials, again = len(answer["trials"]), len(answer["confirmations"])
+    row("trials over 256 commits", trials, "", f"wanted: at most 10; exact: {found}")
+    row("both sides once more", again, "", "beside the search")
+    row("whole search over 256 commits", seconds, "s", "no installs")
+    imports = statistics.median(_imports(python))
+    row("one import of the case's model", imports, "s", "in a fresh interpreter, warm")
+    row(
+        "one trial in imports",
+        seconds / (trials + again) / imports,
+        "",
+        "wanted: at most 2, and the case",
+    )
+
+
+def _clone(folder: Path) -> tuple[Path, Path]:
+    """Write a repository of a release's sources, and 256 commits that change one file."""
+    loaded = project.load(Paths(), [])
+    for name in (OLDER, NEWER):
+        built = building.build(loaded.places, project.recipe(loaded, name))
+        if name == OLDER:
+            sources = next(built.folder.glob("lib/python*/site-packages/transformers"))
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(sources, folder / "src" / "transformers", ignore=ignored)
+    honest = (folder / MODEL).read_text()
+    _git(folder, "init", "--quiet", "--initial-branch=main")
+    _git(folder, "add", "--all")
+    _git(folder, "commit", "--quiet", "--message=state 0")
+    _git(folder, "fast-import", "--quiet", given="".join(_stream(honest)))
+    return folder, built.python
+
+
+def _stream(honest: str) -> Iterator[str]:
+    yield "reset refs/heads/main\nfrom refs/heads/main^0\n\n"
+    for state in range(1, COMMITS + 1):
+        text = honest + PLANTED.format(state=state, breaks=BREAKS)
+        said = f"state {state}"
+        yield "commit refs/heads/main\n"
+        yield f"committer Bench <bench@example.org> {1_740_787_200 + state} +0000\n"
+        yield f"data {len(said)}\n{said}\n"
+        yield f"M 100644 inline {MODEL}\ndata {len(text.encode())}\n{text}\n"
+
+
+def _git(folder: Path, *arguments: str, given: str = "") -> None:
+    name = ["-c", "user.name=Bench", "-c", "user.email=bench@example.org"]
+    subprocess.run(
+        [shutil.which("git") or "git", *name, *arguments],
+        cwd=folder,
+        input=given.encode(),
+        check=True,
+    )
+
+
+def _bisect(folder: Path, clone: Path) -> dict[str, object]:
+    environ = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environ["REPROMATRIX_STORE"] = str(folder / "store.sqlite")
+    ends = ["--release", f"{OLDER},{NEWER}", "--good", f"main~{COMMITS}", "--bad", "main"]
+    wanted = [CASE, "--precision", "bf16", *ends, "--commits", "--repo", str(clone)]
+    command = [sys.executable, "-m", "repromatrix", "bisect", *wanted, "--format", "json"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True, check=True
+    )
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def _imports(python: Path) -> Iterator[float]:
+    environ = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    for _ in range(4):
+        begin = time.perf_counter()
+        subprocess.run([python, "-c", IMPORT], env=environ, check=True)
+        yield time.perf_counter() - begin

@@ -1,0 +1,73 @@
+"""`nox -s drills`: every fault that was thought of, tried on the real runner and counted; the
+tables in `docs/reliability.md` are written anew. Ends 1 where something went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+# In place of this folder: a drill may be called as a module of the standard library is.
+sys.path.pop(0)
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from drills.tally import Tally
+
+# In the order in which they run: quick ones first. Each is a module here with `drill(tally)`.
+DRILLS: tuple[str, ...] = (
+    "upgrade",
+    "places",
+    "secrets",
+    "network",
+    "disk",
+    "fuzz",
+    "store",
+    "concurrent",
+    "hostile",
+    "isolation",
+    "bombs",
+    "walled",
+    "kill",
+    "truth",
+    "construction",
+    "mutation",
+)
+OPTIONS = {
+    "seed": "what is drawn at random is drawn by this number",
+    "count": "how many mutants are drawn",
+    "record": "where it stands which mutants were noticed, in place of drills/mutants.json",
+}
+"""Set as REPRO_SEED and so on, which is where drills look."""
+
+
+def main() -> int:
+    """Run the drills that were asked for, all where none was; tell which did not pass."""
+    modules = {name: importlib.import_module(f"drills.{name}") for name in DRILLS}
+    arguments = argparse.ArgumentParser(description=__doc__)
+    for name, module in modules.items():
+        about = (module.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+        arguments.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=about)
+    for name, about in OPTIONS.items():
+        arguments.add_argument(f"--{name}", help=about)
+    chosen = vars(arguments.parse_args())
+    os.environ |= {f"REPRO_{name.upper()}": chosen[name] for name in OPTIONS if chosen[name]}
+    failed = []
+    for name in [name for name in DRILLS if chosen[name]] or DRILLS:
+        tally = Tally(name)
+        begin = time.perf_counter()
+        print(f"# {name}", flush=True)
+        modules[name].drill(tally)
+        written = "written into docs/reliability.md" if tally.write() else "not in the document"
+        print(f"{time.perf_counter() - begin:.0f} s, {written}", flush=True)
+        failed += [] if tally.passed else [name]
+    print(f"failed: {', '.join(failed)}" if failed else "all passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""The templates, and how what they draw is written."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from repromatrix.reports.sections.grid import cells, said
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """Return the templates; each escapes what it is given."""
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["thousands"] = "{:,}".format
+    found.filters["cells"] = cells
+    found.filters["said"] = said
+    found.filters["plain"] = asdict
+    return found
+
+
+def drawn(template: str, **context: object) -> bytes:
+    """Return what a template draws."""
+    text = templates().get_template(template).render(context)
+    # Output of a case may hold halves of characters, which UTF-8 cannot express.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def drawn_xml(template: str, **context: object) -> bytes:
+    """Return what a template draws, without what no XML may hold."""
+    return whole(drawn(template, **context).decode()).encode()
+
+
+def whole(text: str) -> str:
+    """Take out what no XML may hold: halves of characters and two that are none."""
+    sound = text.encode("utf-8", "backslashreplace").decode()
+    return sound.translate({0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD})

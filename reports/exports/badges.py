@@ -1,0 +1,189 @@
+"""Badges of cases and releases: as shields.io reads them, and as a picture of our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from repromatrix.reports.drawing import drawn_xml
+from repromatrix.reports.sections.provenance import MeasuredOn, Settings
+from repromatrix.reports.text import counted, listed, shortened, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.case import PLAIN, Case, CaseKind
+from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Outcome, Precision
+
+_LABEL, _PICTURE = 60, 17
+"""Letters: of a label, and of what stands in the picture, which is 200 pixels wide."""
+_KEPT = 6 * 60 * 60
+"""Seconds that others may keep a badge for: a publication is an event of days."""
+
+
+class Colour(StrEnum):
+    """Beside the words, which say the same: dark enough for white letters."""
+
+    BAD = "#b3372c"
+    GOOD = "#1b6233"
+    UNKNOWN = "#5a6069"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Badge:
+    """What a badge says; `path` is where it lies below the site, without its ending."""
+
+    path: str
+    label: str
+    message: str
+    left: str
+    right: str
+    """What the picture has room for."""
+    colour: Colour
+    measured: str
+    """On what, in whole sentences: for whoever rests on it or has it read aloud."""
+
+    @property
+    def says(self) -> str:
+        """All of it, for the title of the picture and for whoever has it read aloud."""
+        return f"{self.label}: {self.message}. {self.measured}"
+
+
+def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
+    """Yield a badge for every case and every release; each says on what it was measured."""
+    for case in survey.cases.values():
+        yield _of_case(survey, case, settings.of_cases((case.name,), "this case"))
+    cases = _judged(survey)
+    for environment in survey.columns:
+        if environment.source is Source.RELEASE:
+            name = environment.name
+            known = cases.get(name, {})
+            yield _of_release(
+                name,
+                _of_kind(survey, known, bug=True),
+                settings.of_release(name),
+                intended=sum(map(bool, _of_kind(survey, known, bug=False).values())),
+            )
+
+
+def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:
+    """Return what is known of the plain case on the newest release or stack that says anything."""
+    known: dict[str, list[Precision]] = {}
+    ever = False
+    for (workaround, _, precision), found in survey.failing(case.name).items():
+        if workaround == PLAIN:
+            for environment, failed in found.items():
+                known.setdefault(environment, []).extend([precision] * failed)
+                ever = ever or failed
+    silent = _silent(survey, case.name)
+    for environment in [name for name in known if name in silent and not known[name]]:
+        del known[environment]
+    columns = tuple(one.name for one in survey.only_in(case)) or survey.releases
+    newest = next((name for name in reversed(columns) if survey.standing(case, name) in known), "")
+    message, colour = _said(newest, known.get(survey.standing(case, newest), []), ever=ever)
+    short = f"{'fails' if colour is Colour.BAD else 'passes'} on {newest}" if newest else message
+    return Badge(
+        path=f"badge/case/{case.name}",
+        label=shortened(case.name, _LABEL),
+        message=f"{message} ({setting.brief})",
+        left="repromatrix",
+        right=shortened(short, _PICTURE),
+        colour=colour,
+        measured=" ".join(setting.sentences),
+    )
+
+
+def _said(newest: str, failing: list[Precision], *, ever: bool) -> tuple[str, Colour]:
+    if not newest:
+        return "unknown", Colour.UNKNOWN
+    if failing:
+        precisions = listed([one.value for one in Precision if one in failing])
+        return f"fails in {precisions} on {visible(newest)}", Colour.BAD
+    earlier = ", failed earlier" if ever else ""
+    return f"passes on {visible(newest)}{earlier}", Colour.GOOD
+
+
+def _silent(survey: Survey, name: str) -> frozenset[str]:
+    """Return where a plain cell of a case may fail for all that is known: nothing there passes.
+
+    It was not run, inferred or not, or machines or runs deny each other, or the machine decided.
+    Of a device that nothing was measured on a badge does not speak.
+    """
+    return frozenset(
+        environment
+        for (workaround, device, _), rows in survey.series(name).items()
+        if workaround == PLAIN and device in survey.measured_on
+        for environment, row in rows.items()
+        if _is_open(row.seen)
+    )
+
+
+def _is_open(seen: Observation) -> bool:
+    return seen.unstable or seen.outcome is Outcome.NOT_RUN or seen.outcome.blames_machine
+
+
+_Known = dict[str, bool | None]
+"""By case: whether it fails in any precision, None where nothing is known."""
+
+
+def _judged(survey: Survey) -> dict[str, _Known]:
+    found: dict[str, _Known] = {}
+    columns = {one.name: one.column for one in survey.environments}
+    for name in survey.cases:
+        for (workaround, device, precision), rows in survey.series(name).items():
+            if workaround != PLAIN or device not in survey.measured_on:
+                continue
+            failing = survey.failing(name).get((workaround, device, precision), {})
+            for environment, row in rows.items():
+                if row.seen.outcome is not Outcome.NOT_APPLICABLE:
+                    held = found.setdefault(columns[environment], {})
+                    held[name] = _worse(held.get(name), failing.get(environment))
+        for environment in _silent(survey, name):
+            held = found[columns[environment]]
+            held[name] = held[name] or None
+    return found
+
+
+def _worse(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001
+    return None if one is other is None else bool(one or other)
+
+
+def _of_kind(survey: Survey, known: _Known, *, bug: bool) -> _Known:
+    """Return the cases that are bugs, or those whose behaviour is intended."""
+    kinds = {name: case.block.kind for name, case in survey.cases.items()}
+    return {name: failed for name, failed in known.items() if (kinds[name] is CaseKind.BUG) == bug}
+
+
+def _of_release(name: str, known: _Known, setting: MeasuredOn, *, intended: int) -> Badge:
+    judged = [failed for failed in known.values() if failed is not None]
+    unknown = len(known) - len(judged)
+    message = f"{sum(judged)} of {counted(len(judged), 'bug')} fail" if judged else "unknown"
+    short = f"{sum(judged)} of {len(judged)} fail" if judged else message
+    meant = f", {intended} more as intended" if intended else ""
+    gap = f", {unknown} unknown" if unknown and judged else ""
+    colour = (
+        Colour.BAD if any(judged) else Colour.GOOD if judged and not unknown else Colour.UNKNOWN
+    )
+    return Badge(
+        path=f"badge/release/{name}",
+        label=visible(f"transformers {name}"),
+        message=f"{message}{gap}{meant} ({setting.brief})",
+        left=shortened(name, _PICTURE),
+        right=shortened(short, _PICTURE),
+        colour=colour,
+        measured=" ".join(setting.sentences),
+    )
+
+
+def files(badge: Badge) -> Iterator[tuple[str, bytes]]:
+    """Yield both files of a badge."""
+    told = {
+        "schemaVersion": 1,
+        "label": badge.label,
+        "message": badge.message,
+        "color": badge.colour.value,
+        "cacheSeconds": _KEPT,
+    }
+    yield f"{badge.path}.json", json.dumps(told).encode()
+    yield f"{badge.path}.svg", drawn_xml("badge.svg.jinja", badge=badge)

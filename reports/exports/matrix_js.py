@@ -1,0 +1,286 @@
+"""The data of the first page's table as a classic script, each value once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import chain, groupby
+from typing import Generic, TypeVar
+
+from repromatrix.reports.marks import Mark, explained, mark_of
+from repromatrix.reports.sections.grid import lines
+from repromatrix.reports.text import in_address, number, page_of, shortened, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.environment_name import with_extras
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
+
+
+def assignment(name: str, value: object) -> bytes:
+    """Return a script that makes a value known by a name; its text can end no element.
+
+    Raises TypeError for what is neither a dataclass nor known to JSON.
+    """
+    written = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False)
+    # ASCII alone: neither half a character nor a separator of lines is left to disagree about.
+    for character in "<>&":
+        written = written.replace(character, f"\\u{ord(character):04x}")
+    return f"var {name} = {written};\n".encode()
+
+
+def _plain(value: object) -> dict[str, object]:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    message = f"a {type(value).__name__} is no value of a script"
+    raise TypeError(message)
+
+
+NO_CELL = -1
+"""Stands in a row where a case has no cell."""
+
+COMPANIONS = (
+    *("transformers", "torch", "accelerate", "peft"),
+    *("tokenizers", "huggingface-hub", "numpy"),
+)
+_TEXT = 200
+
+Told = tuple[str, str, str, int, int, str]
+"""Mark, outcome, exercised, 1 if stale, number of repeats if unstable, error or reason."""
+
+Folded = tuple[int, ...]
+"""Pairs of a count and a number: neighbours that agree."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sign:
+    """How a mark is drawn and read."""
+
+    glyph: str
+    words: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnHead:
+    """One column: its name, the line that it folds into, and the versions that stand beside it."""
+
+    name: str
+    line: str
+    label: str
+    source: Source
+    packages: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Track:
+    """One row: a case or one of its workarounds, on one device."""
+
+    workaround: str
+    device: Device
+    stacks: Folded
+    numbers: Mapping[str, Folded]
+    """By precision, what was measured beside the outcome; empty where nothing was."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """A workaround as its case describes it."""
+
+    says: str
+    skips: bool
+    anchor: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableEntry:
+    """A case with its rows."""
+
+    name: str
+    title: str
+    area: str
+    models: tuple[str, ...]
+    packages: tuple[str, ...]
+    badges: tuple[str, ...]
+    simulated: bool
+    href: str
+    extras: str
+    ways: Mapping[str, Way]
+    tracks: tuple[Track, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Data:
+    """Everything that the table draws from."""
+
+    precisions: tuple[Precision, ...]
+    devices: tuple[Device, ...]
+    outcomes: tuple[Outcome, ...]
+    verdicts: tuple[Verdict, ...]
+    marks: Mapping[Mark, Sign]
+    areas: Mapping[str, str]
+    columns: tuple[ColumnHead, ...]
+    told: tuple[Told, ...]
+    stacks: tuple[tuple[int, ...], ...]
+    numbers: tuple[str, ...]
+    cases: tuple[TableEntry, ...]
+
+
+_Value = TypeVar("_Value")
+
+
+class _Numbered(Generic[_Value]):
+    """Values in the order in which they were first met, each with its number."""
+
+    def __init__(self) -> None:
+        self._found: dict[_Value, int] = {}
+
+    def number(self, value: _Value) -> int:
+        return self._found.setdefault(value, len(self._found))
+
+    @property
+    def values(self) -> tuple[_Value, ...]:
+        return tuple(self._found)
+
+
+def data(survey: Survey) -> Data:
+    """Return the data of the table on every device."""
+    pen = _TableDataWriter(survey)
+    rank = {key: position for position, key in enumerate(survey.areas)}
+    ordered = sorted(
+        survey.cases.values(),
+        key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
+    )
+    cases = tuple(_entry(case, pen.tracks(case)) for case in ordered)
+    areas = dict.fromkeys(case.block.area for case in ordered)
+    return Data(
+        precisions=tuple(Precision),
+        devices=survey.devices,
+        outcomes=tuple(Outcome),
+        verdicts=tuple(Verdict),
+        marks={
+            mark: Sign(glyph=mark.glyph, words=mark.words, verdict=mark.verdict) for mark in Mark
+        },
+        areas={visible(area): visible(survey.areas.get(area, area)) for area in areas},
+        columns=_heads(survey.columns),
+        told=pen.told.values,
+        stacks=pen.stacks.values,
+        numbers=pen.numbers.values,
+        cases=cases,
+    )
+
+
+def _heads(columns: Sequence[Environment]) -> tuple[ColumnHead, ...]:
+    heads = ((line.label, column) for line in lines(columns) for column in line.columns)
+    return tuple(
+        ColumnHead(
+            name=visible(environment.name),
+            line=visible(label),
+            label=visible(column.label),
+            source=environment.source,
+            packages=_packages(environment),
+        )
+        for environment, (label, column) in zip(columns, heads, strict=True)
+    )
+
+
+def _packages(environment: Environment) -> str:
+    pins = ((name, environment.version(name)) for name in COMPANIONS)
+    return visible(", ".join(f"{name} {version}" for name, version in pins if version))
+
+
+def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
+    block = case.block
+    kind = () if block.kind.value == "bug" else (block.kind.value,)
+    return TableEntry(
+        name=visible(case.name),
+        title=visible(block.title),
+        area=visible(block.area),
+        models=tuple(map(visible, block.models)),
+        packages=tuple(sorted({visible(one.name) for one in case.head.dependencies})),
+        badges=kind,
+        simulated=bool(block.simulates),
+        href=page_of(case.name),
+        extras=with_extras("", case.extras),
+        ways={
+            visible(name): Way(
+                says=visible(way.says), skips=way.skips, anchor=in_address(f"with-{name}")
+            )
+            for name, way in block.workarounds.items()
+        },
+        tracks=tracks,
+    )
+
+
+class _TableDataWriter:
+    """Writes rows; what was said before is a number."""
+
+    def __init__(self, survey: Survey) -> None:
+        self.told: _Numbered[Told] = _Numbered()
+        self.stacks: _Numbered[tuple[int, ...]] = _Numbered()
+        self.numbers: _Numbered[str] = _Numbered()
+        self._survey = survey
+        self._unseen = self.told.number((Mark.NOT_RUN, Outcome.NOT_RUN, "", 0, 0, ""))
+
+    def tracks(self, case: Case) -> tuple[Track, ...]:
+        """Return the rows of a case: for each device the plain one, then its workarounds."""
+        return tuple(
+            self._track(case, workaround, device)
+            for device in self._survey.devices
+            for workaround in case.variants
+        )
+
+    def _track(self, case: Case, workaround: str, device: Device) -> Track:
+        survey = self._survey
+        columns = [survey.standing(case, column.name) for column in survey.columns]
+        belonging = frozenset(survey.standings[case.name])
+        known = survey.series(case.name)
+        rows = [known.get((workaround, device, precision), {}) for precision in Precision]
+        stacks = (
+            self._stack([row.get(name) for row in rows]) if name in belonging else NO_CELL
+            for name in columns
+        )
+        return Track(
+            workaround=visible(workaround),
+            device=device,
+            stacks=_folded(stacks),
+            numbers={
+                precision.value: _folded(self._measured(row.get(name)) for name in columns)
+                for precision, row in zip(Precision, rows, strict=True)
+                if any(one.seen.measured for one in row.values())
+            },
+        )
+
+    def _stack(self, rows: Iterable[Judged | None]) -> int:
+        return self.stacks.number(tuple(map(self._told, rows)))
+
+    def _told(self, row: Judged | None) -> int:
+        if row is None:
+            return self._unseen
+        seen = row.seen
+        detail = explained(row)
+        exercised = seen.exercised.value if seen.exercised is not Exercised.EMPTY else ""
+        repeats = seen.repeats if seen.unstable and not seen.sides else 0
+        said = mark_of(row).value, seen.outcome.value, exercised
+        text = shortened(detail, _TEXT)
+        if seen.sides:
+            text = visible(f"disputed between machines: {dispute(seen)}")
+        return self.told.number((*said, int(row.stale), repeats, text))
+
+    def _measured(self, row: Judged | None) -> int:
+        if row is None or not row.seen.measured:
+            return NO_CELL
+        said = (f"{visible(name)} = {number(value)}" for name, value in row.seen.measured.items())
+        return self.numbers.number(", ".join(said))
+
+
+def _folded(numbers: Iterable[int]) -> Folded:
+    return tuple(chain.from_iterable(_runs(numbers)))
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    for number_, run in groupby(numbers):
+        yield len([*run]), number_

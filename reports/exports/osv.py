@@ -1,0 +1,181 @@
+"""Derived ranges as entries of the Open Source Vulnerability format, for tools that read it.
+
+A bug counts until a release was measured to pass: a gap counts as affected, never as safe.
+Names begin with `x_`, as those of a database do that nobody aggregates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from repromatrix.reports.text import link_to, page_of, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.axes import Axis, axes
+from repromatrix.runner.judging.deciding import Deciding, deciding
+from repromatrix.runner.judging.ranges import Range, ranges_along
+from repromatrix.runner.model.case import PLAIN, Case, CaseKind
+from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+
+if TYPE_CHECKING:
+    from repromatrix.reports.build import Published
+
+VERSION = "1.7.5"
+_OLDER = "A range from 0 fails on the oldest version that was measured; nothing older was."
+
+
+def entries(
+    survey: Survey, published: Published, settings: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield a file for every bug that fails on some release; none before anything is published."""
+    for case in survey.cases.values():
+        found = entry(survey, case, published, settings[case.name])
+        if found:
+            yield f"osv/{found['id']}.json", f"{json.dumps(found, indent=1)}\n".encode()
+
+
+def entry(
+    survey: Survey, case: Case, published: Published, setting: Sequence[str]
+) -> dict[str, Any]:
+    """Return the entry of a case, empty where there is nothing to say."""
+    dates = _dates(survey, case, published)
+    affected = list(_affected(survey, case))
+    if case.block.kind is not CaseKind.BUG or not affected or not dates:
+        return {}
+    return {
+        "schema_version": VERSION,
+        "id": f"x_REPROMATRIX-{case.name.replace('_', '-')}",
+        "published": f"{dates[0]}T00:00:00Z",
+        "modified": f"{dates[-1]}T00:00:00Z",
+        "summary": visible(case.block.title),
+        "details": visible("\n\n".join([case.docstring.strip(), *_older(affected), *setting])),
+        "affected": affected,
+        "references": list(_references(case, published)),
+        "database_specific": {
+            "case": case.name,
+            "area": case.block.area,
+            "models": list(case.block.models),
+            "measured": list(setting),
+            **({"simulates": case.block.simulates} if case.block.simulates else {}),
+        },
+    }
+
+
+def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what the event `0` rests on: the format has no word for what nobody measured."""
+    events = [event for one in affected for event in one["ranges"][0]["events"]]
+    return [_OLDER] if {"introduced": "0"} in events else []
+
+
+def _dates(survey: Survey, case: Case, published: Published) -> list[str]:
+    rows = (row.seen for row in survey.of_case(case.name))
+    sources = {seen.source for seen in rows if seen.outcome.is_evidence}
+    known = published.publications
+    return sorted(known[source].date for source in sources if source in known)
+
+
+def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
+    releases, *pairs = axes(case, survey.by_name)
+    for (workaround, device, precision), rows in survey.series(case.name).items():
+        seen = {name: row.seen for name, row in rows.items()}
+        if workaround != PLAIN:
+            continue
+        # Where the version of another package decides, a range of transformers would be wrong.
+        if any(ranges_along(pair, seen) for pair in pairs):
+            found = _of_another(deciding(pairs, survey.by_name, seen))
+        else:
+            found = _of_transformers(survey, releases, seen)
+        if found is not None:
+            yield _package(found, device, precision)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Affected:
+    """The failing versions of a package, and the events between which they lie."""
+
+    package: str
+    versions: list[str]
+    events: list[dict[str, str]]
+
+
+def _of_transformers(
+    survey: Survey, releases: Axis, seen: Mapping[str, Observation]
+) -> _Affected | None:
+    found = ranges_along(releases, seen)
+    born = _born(releases, seen)
+    versions = [name for one in found for name in one.releases if _is_release(survey, name)]
+    if not versions:
+        return None
+    events = [
+        event
+        for one in found
+        if _is_release(survey, one.releases[0])
+        for event in _events(one, born=born, healed=_is_release(survey, one.until))
+    ]
+    return _Affected(package="transformers", versions=versions, events=events)
+
+
+def _of_another(found: Deciding | None) -> _Affected | None:
+    if found is None or not found.ranges:
+        return None
+    return _Affected(
+        package=found.package,
+        versions=[version for one in found.ranges for version in one.releases],
+        events=[
+            event
+            for one in found.ranges
+            for event in _events(one, born=found.born, healed=bool(one.until))
+        ],
+    )
+
+
+def _born(releases: Axis, seen: Mapping[str, Observation]) -> bool:
+    """Say whether a release before the others cannot run the case: the bug came with a feature."""
+    first = seen.get(releases[0].environment) if releases else None
+    return first is not None and first.outcome is Outcome.NOT_APPLICABLE
+
+
+def _is_release(survey: Survey, name: str) -> bool:
+    return name in survey.by_name and survey.by_name[name].source is Source.RELEASE
+
+
+def _package(found: _Affected, device: Device, precision: Precision) -> dict[str, Any]:
+    return {
+        "package": {
+            "ecosystem": "PyPI",
+            "name": found.package,
+            "purl": f"pkg:pypi/{found.package}",
+        },
+        "ranges": [{"type": "ECOSYSTEM", "events": found.events}],
+        "versions": found.versions,
+        "ecosystem_specific": {"precision": precision.value, "device": device.value},
+    }
+
+
+def _events(one: Range, *, born: bool, healed: bool) -> Iterator[dict[str, str]]:
+    """Yield where a range begins and ends; with no pass before it, it may be older.
+
+    It begins with what nobody knows of right before it: only a pass was measured to be safe.
+    """
+    first = (*one.unknown_before, *one.releases)[0]
+    yield {"introduced": first if one.after or born else "0"}
+    if healed:
+        yield {"fixed": one.until}
+
+
+def _references(case: Case, published: Published) -> Iterator[dict[str, str]]:
+    for report in case.block.reports:
+        yield from _reference("REPORT", report)
+    for fixed in dict.fromkeys(one.fixed_by for one in case.block.fails if one.fixed_by):
+        yield from _reference("FIX", fixed)
+    if published.base_url:
+        yield from _reference("EVIDENCE", f"{published.base_url}{page_of(case.name)}")
+
+
+def _reference(kind: str, address: str) -> Iterator[dict[str, str]]:
+    if link_to(address).href:
+        yield {"type": kind, "url": address}

@@ -1,0 +1,152 @@
+"""Files to download: a case that asks for exactly the packages of one environment.
+
+That of the newest cell that fails lies beside the pages; the page makes those of all others.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from repromatrix.reports.marks import Mark, mark_of
+from repromatrix.reports.text import in_address, shortened, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.cell import Cell, Environment
+from repromatrix.runner.model.observation import Observation
+
+_NAME = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pinned:
+    """The file, from the first page, the cell that it repeats, and how."""
+
+    path: str
+    href: str
+    cell: str
+    command: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PinSources:
+    """What the page makes the file of any other environment from, newest first."""
+
+    name: str
+    where: str
+    code: str
+    environments: tuple[str, ...]
+    told: tuple[tuple[str, tuple[str, ...]], ...]
+    """Lines of comment, and the environments of which they are true."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pins:
+    """Every pin once; of an environment its line of Python, and the numbers of its pins."""
+
+    packages: tuple[str, ...]
+    environments: Mapping[str, tuple[str, tuple[int, ...]]]
+
+
+def pinned(survey: Survey, case: Case, made_of: PinSources | None) -> Pinned | None:
+    """Return the file for the newest cell that fails and has a lock; None where there is none."""
+    cell = _failing(survey, case)
+    if cell is None or made_of is None:
+        return None
+    name = f"{case.name}-{cell.environment}.py"
+    environment = survey.by_name[cell.environment]
+    return Pinned(
+        path=f"download/{name}",
+        href=f"download/{in_address(name)}",
+        cell=visible(f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"),
+        command=shlex.join(["uv", "run", name, cell.precision.value]),
+        text=_text(environment, made_of),
+    )
+
+
+def _failing(survey: Survey, case: Case) -> Cell | None:
+    rows = [
+        row
+        for row in survey.of_case(case.name)
+        if row.seen.cell.workaround == PLAIN
+        and row.seen.outcome.is_failure
+        and survey.by_name[row.seen.cell.environment].source.has_lock
+    ]
+    described = [row for row in rows if mark_of(row) is Mark.FAILS]
+    chosen = described or rows
+    return chosen[-1].seen.cell if chosen else None
+
+
+def sources(survey: Survey, case: Case) -> PinSources | None:
+    """Return what the file of every cell that was run is made from; None where none was."""
+    told: dict[str, list[str]] = {}
+    rows: dict[str, list[Observation]] = {}
+    for row in survey.of_case(case.name):
+        name = row.seen.cell.environment
+        has_lock = survey.by_name[name].source.has_lock
+        if row.seen.cell.workaround == PLAIN and row.seen.outcome.was_run and has_lock:
+            rows.setdefault(name, []).append(row.seen)
+    for name in reversed(rows):
+        told.setdefault(_measured(rows[name]), []).append(name)
+    if not rows:
+        return None
+    return PinSources(
+        name=case.name,
+        where=shortened(case.where, _NAME),
+        code=case.script.code.lstrip("\n"),
+        environments=tuple(reversed(rows)),
+        told=tuple((text, tuple(names)) for text, names in told.items()),
+    )
+
+
+def pins(survey: Survey) -> Pins:
+    """Return the pins of every environment that has a lock."""
+    locked = [one for one in survey.environments if one.source.has_lock]
+    packages = {pin: None for one in locked for pin in _pins(one)}
+    number = {pin: place for place, pin in enumerate(packages)}
+    return Pins(
+        packages=tuple(packages),
+        environments={
+            one.name: (_minor(one), tuple(number[pin] for pin in _pins(one))) for one in locked
+        },
+    )
+
+
+def _text(environment: Environment, made_of: PinSources) -> str:
+    """Return the file as `pinned.js` makes it, for readers without scripts."""
+    wanted = "".join(f"#   {json.dumps(pin)},\n" for pin in _pins(environment))
+    told = next(text for text, names in made_of.told if environment.name in names)
+    return (
+        "# /// script\n"
+        f'# requires-python = "=={_minor(environment)}.*"\n'
+        f"# dependencies = [\n{wanted}# ]\n"
+        "# ///\n"
+        f"# {made_of.where} of repromatrix with every pin of {environment.name}.\n"
+        f"{told}{made_of.code}"
+    )
+
+
+def _measured(rows: Sequence[Observation]) -> str:
+    """Return, as lines of comment, on what an environment was measured and what came out."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        ran = row.provenance
+        on = row.cell.device.value, ran.torch_build, ran.python
+        found.setdefault(on, []).append(f"{row.cell.precision} {row.outcome.replace('-', ' ')}")
+    return "".join(
+        f"# Measured there on {device}, torch {shortened(torch, _NAME)}, "
+        f"Python {shortened(python, _NAME)}: {', '.join(said)}.\n"
+        "# Which build of that torch is installed here, the index decides.\n"
+        for (device, torch, python), said in found.items()
+    )
+
+
+def _minor(environment: Environment) -> str:
+    return ".".join(environment.python.split(".")[:2])
+
+
+def _pins(environment: Environment) -> list[str]:
+    return [f"{name}=={pin}" for name, pin in sorted(environment.pins.items())]

@@ -1,0 +1,255 @@
+"""Judged observations as tables: what `results` prints, CSV and JSON files, pandas frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from repromatrix.reports.marks import Mark, SeenMark, inference
+from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.outcomes import Precision
+
+if TYPE_CHECKING:
+    from repromatrix.reports.view import Survey
+
+Value = str | int | float | bool | None
+
+COLUMNS = (
+    "case",
+    "workaround",
+    "release",
+    "precision",
+    "device",
+    "outcome",
+    "verdict",
+    "error",
+    "exercised",
+    "transformers",
+    "accelerate",
+    "peft",
+    "torch",
+    "seconds",
+)
+"""What `results -- --format csv` prints; other people's scripts depend on names and order."""
+
+WIDE = (
+    *("unstable", "stale", "simulated", "repeats", "source", "reason", "signature"),
+    *("disputed", "inferred", "peak"),
+)
+"""What `--wide` adds."""
+
+_PLACES = {precision: place for place, precision in enumerate(Precision)}
+
+
+def listed(
+    judged: Iterable[Judged],
+    order: Sequence[str],
+    *,
+    wide: bool = False,
+    simulated: Collection[str] = (),
+) -> tuple[tuple[str, ...], list[tuple[Value, ...]]]:
+    """Return the columns, and one row per judged observation; `order` is that of environments.
+
+    `simulated` names the cases in which a stand-in keeps the contract of a real part.
+    """
+    rows = in_order(judged, order)
+    if not wide:
+        return COLUMNS, [_row(one) for one in rows]
+    return (*COLUMNS, *WIDE), [(*_row(one), *_flags(one, simulated)) for one in rows]
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
+    """Return rows as CSV; what is unknown is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def in_order(judged: Iterable[Judged], order: Sequence[str]) -> list[Judged]:
+    """Sort by case, workaround, release, precision and device; unknown releases come last."""
+    rank = {name: position for position, name in enumerate(order)}
+
+    def place(row: Judged) -> tuple[str, str, int, str, int, str, str]:
+        case, workaround, release, precision, device = row.seen.cell
+        position = rank.get(release, len(rank))
+        return case, workaround, position, release, _PLACES[precision], device, row.seen.source
+
+    return sorted(judged, key=place)
+
+
+def _row(row: Judged) -> tuple[Value, ...]:
+    seen = row.seen
+    case, workaround, release, precision, device = seen.cell
+    ran, failed = seen.provenance, seen.failed
+    package = ran.packages.get
+    return (  # words of an enum as they are: they are texts, and asking for their value is slow
+        case,
+        workaround,
+        release,
+        precision,
+        device,
+        seen.outcome,
+        row.verdict,
+        "" if failed is None else failed.headline,
+        seen.exercised,
+        package("transformers", ""),
+        package("accelerate", ""),
+        package("peft", ""),
+        ran.torch_build,
+        seen.seconds,
+    )
+
+
+def _flags(row: Judged, simulated: Collection[str]) -> tuple[Value, ...]:
+    seen, failed = row.seen, row.seen.failed
+    return (
+        seen.unstable,
+        row.stale,
+        seen.cell.case in simulated,
+        seen.repeats,
+        seen.source,
+        seen.reason,
+        failed.signature if failed is not None else "",
+        dispute(seen),
+        inference(row.inferred) if row.inferred is not None else "",
+        seen.memory.peak if seen.memory is not None else None,
+    )
+
+
+FLAGS = ("stale", "simulated")
+"""What may be said of a cell beside its mark."""
+
+
+def tabulate(
+    judged: Iterable[Judged],
+    order: Sequence[str],
+    *,
+    wide: bool = False,
+    simulated: Collection[str] = (),
+) -> pd.DataFrame:
+    """Return one row per judged observation; `order` is that of environments, oldest first.
+
+    `simulated` names the cases in which a stand-in keeps the contract of a real part.
+    """
+    columns, rows = listed(judged, order, wide=wide, simulated=simulated)
+    frame = pd.DataFrame.from_records(rows, columns=[*columns])
+    return frame.astype({"seconds": "float64"})
+
+
+def as_json(frame: pd.DataFrame) -> str:
+    """Return a frame as its columns and its rows, each name written once; unknown is null."""
+    known = frame.astype(object).where(frame.notna(), None)
+    content = {"columns": [*known.columns], "rows": known.to_numpy().tolist()}
+    # Not by pandas, which refuses the halves of characters that a case may print.
+    return json.dumps(content, separators=(",", ":"))
+
+
+def marks(
+    cells: Sequence[Cell], shown: Sequence[SeenMark], simulated: Collection[str] = ()
+) -> pd.DataFrame:
+    """Return one row per cell of the table with its mark and flags; `shown` goes with `cells`."""
+    # Column by column: a record per cell costs ten times as much.
+    return pd.DataFrame(
+        {
+            "device": [cell.device.value for cell in cells],
+            "mark": [seen.mark.value for seen in shown],
+            "stale": [seen.stale for seen in shown],
+            "simulated": [cell.case in simulated for cell in cells],
+        }
+    )
+
+
+def totals(frame: pd.DataFrame, devices: Sequence[str]) -> pd.DataFrame:
+    """Count the marks (rows, all of them) of every device (columns) in a frame of marks."""
+    counts = pd.crosstab(frame["mark"], frame["device"])
+    return counts.reindex(index=[mark.value for mark in Mark], columns=[*devices], fill_value=0)
+
+
+def flagged(frame: pd.DataFrame, devices: Sequence[str]) -> pd.DataFrame:
+    """Count the cells that carry each flag (rows) on every device (columns)."""
+    counts = frame.groupby("device")[[*FLAGS]].sum().T
+    return counts.reindex(index=[*FLAGS], columns=[*devices], fill_value=0)
+
+
+_FORMULA = frozenset("=+-@\t\r")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExportTable:
+    """A table of plain values; `path` is where it lies below the site, without its ending."""
+
+    path: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+def files(sheet: ExportTable) -> Iterator[tuple[str, bytes]]:
+    """Yield both files of a table: its path, and its content."""
+    yield f"{sheet.path}.csv", _encoded(as_csv(sheet.columns, _harmless(sheet.rows)))
+    content = {"columns": sheet.columns, "rows": sheet.rows}
+    yield f"{sheet.path}.json", _encoded(json.dumps(content, ensure_ascii=False))
+
+
+def _harmless(rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
+    """Let no spreadsheet take a message for a formula."""
+    # Looked for in one go: a table has tens of thousands of values, and hardly one of them.
+    found = {one for row in rows for one in row if one.__class__ is str and one[:1] in _FORMULA}
+    if not found:
+        return rows
+    return [tuple(f"'{one}" if one in found else one for one in row) for row in rows]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+CASE_COLUMNS = (
+    *(column for column in COLUMNS if column != "seconds"),
+    *("python", "source", "unstable", "stale", "simulated", "computed", "measured", "inferred"),
+)
+
+
+def case_sheet(survey: Survey, name: str) -> ExportTable:
+    """Return the table of a case, in the order of its page."""
+    simulated = name in survey.simulated
+    rows = tuple(_case_row(row, simulated=simulated) for row in survey.of_case(name))
+    return ExportTable(path=f"case/{name}", columns=CASE_COLUMNS, rows=rows)
+
+
+def _case_row(row: Judged, *, simulated: bool) -> tuple[Value, ...]:
+    seen = row.seen
+    *which, error, exercised, transformers, accelerate, peft, torch, _ = _row(row)
+    return (
+        *which,
+        error if seen.failed is not None else seen.reason,
+        exercised,
+        transformers,
+        accelerate,
+        peft,
+        torch,
+        seen.provenance.python,
+        seen.source,
+        seen.unstable,
+        row.stale,
+        simulated,
+        _numbers(tuple(seen.computed.items())) if seen.computed else "",
+        _numbers(tuple(seen.measured.items())) if seen.measured else "",
+        inference(row.inferred) if row.inferred is not None else "",
+    )
+
+
+# Neighbouring releases count and measure the same.
+@lru_cache(maxsize=4096)
+def _numbers(found: tuple[tuple[str, float], ...]) -> str:
+    return json.dumps(dict(found))

@@ -1,0 +1,241 @@
+"""Everything that the page of one case shows, computed before the template."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
+from repromatrix.reports.figures.plot import Plot, plots
+from repromatrix.reports.figures.timeline import Timeline, timeline
+from repromatrix.reports.sections.cells import CellBlock, Repeat, blocks, repeat
+from repromatrix.reports.sections.claims import Stated, stated
+from repromatrix.reports.sections.commands import SuggestedCommand, commands
+from repromatrix.reports.sections.failures import Signed, failures
+from repromatrix.reports.sections.grid import GridTable, grid
+from repromatrix.reports.sections.messages import Wording, wording
+from repromatrix.reports.sections.numbers import Dtypes, Measured, dtypes, measured
+from repromatrix.reports.sections.workarounds import WorkaroundAdvice, advise
+from repromatrix.reports.text import (
+    Link,
+    counted,
+    first_sentence,
+    in_address,
+    link_to,
+    link_to_family,
+    listed,
+    paragraphs,
+    requirements_words,
+    visible,
+)
+from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.axes import Axis, axes
+from repromatrix.runner.judging.ranges import ranges_along
+from repromatrix.runner.model.case import EVERY, Case, Failure
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fact:
+    """A term about a case and what holds for it."""
+
+    term: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expectation:
+    """One `fails` entry in words."""
+
+    where: str
+    how: str
+    matches: tuple[str, ...]
+    fixed_by: tuple[Link, ...]
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fails:
+    """Where one variant fails in one precision, in words."""
+
+    precision: Precision
+    ranges: tuple[str, ...]
+    tally: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Derived:
+    """The ranges of one variant on one device, a column per precision."""
+
+    variant: str
+    device: str
+    fails: tuple[Fails, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CasePage:
+    """The page of one case."""
+
+    name: str
+    title: str
+    sentence: str
+    rest: tuple[str, ...]
+    simulates: str
+    reports: tuple[Link, ...]
+    facts: tuple[Fact, ...]
+    families: tuple[Link, ...]
+    badge: Link
+    sheet: str
+    grids: tuple[GridTable, ...]
+    timelines: tuple[Timeline, ...]
+    ranges: tuple[Derived, ...]
+    claims: tuple[Stated, ...]
+    expectations: tuple[Expectation, ...]
+    workarounds: tuple[WorkaroundAdvice, ...]
+    failures: tuple[Signed, ...]
+    wording: Wording
+    plots: tuple[Plot, ...]
+    numbers: tuple[Measured, ...]
+    dtypes: Dtypes
+    repeat: tuple[Repeat, ...]
+    pinned: Pinned | None
+    sources: PinSources | None
+    commands: tuple[SuggestedCommand, ...]
+    blocks: tuple[CellBlock, ...]
+
+
+def case_page(survey: Survey, case: Case) -> CasePage:
+    """Return the context of the page of one case."""
+    sentence, rest = first_sentence(case.docstring)
+    made_of = sources(survey, case)
+    return CasePage(
+        name=visible(case.name),
+        title=visible(case.block.title),
+        sentence=visible(sentence),
+        rest=tuple(visible(text) for text in paragraphs(rest)),
+        simulates=visible(case.block.simulates or ""),
+        reports=tuple(link_to(report) for report in case.block.reports),
+        facts=_facts(survey, case),
+        families=tuple(map(link_to_family, dict.fromkeys(case.block.models))),
+        badge=Link(
+            text=f"Badge of {visible(case.name)}", href=f"badge/case/{in_address(case.name)}"
+        ),
+        sheet=f"case/{in_address(case.name)}",
+        grids=tuple(grid(survey, device, [case.name], page="") for device in survey.devices),
+        timelines=_timelines(survey, case),
+        ranges=_derived(survey, case),
+        claims=stated(survey, case),
+        expectations=tuple(_expectation(entry) for entry in case.block.fails),
+        workarounds=advise(survey, case),
+        failures=failures(survey, case.name),
+        wording=wording(survey, case.name),
+        plots=plots(survey, case),
+        numbers=measured(survey, case.name),
+        dtypes=dtypes(survey, case.name),
+        repeat=repeat(survey, case),
+        pinned=pinned(survey, case, made_of),
+        sources=made_of,
+        commands=commands(survey, case),
+        blocks=blocks(survey, case),
+    )
+
+
+def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
+    """Return the releases as they followed each other; stacks and pairs do not."""
+    if survey.only_in(case):
+        return ()
+    return tuple(timeline(survey, case, device) for device in survey.devices)
+
+
+def _facts(survey: Survey, case: Case) -> tuple[Fact, ...]:
+    block = case.block
+    told = {
+        "area": survey.areas.get(block.area, block.area),
+        "models": ", ".join(block.models),
+        "kind": block.kind.value,
+        "found by": block.found_by or "",
+        "needs": ", ".join(block.needs),
+        "depends on": requirements_words(case.head.dependencies),
+        "on every release": f"with {listed(case.extras)}" if case.extras else "",
+        "Python": case.head.requires_python,
+        "isolation": block.isolation.value,
+        "exercises": block.exercises.value,
+        "also in": ", ".join(block.environments),
+        "time limit": f"{block.timeout:g} s" if block.timeout else "",
+    }
+    return tuple(Fact(term=term, text=visible(text)) for term, text in told.items() if text)
+
+
+def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
+    along = axes(case, survey.by_name)
+    return tuple(
+        Derived(
+            variant=visible(workaround),
+            device=device.value,
+            fails=tuple(
+                _fails(survey, case, (workaround, device, precision), along)
+                for precision in Precision
+            ),
+        )
+        for device in survey.devices
+        for workaround in case.variants
+    )
+
+
+def _fails(
+    survey: Survey, case: Case, key: tuple[str, Device, Precision], along: Iterable[Axis]
+) -> Fails:
+    rows = survey.series(case.name).get(key, {})
+    seen = {name: row.seen for name, row in rows.items()}
+    applicable = sum(row.outcome is not Outcome.NOT_APPLICABLE for row in seen.values())
+    return Fails(
+        precision=key[-1],
+        ranges=tuple(item.text for axis in along for item in ranges_along(axis, seen)),
+        tally=_tally(
+            survey.failing(case.name).get(key, {}).values(),
+            applicable,
+            _counted_in(survey, case),
+        ),
+    )
+
+
+def _counted_in(survey: Survey, case: Case) -> str:
+    if case.block.environments:
+        return "environment"
+    return "stack" if survey.only_in(case) else "release"
+
+
+def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
+    if not failing:
+        return "nothing measured"
+    unknown = applicable - len(failing)
+    gap = f", {unknown} unknown" if unknown else ""
+    return f"fails on {sum(failing)} of {counted(len(failing), what)}{gap}"
+
+
+def _expectation(entry: Failure) -> Expectation:
+    return Expectation(
+        where=visible(_covered(entry)),
+        how=visible(entry.raises or entry.outcome.value),
+        matches=tuple(visible(text) for text in entry.match),
+        fixed_by=(link_to(entry.fixed_by),) if entry.fixed_by else (),
+        note=visible(entry.note or ""),
+    )
+
+
+def _covered(entry: Failure) -> str:
+    narrowed = len(entry.precisions) < len(Precision)
+    told = (
+        requirements_words(entry.when) or "every release",
+        listed([item.value for item in entry.precisions]) if narrowed else "",
+        listed([item.value for item in entry.devices]) if len(entry.devices) < len(Device) else "",
+        _variants(entry),
+    )
+    return "; ".join(text for text in told if text)
+
+
+def _variants(entry: Failure) -> str:
+    if EVERY in entry.workarounds:
+        return "plain and with every workaround"
+    names = [name or "plain" for name in entry.workarounds]
+    return "" if names == ["plain"] else listed(names)

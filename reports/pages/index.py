@@ -1,0 +1,345 @@
+"""The context of the first page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from repromatrix.reports.exports import rows
+from repromatrix.reports.marks import Mark, explanation, mark_of
+from repromatrix.reports.sections.failures import FailurePlace, places
+from repromatrix.reports.sections.messages import Message, messages
+from repromatrix.reports.text import (
+    Link,
+    counted,
+    link_to,
+    listed,
+    page_of,
+    shortened,
+    spans,
+    visible,
+)
+from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.axes import axes
+from repromatrix.runner.judging.claims import ClaimStanding
+from repromatrix.runner.judging.ranges import ranges_along
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.cell import Cell, Source
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Precision, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contradiction:
+    """A claim, and in how many of the cells that it covers it does not hold."""
+
+    case: str
+    href: str
+    says: str
+    report: Link
+    contradicting: int
+    covered: int
+
+
+def contradictions(survey: Survey) -> tuple[Contradiction, ...]:
+    """Return every contradicted claim, in the order of the cases."""
+    return tuple(found for name in survey.cases for found in _of_case(survey, name))
+
+
+def _of_case(survey: Survey, name: str) -> Iterator[Contradiction]:
+    for checked in survey.claims(name):
+        if checked.standing is ClaimStanding.CONTRADICTED:
+            against, agreeing = len(checked.contradicting), len(checked.agreeing)
+            yield Contradiction(
+                case=visible(name),
+                href=f"{page_of(name)}#claims",
+                says=visible(checked.claim.says),
+                report=link_to(checked.claim.report),
+                contradicting=against,
+                covered=against + agreeing,
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One case in words; `fails` is where the plain case does, precisions alike together."""
+
+    name: str
+    title: str
+    area: str
+    href: str
+    fails: tuple[str, ...]
+
+
+def case_list(survey: Survey) -> tuple[Item, ...]:
+    """Return the cases in the order of their names."""
+    return tuple(
+        Item(
+            name=visible(name),
+            title=visible(case.block.title),
+            area=visible(survey.areas.get(case.block.area, case.block.area)),
+            href=page_of(name),
+            fails=tuple(_fails(survey, case)),
+        )
+        for name, case in sorted(survey.cases.items())
+    )
+
+
+def _fails(survey: Survey, case: Case) -> Iterator[str]:
+    along = axes(case, survey.by_name)
+    for device in survey.devices:
+        alike: dict[str, list[str]] = {}
+        for precision in Precision:
+            rows = survey.series(case.name).get((PLAIN, device, precision), {})
+            seen = {name: row.seen for name, row in rows.items()}
+            found = ", ".join(one.text for axis in along for one in ranges_along(axis, seen))
+            if found:
+                alike.setdefault(found, []).append(precision.value)
+        for ranges, precisions in alike.items():
+            yield visible(f"{listed(precisions)}{survey.on(device)}: {ranges}")
+
+
+SCRIPTS = (
+    *("data/matrix.js", "data/known.js"),
+    *("element.js", "save.js", "query.js", "search.js", "book.js", "address.js"),
+    *("detail.js", "table.js", "rows.js", "filters.js", "paste.js", "index.js"),
+)
+"""What the first page runs, in this order: data, then what others are made of."""
+
+_REASON = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setup:
+    """One kind of machine that cells were run on."""
+
+    device: str
+    hardware: str
+    torch: str
+    python: str
+    source: str
+    cells: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Count:
+    """How many cells show a mark, on each device."""
+
+    style: str
+    glyph: str
+    words: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MarkTally:
+    """How many cells have a verdict, on each device, and which marks they show."""
+
+    verdict: Verdict
+    words: str
+    numbers: tuple[int, ...]
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Headline:
+    """What this is, what it was measured on, and what came out, counted."""
+
+    sentence: str
+    note: str
+    setups: tuple[Setup, ...]
+    devices: tuple[Device, ...]
+    cells: tuple[int, ...]
+    tallies: tuple[MarkTally, ...]
+    flags: tuple[Count, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surprise:
+    """Cells of one case that surprise in the same way."""
+
+    style: str
+    glyph: str
+    words: str
+    case: str
+    href: str
+    error: str
+    places: tuple[FailurePlace, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unmeasured:
+    """A reason for which cells prove nothing, with the releases that it holds for."""
+
+    style: str
+    glyph: str
+    words: str
+    reason: str
+    cells: int
+    releases: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Index:
+    """The first page."""
+
+    headline: Headline
+    scripts: tuple[str, ...]
+    cases: tuple[Item, ...]
+    surprises: tuple[Surprise, ...]
+    unmeasured: tuple[Unmeasured, ...]
+    contradictions: tuple[Contradiction, ...]
+    messages: tuple[Message, ...]
+
+
+_FLAGS = {
+    "stale": "the case or the pins have changed since",
+    "simulated": "a stand-in keeps the contract of a real part",
+}
+
+
+def index(survey: Survey, note: str = "") -> Index:
+    """Return the context of the first page."""
+    return Index(
+        headline=_headline(survey, note),
+        scripts=SCRIPTS,
+        cases=case_list(survey),
+        surprises=_surprises(survey),
+        unmeasured=_unmeasured(survey),
+        contradictions=contradictions(survey),
+        messages=messages(survey),
+    )
+
+
+def _headline(survey: Survey, note: str) -> Headline:
+    counts = rows.totals(survey.marks, survey.devices)
+    flags = rows.flagged(survey.marks, survey.devices)
+    return Headline(
+        sentence=_sentence(survey),
+        note=visible(note),
+        setups=_setups(survey),
+        devices=survey.devices,
+        cells=tuple(int(number) for number in counts.sum()),
+        tallies=tuple(_tally(verdict, counts) for verdict in Verdict),
+        flags=tuple(
+            Count(style=name, glyph="", words=words, numbers=_numbers(flags, [name]))
+            for name, words in _FLAGS.items()
+        ),
+    )
+
+
+def _sentence(survey: Survey) -> str:
+    precisions = listed([precision.value for precision in Precision])
+    names = [item.name for item in survey.columns if item.source is Source.RELEASE]
+    span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
+    against = f"{counted(len(names), 'release')} of transformers{span}"
+    return f"{_bugs(survey)}, held against {against} under {precisions}."
+
+
+def _bugs(survey: Survey) -> str:
+    """Say whose bugs these are: not all of them were reported by somebody."""
+    bugs = "dtype and mixed-precision bugs of the Hugging Face ecosystem"
+    ours = sum(case.block.found_by is not None for case in survey.cases.values())
+    if not ours:
+        return f"Reported {bugs}"
+    reported = len(survey.cases) - ours
+    return f"{bugs[0].upper()}{bugs[1:]}, {reported} reported and {ours} found by measurement"
+
+
+def _setups(survey: Survey) -> tuple[Setup, ...]:
+    ran = (row.seen for row in survey.rows.values() if row.seen.outcome.was_run)
+    found = Counter((seen.cell.device.value, *_machine(seen), seen.source) for seen in ran)
+    return tuple(_setup(*key, number) for key, number in sorted(found.items()))
+
+
+def _machine(seen: Observation) -> tuple[str, str, str]:
+    ran_on = seen.provenance
+    return ran_on.hardware, ran_on.torch_build, ran_on.python
+
+
+def _setup(  # noqa: PLR0913, PLR0917 - a machine, and how many cells it ran
+    device: str, hardware: str, torch: str, python: str, source: str, cells: int
+) -> Setup:
+    return Setup(
+        device=device,
+        hardware=visible(hardware),
+        torch=visible(torch),
+        python=visible(python),
+        source=visible(source),
+        cells=cells,
+    )
+
+
+def _numbers(counts: pd.DataFrame, rows: list[str]) -> tuple[int, ...]:
+    return tuple(int(number) for number in counts.loc[rows].sum())
+
+
+def _tally(verdict: Verdict, counts: pd.DataFrame) -> MarkTally:
+    marks = [mark for mark in Mark if mark.verdict is verdict]
+    return MarkTally(
+        verdict=verdict,
+        words=verdict.value.replace("-", " ", 1),
+        numbers=_numbers(counts, [mark.value for mark in marks]),
+        counts=tuple(
+            Count(
+                style=mark.value,
+                glyph=mark.glyph,
+                words=mark.words,
+                numbers=_numbers(counts, [mark.value]),
+            )
+            for mark in marks
+        ),
+    )
+
+
+def _surprises(survey: Survey) -> tuple[Surprise, ...]:
+    groups: dict[tuple[str, Mark, str], list[Judged]] = {}
+    for name in survey.cases:
+        for row in survey.of_case(name):
+            if row.verdict.is_surprise:
+                key = name, mark_of(row), explanation(row.seen)
+                groups.setdefault(key, []).append(row)
+    return tuple(
+        Surprise(
+            style=mark.value,
+            glyph=mark.glyph,
+            words=mark.words,
+            case=visible(name),
+            href=page_of(name),
+            error=error,
+            places=places(survey, rows),
+        )
+        for (name, mark, error), rows in groups.items()
+    )
+
+
+def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
+    groups: dict[tuple[Mark, str], list[Cell]] = {}
+    for cell, seen in zip(survey.cells, survey.shown, strict=True):
+        if seen.mark.verdict is Verdict.UNPROVEN:
+            row = survey.rows.get(cell)
+            # What is inferred has two neighbours for a reason, others in every gap.
+            told = row is not None and row.inferred is None
+            reason = shortened(row.seen.reason, _REASON) if row is not None and told else ""
+            groups.setdefault((seen.mark, reason), []).append(cell)
+    return tuple(
+        Unmeasured(
+            style=mark.value,
+            glyph=mark.glyph,
+            words=mark.words,
+            reason=reason,
+            cells=len(groups[mark, reason]),
+            releases=spans({cell.environment for cell in groups[mark, reason]}, survey.order),
+        )
+        for mark, reason in sorted(groups, key=_by_mark)
+    )
+
+
+def _by_mark(key: tuple[Mark, str]) -> tuple[int, str]:
+    return list(Mark).index(key[0]), key[1]

@@ -1,0 +1,138 @@
+"""The page of a family of models: its cases, where each fails, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
+from repromatrix.reports.text import family_path, in_address, listed, page_of, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.axes import axes
+from repromatrix.runner.judging.ranges import ranges_along
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.outcomes import Precision
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spell:
+    """Where the plain case fails, precisions alike together."""
+
+    precisions: str
+    device: str
+    ranges: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelRemedy:
+    """A workaround that heals somewhere; one that skips does so by not doing the thing."""
+
+    name: str
+    says: str
+    skips: bool
+    heals: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """One case: where it fails, and what heals it."""
+
+    case: str
+    href: str
+    title: str
+    area: str
+    simulated: bool
+    kind: str
+    spells: tuple[Spell, ...]
+    remedies: tuple[ModelRemedy, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Family:
+    """Cases that have something in common: a family of models, or a package."""
+
+    name: str
+    path: str
+    members: tuple[Member, ...]
+
+    @property
+    def href(self) -> str:
+        """The address of its page, from the first page."""
+        return in_address(self.path).replace("%2F", "/")
+
+
+def families(
+    survey: Survey, advised: Mapping[str, Iterable[WorkaroundAdvice]]
+) -> tuple[Family, ...]:
+    """Return the families of models in the order of the alphabet.
+
+    `advised` has what the workarounds of each case do.
+    """
+    found: dict[str, list[Member]] = {}
+    for case in survey.cases.values():
+        told = _member(survey, case, advised[case.name])
+        for model in dict.fromkeys(case.block.models):
+            found.setdefault(model, []).append(told)
+    return tuple(
+        Family(
+            name=visible(model),
+            path=family_path(model),
+            members=tuple(found[model]),
+        )
+        for model in sorted(found)
+    )
+
+
+def _member(survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice]) -> Member:
+    return Member(
+        case=visible(case.name),
+        href=page_of(case.name),
+        title=visible(case.block.title),
+        area=visible(survey.areas.get(case.block.area, case.block.area)),
+        simulated=bool(case.block.simulates),
+        kind=case.block.kind.value,
+        spells=tuple(_spells(survey, case)),
+        remedies=tuple(_remedies(advised)),
+    )
+
+
+def _spells(survey: Survey, case: Case) -> Iterator[Spell]:
+    along = axes(case, survey.by_name)
+    for device in survey.devices:
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for precision in Precision:
+            rows = survey.series(case.name).get((PLAIN, device, precision), {})
+            seen = {name: row.seen for name, row in rows.items()}
+            ranges = tuple(visible(one.text) for axis in along for one in ranges_along(axis, seen))
+            if ranges:
+                alike.setdefault(ranges, []).append(precision.value)
+        for ranges, precisions in alike.items():
+            yield Spell(precisions=listed(precisions), device=device.value, ranges=ranges)
+
+
+def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:
+    for advice in advised:
+        heals = tuple(
+            f"{effects.precisions}: {where.releases}"
+            for effects in advice.effects
+            for where in effects.where
+            if where.effect is Effect.HEALS
+        )
+        if heals:
+            yield ModelRemedy(name=advice.name, says=advice.says, skips=advice.skips, heals=heals)
+
+
+def family_sheet(family: Family) -> ExportTable:
+    """Return the cases of a family as a table: a row for every range."""
+    columns = ("case", "title", "precisions", "device", "fails")
+    return ExportTable(
+        path=family.path.removesuffix(".html"),
+        columns=columns,
+        rows=tuple(
+            (one.case, one.title, spell.precisions, spell.device, text)
+            for one in family.members
+            for spell in one.spells or (Spell(precisions="", device="", ranges=("nowhere",)),)
+            for text in spell.ranges
+        ),
+    )

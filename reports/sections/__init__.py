@@ -1,0 +1,1 @@
+"""Parts that several pages share: the grid, cells, failures, workarounds, numbers."""

@@ -1,0 +1,193 @@
+"""Every cell of a case, releases that agree together, and the commands that repeat it.
+
+Numbers stand elsewhere on the page: with them hardly two releases would agree.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from itertools import groupby
+
+from repromatrix.reports.marks import Mark, SeenMark, mark_of
+from repromatrix.reports.text import visible
+from repromatrix.reports.view import Stack, Survey
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.cell import Cell, Environment, Source
+from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Precision
+
+_ONE_REASON_FOR_ALL = frozenset(
+    {Mark.NOT_APPLICABLE, Mark.UNBUILDABLE, Mark.NOT_RUN, Mark.INFERRED}
+)
+_COMPANIONS = ("accelerate", "peft")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellEntry:
+    """One cell in words, and in one sentence where the words leave something out."""
+
+    style: str
+    glyph: str
+    words: str
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variant:
+    """The cells of one workaround (or none) on one device, one per precision."""
+
+    name: str
+    device: str
+    entries: tuple[CellEntry, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuiltWith:
+    """Releases with the same versions beside them; `note` is the one reason for all cells."""
+
+    releases: tuple[str, ...]
+    versions: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellBlock:
+    """Neighbouring releases of one case on which every cell shows the same."""
+
+    built: tuple[BuiltWith, ...]
+    command: str
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeat:
+    """How to repeat one cell: with the runner, and with uv alone (empty for main and stacks)."""
+
+    cell: str
+    nox: str
+    uv: str
+
+
+def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
+    """Return every release of a case, newest first; neighbours that agree are one block."""
+    names = [name for name in reversed(survey.order) if name in survey.standings[case.name]]
+    keys = [(name, device) for device in survey.devices for name in case.variants]
+    stacks = {name: tuple(survey.stacks[case.name, *key, name] for key in keys) for name in names}
+    # Told for every release, written for every block.
+    written = {
+        found: () if _note(found) else tuple(map(_variant, keys, found))
+        for found in dict.fromkeys(stacks.values())
+    }
+    grouped = groupby(names, key=lambda name: written[stacks[name]])
+    return tuple(
+        CellBlock(
+            built=_built([_alone(survey, case, name, _note(stacks[name])) for name in members]),
+            command=shlex.join(_nox(case.name, members[0])) + " --rerun",
+            variants=variants,
+        )
+        for variants, group in grouped
+        if (members := list(group))
+    )
+
+
+def _built(alone: list[BuiltWith]) -> tuple[BuiltWith, ...]:
+    """Fold neighbours that were built from the same versions."""
+    return tuple(
+        BuiltWith(releases=tuple(one.releases[0] for one in members), versions=versions, note=note)
+        for (versions, note), members in groupby(alone, key=lambda one: (one.versions, one.note))
+    )
+
+
+def _alone(survey: Survey, case: Case, name: str, note: str) -> BuiltWith:
+    found = (rows.get(name) for rows in survey.series(case.name).values())
+    ran = next((row.seen for row in found if row is not None and row.seen.outcome.was_run), None)
+    versions = _versions(ran, survey.by_name[name])
+    return BuiltWith(releases=(name,), versions=versions, note=note)
+
+
+def _note(found: tuple[Stack, ...]) -> str:
+    """Return the one reason that all cells of a release have for not saying anything."""
+    shown = {seen for stack in found for seen in stack}
+    texts = {seen.text for seen in shown if seen.mark in _ONE_REASON_FOR_ALL}
+    return texts.pop() if len(shown) == len(texts) == 1 else ""
+
+
+def _versions(ran: Observation | None, environment: Environment) -> str:
+    packages = ran.provenance.packages if ran is not None else environment.pins
+    named = [f"{name} {packages[name]}" for name in _COMPANIONS if name in packages]
+    if environment.source is not Source.RELEASE and "transformers" in packages:
+        named.insert(0, f"transformers {packages['transformers']}")
+    if ran is not None:
+        named += [f"torch {ran.provenance.torch_build}", f"from {ran.source}"]
+    return visible(", ".join(named))
+
+
+def _variant(key: tuple[str, Device], stack: Stack) -> Variant:
+    name, device = key
+    return Variant(
+        name=visible(name), device=device.value, entries=tuple(_entry(seen) for seen in stack)
+    )
+
+
+def _entry(seen: SeenMark) -> CellEntry:
+    known = {seen.words, f"{seen.words} as expected"}
+    return CellEntry(
+        style=seen.style,
+        glyph=seen.mark.glyph,
+        words=seen.words,
+        sentence="" if seen.text in known else seen.text,
+    )
+
+
+def repeat(survey: Survey, case: Case) -> tuple[Repeat, ...]:
+    """Return the commands for the cell that shows the bug best, plain and with a workaround."""
+    shown = _telling(survey, case)
+    advised = [name for name, kind in case.block.workarounds.items() if not kind.skips]
+    cells = [shown, *(shown._replace(workaround=name) for name in advised[:1])]
+    return tuple(_repeat(survey, cell) for cell in cells) if shown.environment else ()
+
+
+def _telling(survey: Survey, case: Case) -> Cell:
+    """Return the newest plain cell that fails as described, else the newest one that was run."""
+    rows = [row for row in survey.of_case(case.name) if row.seen.cell.workaround == PLAIN]
+    ran = [row for row in rows if row.seen.outcome.was_run]
+    for chosen in ([row for row in ran if mark_of(row) is Mark.FAILS], ran):
+        if chosen:
+            return chosen[-1].seen.cell
+    newest = survey.releases[-1] if survey.releases else ""
+    return Cell(case.name, PLAIN, newest, Precision.BF16, survey.devices[0])
+
+
+def _repeat(survey: Survey, cell: Cell) -> Repeat:
+    with_ = f" with {cell.workaround}" if cell.workaround else ""
+    return Repeat(
+        cell=visible(f"{cell.precision} on {cell.environment}{survey.on(cell.device)}{with_}"),
+        nox=shlex.join([*_nox(cell.case, cell.environment), *_narrowed(cell)]) + " --rerun",
+        uv=_uv(survey, cell),
+    )
+
+
+def _nox(case: str, release: str) -> list[str]:
+    return ["nox", "-s", "matrix", "--", "--case", case, "--release", release]
+
+
+def _narrowed(cell: Cell) -> list[str]:
+    device = ["--device", "cuda"] if cell.device is Device.CUDA else []
+    workaround = ["--workaround", cell.workaround] if cell.workaround else []
+    return ["--precision", cell.precision.value, *workaround, *device]
+
+
+def _uv(survey: Survey, cell: Cell) -> str:
+    source = survey.by_name[cell.environment].source
+    if not source.has_lock or source is Source.STACK:  # a stack holds more than its name says
+        return ""
+    parts = taken_apart(cell.environment)
+    words = ["uv", "run", "--with", f"transformers=={parts.base}"]
+    for package, version in parts.changed:
+        words += ["--with", f"{package}=={version}"]
+    words += [f"cases/{cell.case}.py"]
+    words += [cell.precision.value, *([cell.workaround] if cell.workaround else [])]
+    prefix = "REPRO_DEVICE=cuda " if cell.device is Device.CUDA else ""
+    return prefix + shlex.join(words)

@@ -1,0 +1,327 @@
+"""The grid: rows of cases and workarounds, columns of releases, a mark per precision."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import groupby
+
+from markupsafe import Markup, escape
+from packaging.version import InvalidVersion, Version
+
+from repromatrix.reports.marks import SeenMark
+from repromatrix.reports.text import in_address, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.environment_name import with_extras
+from repromatrix.runner.model.outcomes import Device, Precision
+
+_FITS = 10
+_VERSION = re.compile(r"(?<=[a-z-])(?=\d+\.)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """One environment: its name, and what is left to say below the head of its line."""
+
+    name: str
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseLine:
+    """The releases of one minor line, or one environment that is none."""
+
+    label: str
+    columns: tuple[Column, ...]
+    parts: tuple[str, ...] = ()
+    """The name in pieces where it is too long for a head: that of a pair or a stack."""
+
+    @property
+    def width(self) -> int:
+        """How many columns stand below the head."""
+        return len(self.columns)
+
+
+def lines(environments: Sequence[Environment]) -> tuple[ReleaseLine, ...]:
+    """Group the columns by minor line: 4.50 holds 0, 1, 2 and 3."""
+    grouped = groupby(environments, key=_line)
+    return tuple(
+        ReleaseLine(label=label, columns=columns, parts=_parts(label, dated=dated))
+        for (label, dated), items in grouped
+        if (columns := tuple(_column(item, label) for item in items))
+    )
+
+
+def _line(environment: Environment) -> tuple[str, bool]:
+    """Return what heads an environment, and whether that is a place in time."""
+    if environment.source is Source.RELEASE:
+        return _minor_line(environment.name), True
+    return environment.name, environment.source is Source.MAIN
+
+
+@cache
+def _minor_line(name: str) -> str:
+    try:
+        version = Version(name)
+    except InvalidVersion:
+        return name
+    return f"{version.major}.{version.minor}"
+
+
+def _parts(label: str, *, dated: bool) -> tuple[str, ...]:
+    """Cut a name into pieces that fit into the head: `4.53.3`, `peft0.15.2`."""
+    pieces = [] if dated else label.split("+")
+    cut = (_VERSION.split(piece) if len(piece) > _FITS else [piece] for piece in pieces)
+    return tuple(visible(part) for parts in cut for part in parts)
+
+
+def _column(environment: Environment, line: str) -> Column:
+    rest = environment.name.removeprefix(line).removeprefix(".")
+    return Column(name=environment.name, label=rest)
+
+
+def cells(stacks: Iterable[StackColumn]) -> Markup:
+    """Write the cells of a row; HTML lets the end of a cell be left out."""
+    # Joined as plain strings: Markup would look at each of them again.
+    return Markup("".join(map(_cell, stacks)))  # noqa: S704 - escaped below
+
+
+@lru_cache(maxsize=4096)
+def _cell(stack: StackColumn) -> str:
+    rule = ' class="o"' if stack.opens else ""
+    says = f' data-says="{escape(stack.says)}"' if stack.says else ""
+    marks = "".join(
+        f'<i class="{escape(mark.style)}">{escape(mark.glyph)}</i>' for mark in stack.marks
+    )
+    return f"<td{rule}{says}>{marks}"
+
+
+def said(grid: GridTable) -> dict[str, object]:
+    """Return what `grid.js` makes the words of a mark from; `tojson` escapes it for a page."""
+    words = grid.words
+    return {"usual": words.usual, "texts": words.texts, "device": words.device}
+
+
+_APART = frozenset({Source.PAIR, Source.STACK})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownMark:
+    """A mark as it is drawn: its classes and its glyph."""
+
+    style: str
+    glyph: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackColumn:
+    """The marks of one row in one column: one where they agree, none where there is no cell."""
+
+    marks: tuple[ShownMark, ...] = ()
+    says: str = ""
+    """The number of the text of each mark, or one for all; nothing for what its class says."""
+    opens: bool = False
+    """Whether it is the first of its line, which gets a rule on its left."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GridRow:
+    """A case or one of its workarounds; `extras` is what its releases are called beside that."""
+
+    kind: str
+    label: str
+    href: str
+    detail: str
+    badges: tuple[str, ...]
+    extras: str
+    stacks: tuple[StackColumn, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Area:
+    """The rows of one area."""
+
+    title: str
+    rows: tuple[GridRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Words:
+    """What marks say: the usual text of each class, every other text, and the device if named."""
+
+    usual: Mapping[str, str]
+    texts: tuple[str, ...]
+    device: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GridTable:
+    """The table of one device."""
+
+    device: Device
+    lines: tuple[ReleaseLine, ...]
+    areas: tuple[Area, ...]
+    precisions: tuple[Precision, ...]
+    words: Words
+    width: int
+    apart: str
+    """What all columns are where no release by itself has what is needed: `stack` or `pair`."""
+
+
+def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case/") -> GridTable:
+    """Return the grid of some cases on one device; `page` leads to the folder of their pages."""
+    cases = [survey.cases[name] for name in names]
+    columns = _columns(survey, cases)
+    heads = lines(columns)
+    found = {
+        (case.name, workaround): tuple(_found(survey, columns, (case, workaround, device)))
+        for case in cases
+        for workaround in case.variants
+    }
+    words = _words(
+        (seen for row in found.values() for stack in row for seen in stack), survey.on(device)
+    )
+    opens = [place == 0 for line in heads for place in range(line.width)]
+    draw = _GridPen(words, opens)
+    rows = {key: draw.stacks(row) for key, row in found.items()}
+    return GridTable(
+        device=device,
+        lines=heads,
+        areas=_areas(survey, cases, rows, page),
+        precisions=tuple(Precision),
+        words=words,
+        width=len(columns) + 1,
+        apart=_apart(columns),
+    )
+
+
+def _columns(survey: Survey, cases: Sequence[Case]) -> tuple[Environment, ...]:
+    """Return the columns of some cases: without the pairs and stacks that only others have.
+
+    Cases of a stack have no other column: all releases would stand before it with nothing to say.
+    """
+    known = {name for case in cases for name in survey.standings[case.name]}
+    if all(map(survey.only_in, cases)):
+        own = {one.name for case in cases for one in survey.only_in(case)}
+        return tuple(
+            one
+            for one in survey.columns
+            if one.name in own or (one.source is Source.INTERPRETER and one.name in known)
+        )
+    return tuple(one for one in survey.columns if one.source not in _APART or one.name in known)
+
+
+def _apart(columns: Sequence[Environment]) -> str:
+    sources = {one.source for one in columns} - {Source.INTERPRETER}
+    return "".join(sources) if len(sources) == 1 and sources <= _APART else ""
+
+
+def _found(
+    survey: Survey, columns: Iterable[Environment], row: tuple[Case, str, Device]
+) -> Iterator[tuple[SeenMark, ...]]:
+    case, workaround, device = row
+    for column in columns:
+        name = survey.standing(case, column.name)
+        yield survey.stacks.get((case.name, workaround, device, name), ())
+
+
+def _words(marks: Iterable[SeenMark], device: str) -> Words:
+    counts = Counter((seen.style, seen.text) for seen in marks)
+    usual: dict[str, str] = {}
+    for style, text in sorted(counts, key=lambda key: (-counts[key], key)):
+        usual.setdefault(style, text)
+    texts = dict.fromkeys(text for style, text in counts if usual[style] != text)
+    return Words(usual=usual, texts=tuple(texts), device=device)
+
+
+class _GridPen:
+    """Draws stacks; alike ones are one and the same value."""
+
+    def __init__(self, words: Words, opens: Sequence[bool]) -> None:
+        self._usual = words.usual
+        self._number = {text: str(number) for number, text in enumerate(words.texts)}
+        self._opens = opens
+        self._drawn: dict[tuple[tuple[SeenMark, ...], bool], StackColumn] = {}
+
+    def stacks(self, row: Iterable[tuple[SeenMark, ...]]) -> tuple[StackColumn, ...]:
+        """Return a row as it is drawn."""
+        return tuple(map(self._stack, row, self._opens))
+
+    def _stack(self, seen: tuple[SeenMark, ...], opens: bool) -> StackColumn:  # noqa: FBT001
+        drawn = self._drawn.get((seen, opens))
+        if drawn is None:
+            drawn = self._drawn[seen, opens] = self._draw(seen, opens=opens)
+        return drawn
+
+    def _draw(self, seen: tuple[SeenMark, ...], *, opens: bool) -> StackColumn:
+        shown = tuple(ShownMark(style=one.style, glyph=one.mark.glyph) for one in seen)
+        numbers = [self._says(one) for one in seen]
+        agreed = len(set(numbers)) == 1
+        return StackColumn(
+            marks=shown[:1] if len(set(shown)) == 1 else shown,
+            says=numbers[0] if agreed else ",".join(numbers),
+            opens=opens,
+        )
+
+    def _says(self, seen: SeenMark) -> str:
+        return "" if self._usual[seen.style] == seen.text else self._number[seen.text]
+
+
+_Rows = dict[tuple[str, str], tuple[StackColumn, ...]]
+
+
+def _areas(survey: Survey, cases: Iterable[Case], rows: _Rows, page: str) -> tuple[Area, ...]:
+    rank = {key: position for position, key in enumerate(survey.areas)}
+    ordered = sorted(
+        cases,
+        key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
+    )
+    return tuple(
+        Area(
+            title=visible(survey.areas.get(area, area)),
+            rows=tuple(row for case in members for row in _rows(case, rows, page)),
+        )
+        for area, members in groupby(ordered, key=lambda case: case.block.area)
+    )
+
+
+def _rows(case: Case, rows: _Rows, page: str) -> Iterator[GridRow]:
+    href = f"{page}{in_address(case.name)}.html" if page else ""
+    for workaround in case.variants:
+        stacks = rows[case.name, workaround]
+        if workaround == PLAIN:
+            yield _case_row(case, href, stacks)
+        else:
+            yield _workaround_row(case, workaround, href, stacks)
+
+
+def _case_row(case: Case, href: str, stacks: tuple[StackColumn, ...]) -> GridRow:
+    simulated = ("simulated",) if case.block.simulates else ()
+    kind = () if case.block.kind.value == "bug" else (case.block.kind.value,)
+    return GridRow(
+        kind="case",
+        label=visible(case.name),
+        href=href or "#measured",
+        detail=visible(case.block.title),
+        badges=kind + simulated,
+        extras=with_extras("", case.extras),
+        stacks=stacks,
+    )
+
+
+def _workaround_row(case: Case, name: str, href: str, stacks: tuple[StackColumn, ...]) -> GridRow:
+    workaround = case.block.workarounds[name]
+    return GridRow(
+        kind="workaround",
+        label=visible(name),
+        href=f"{href}#{in_address(f'with-{name}')}",
+        detail=visible(workaround.says),
+        badges=("skips",) if workaround.skips else (),
+        extras=with_extras("", case.extras),
+        stacks=stacks,
+    )

@@ -1,0 +1,122 @@
+"""What cells measured beside their outcome: numbers, and how often each dtype was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from repromatrix.reports.figures.shares import Part, shares
+from repromatrix.reports.text import listed, number, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.outcomes import Precision
+
+_Key = tuple[str, str, "Precision"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumberRun:
+    """Neighbouring releases on which a number is the same to the digits that are shown."""
+
+    value: str
+    releases: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """One number of one variant over the releases, precisions alike together."""
+
+    name: str
+    variant: str
+    precisions: str
+    device: str
+    runs: tuple[NumberRun, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Computed:
+    """Results of computing operators by dtype, in the newest release that has them."""
+
+    variant: str
+    precision: Precision
+    device: str
+    release: str
+    counts: tuple[str, ...]
+    parts: tuple[Part, ...]
+    exercised: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dtypes:
+    """The dtypes that a case computed in: one column each."""
+
+    names: tuple[str, ...]
+    rows: tuple[Computed, ...]
+
+
+def measured(survey: Survey, name: str) -> tuple[Measured, ...]:
+    """Return every number that a case measured, equal neighbours folded."""
+    alike: dict[tuple[str, str, str, tuple[NumberRun, ...]], list[str]] = {}
+    for (device, variant, precision), rows in _grouped(survey, name):
+        for label in sorted({label for row in rows for label in row.seen.measured}):
+            key = device, variant, label, _runs(survey, label, rows)
+            alike.setdefault(key, []).append(precision.value)
+    return tuple(
+        Measured(
+            name=visible(label),
+            variant=visible(variant),
+            precisions=listed(precisions),
+            device=device,
+            runs=runs,
+        )
+        for (device, variant, label, runs), precisions in alike.items()
+    )
+
+
+def _grouped(survey: Survey, name: str) -> Iterator[tuple[_Key, list[Judged]]]:
+    groups = survey.series(name).items()
+    for (variant, device, precision), rows in sorted(groups, key=lambda item: item[0][1]):
+        evidence = [row for row in rows.values() if row.seen.outcome.is_evidence]
+        yield (device.value, variant, precision), evidence
+
+
+def _runs(survey: Survey, label: str, rows: list[Judged]) -> tuple[NumberRun, ...]:
+    having = [row for row in rows if label in row.seen.measured]
+    folded = groupby(having, key=lambda row: number(row.seen.measured[label]))
+    return tuple(
+        NumberRun(value=value, releases=_span(survey, list(members))) for value, members in folded
+    )
+
+
+def _span(survey: Survey, rows: list[Judged]) -> str:
+    first, last = (survey.spans([row.seen.cell.environment]) for row in (rows[0], rows[-1]))
+    return first if first == last else f"{first} to {last}"
+
+
+def dtypes(survey: Survey, name: str) -> Dtypes:
+    """Return the dtype counts of a case, one row per variant, precision and device."""
+    newest = [
+        rows[-1]
+        for _, every in _grouped(survey, name)
+        if (rows := [row for row in every if row.seen.computed])
+    ]
+    names = sorted({dtype for row in newest for dtype in row.seen.computed})
+    return Dtypes(
+        names=tuple(visible(dtype) for dtype in names),
+        rows=tuple(_computed(survey, row, names) for row in newest),
+    )
+
+
+def _computed(survey: Survey, row: Judged, names: list[str]) -> Computed:
+    seen = row.seen
+    counts = (seen.computed.get(dtype) for dtype in names)
+    return Computed(
+        variant=visible(seen.cell.workaround),
+        precision=seen.cell.precision,
+        device=seen.cell.device.value,
+        release=survey.spans([seen.cell.environment]),
+        counts=tuple(f"{count:,}" if count else "" for count in counts),
+        parts=shares({visible(dtype): seen.computed.get(dtype, 0) for dtype in names}),
+        exercised=seen.exercised.value,
+    )

@@ -1,0 +1,106 @@
+"""On what everything was measured, in one sentence per kind of machine: no page is without it.
+
+A page counts the cells of its own subject.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from repromatrix.reports.text import counted, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.observation import Observation
+
+NOTHING = "Nothing has been measured yet."
+_NOTHING_HERE = "Nothing of this has been measured yet."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredOn:
+    """The sentences for pages, and the few words that a badge has room for."""
+
+    sentences: tuple[str, ...]
+    brief: str
+
+
+class _Machine(NamedTuple):
+    """Where a cell was run, and where that is written."""
+
+    device: str
+    hardware: str
+    torch: str
+    python: str
+    source: str
+
+
+class Settings:
+    """On what the cells of a survey were run, counted once for every page."""
+
+    def __init__(self, survey: Survey) -> None:
+        """Count the cells of every case and of every environment, as far as they are evidence."""
+        self._environments = survey.environments
+        of_case: defaultdict[str, Counter[_Machine]] = defaultdict(Counter)
+        self._in: defaultdict[str, Counter[_Machine]] = defaultdict(Counter)
+        for cell, row in survey.rows.items():
+            if row.seen.outcome.is_evidence:
+                machine = _machine(row.seen)
+                of_case[cell.case][machine] += 1
+                self._in[cell.environment][machine] += 1
+        # Pages know cases by the names that can be read.
+        self._of_case = {visible(name): counts for name, counts in of_case.items()}
+
+    def whole(self) -> MeasuredOn:
+        """Return on what everything was measured."""
+        return _told(self._of_case.values(), "", NOTHING)
+
+    def of_cases(self, names: Iterable[str], subject: str) -> MeasuredOn:
+        """Return on what some cases were measured; `subject` is what the page calls them."""
+        found = (self._of_case.get(visible(name), Counter[_Machine]()) for name in names)
+        return _told(found, f" of {subject}")
+
+    def of_release(self, name: str) -> MeasuredOn:
+        """Return on what the cells in the column of a release were measured."""
+        return self._where(lambda one: one.column == name, " on this release")
+
+    def with_package(self, name: str) -> MeasuredOn:
+        """Return on what was measured where a package was installed."""
+        return self._where(lambda one: bool(one.version(name)), f" with {name} installed")
+
+    def _where(self, holds: Callable[[Environment], bool], which: str) -> MeasuredOn:
+        names = (one.name for one in self._environments if holds(one))
+        return _told((self._in.get(name, Counter[_Machine]()) for name in names), which)
+
+
+def _told(
+    counts: Iterable[Counter[_Machine]], which: str, nothing: str = _NOTHING_HERE
+) -> MeasuredOn:
+    found: Counter[_Machine] = Counter()
+    for one in counts:
+        found.update(one)
+    machines = sorted(found)
+    return MeasuredOn(
+        sentences=tuple(_sentence(one, found[one], which) for one in machines) or (nothing,),
+        brief=visible("; ".join(dict.fromkeys(map(_brief, machines)))) or "nothing measured",
+    )
+
+
+def _machine(seen: Observation) -> _Machine:
+    ran = seen.provenance
+    return _Machine(seen.cell.device.value, ran.hardware, ran.torch_build, ran.python, seen.source)
+
+
+def _sentence(one: _Machine, cells: int, which: str) -> str:
+    return visible(
+        f"Measured on {one.device} ({one.hardware}), torch {one.torch}, Python {one.python}: "
+        f"{counted(cells, 'cell')}{which} from {one.source}."
+    )
+
+
+def _brief(one: _Machine) -> str:
+    """Return the device, torch without its build, and the line of Python."""
+    torch, python = one.torch.partition("+")[0], ".".join(one.python.split(".")[:2])
+    return f"{one.device}, torch {torch}, Python {python}"

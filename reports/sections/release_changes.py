@@ -1,0 +1,192 @@
+"""What each release breaks and heals against the one before it, once for all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from repromatrix.reports.marks import happening
+from repromatrix.reports.text import listed, number, page_of, shortened, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.compare.diff import (
+    CellChange,
+    CellDifference,
+    Rows,
+    compare,
+    without_environment,
+)
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Precision
+
+_ERROR = 160
+SHOWN = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED, CellChange.NEW, CellChange.GONE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseDifference:
+    """One variant of a case that behaves otherwise than before, precisions alike together."""
+
+    change: CellChange
+    case: str
+    href: str
+    workaround: str
+    precisions: str
+    device: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shift:
+    """A measured number that moved though both sides pass."""
+
+    case: str
+    href: str
+    workaround: str
+    precision: Precision
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Between:
+    """A release beside the one before it; `unknown` cells say nothing on a side."""
+
+    before: str
+    differences: tuple[ReleaseDifference, ...]
+    shifts: tuple[Shift, ...]
+    unknown: int
+
+    def of(self, *changes: CellChange) -> tuple[ReleaseDifference, ...]:
+        """Return the differences of some kinds."""
+        return tuple(one for one in self.differences if one.change in changes)
+
+
+def between(survey: Survey) -> dict[str, Between]:
+    """Return for every release but the first what became of each cell since the one before."""
+    sides = _sides(survey)
+    return {
+        after: _between(survey, before, sides[before], sides[after])
+        for before, after in pairwise(survey.releases)
+    }
+
+
+def _sides(survey: Survey) -> dict[str, Rows]:
+    columns = {one.name: one.column for one in survey.environments}
+    sides: dict[str, dict[Cell, Observation]] = {name: {} for name in survey.releases}
+    for cell, row in survey.rows.items():
+        side = sides.get(columns[cell.environment])
+        if side is not None:
+            side[without_environment(cell)] = row.seen
+    return {**sides}
+
+
+def _between(survey: Survey, name: str, before: Rows, after: Rows) -> Between:
+    # Most cells are alike, and what is alike needs no comparison.
+    cells = sorted(
+        cell for cell in {**before, **after} if not _alike(before.get(cell), after.get(cell))
+    )
+    one, other = ({cell: rows[cell] for cell in cells if cell in rows} for rows in (before, after))
+    found = compare(one, other, survey.cases)
+    return Between(
+        before=name,
+        differences=_differences(found),
+        shifts=tuple(shift for difference in found for shift in _shifts(difference)),
+        unknown=sum(difference.change is CellChange.UNKNOWN for difference in found),
+    )
+
+
+def _alike(one: Observation | None, other: Observation | None) -> bool:
+    return (
+        one is not None
+        and other is not None
+        and one.outcome is other.outcome
+        and one.failed == other.failed
+        and one.exercised is other.exercised
+        and not (one.unstable or other.unstable)
+        and one.measured == other.measured
+    )
+
+
+def _differences(found: Iterable[CellDifference]) -> tuple[ReleaseDifference, ...]:
+    alike: dict[tuple[CellChange, str, str, str, str, str], list[Precision]] = {}
+    for one in found:
+        if one.change in SHOWN:
+            cell, sides = one.cell, (told(one.before), told(one.after))
+            key = one.change, cell.case, cell.workaround, cell.device.value, *sides
+            alike.setdefault(key, []).append(cell.precision)
+    ordered = sorted(alike.items(), key=lambda item: (SHOWN.index(item[0][0]), *item[0][1:]))
+    return tuple(_difference(*key, found) for key, found in ordered)
+
+
+def _difference(  # noqa: PLR0913, PLR0917 - a row of the table
+    change: CellChange,
+    case: str,
+    workaround: str,
+    device: str,
+    before: str,
+    after: str,
+    found: list[Precision],
+) -> ReleaseDifference:
+    return ReleaseDifference(
+        change=change,
+        case=visible(case),
+        href=page_of(case),
+        workaround=visible(workaround),
+        precisions=listed([one.value for one in Precision if one in found]),
+        device=device,
+        before=before,
+        after=after,
+    )
+
+
+def told(seen: Observation | None) -> str:
+    """Return what happened in a few words: the error of a failure, else the outcome."""
+    if seen is None:
+        return "not applicable"
+    if seen.failed is not None and seen.outcome.is_failure:
+        return shortened(seen.failed.headline, _ERROR)
+    reason = shortened(seen.reason, _ERROR)
+    return f"{happening(seen.outcome)}: {reason}" if reason else happening(seen.outcome)
+
+
+def _shifts(difference: CellDifference) -> Iterable[Shift]:
+    cell = difference.cell
+    for moved in difference.moved:
+        yield Shift(
+            case=visible(cell.case),
+            href=page_of(cell.case),
+            workaround=visible(cell.workaround),
+            precision=cell.precision,
+            name=visible(moved.name),
+            before=number(moved.before),
+            after=number(moved.after),
+        )
+
+
+def rows(found: Mapping[str, Between]) -> tuple[tuple[str, ...], ...]:
+    """Return every difference as a row of a table: the release, and what became of what."""
+    return tuple(
+        (
+            release,
+            one.before,
+            difference.change.value,
+            difference.case,
+            difference.workaround,
+            difference.precisions,
+            difference.device,
+            difference.before,
+            difference.after,
+        )
+        for release, one in found.items()
+        for difference in one.differences
+    )
+
+
+COLUMNS = (
+    *("release", "against", "change", "case", "workaround", "precisions", "device"),
+    *("before", "after"),
+)

@@ -1,0 +1,123 @@
+"""What a workaround does where: it heals, is needless, does harm, or does not help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from repromatrix.reports.text import listed, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.outcomes import Device, Precision
+
+
+class Effect(StrEnum):
+    """A workaround beside the plain case, in one release and precision."""
+
+    HEALS = "heals"
+    NEEDLESS = "needless"
+    HARMS = "harms"
+    DOES_NOT_HELP = "does-not-help"
+
+    @property
+    def words(self) -> str:
+        """The effect as it is read."""
+        return self.value.replace("-", " ")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Where:
+    """The releases on which a workaround has one effect, in words."""
+
+    effect: Effect
+    releases: str
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effects:
+    """What a workaround does on one device, precisions alike together."""
+
+    precisions: str
+    device: str
+    where: tuple[Where, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkaroundAdvice:
+    """A workaround with all that it does."""
+
+    name: str
+    anchor: str
+    says: str
+    skips: bool
+    effects: tuple[Effects, ...]
+
+    @property
+    def healed(self) -> int:
+        """In how many releases it was seen to heal; precisions that agree count once."""
+        seen = (where for one in self.effects for where in one.where)
+        return sum(where.number for where in seen if where.effect is Effect.HEALS)
+
+
+def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # noqa: FBT001
+    """Classify by who fails; None where one of the two says nothing."""
+    match plain, worked_around:
+        case True, False:
+            return Effect.HEALS
+        case False, False:
+            return Effect.NEEDLESS
+        case False, True:
+            return Effect.HARMS
+        case True, True:
+            return Effect.DOES_NOT_HELP
+        case _:
+            return None
+
+
+def advise(survey: Survey, case: Case) -> tuple[WorkaroundAdvice, ...]:
+    """Return the workarounds of a case, those that heal first, by how much was seen of it.
+
+    Those that skip the thing itself come last.
+    """
+    advices = [_advice(survey, case, name) for name in case.block.workarounds]
+    return tuple(sorted(advices, key=lambda advice: (advice.skips, -advice.healed)))
+
+
+def _advice(survey: Survey, case: Case, name: str) -> WorkaroundAdvice:
+    return WorkaroundAdvice(
+        name=visible(name),
+        anchor=f"with-{name}",
+        says=visible(case.block.workarounds[name].says),
+        skips=case.block.workarounds[name].skips,
+        effects=tuple(
+            effects for device in survey.devices for effects in _effects(survey, case, name, device)
+        ),
+    )
+
+
+def _effects(survey: Survey, case: Case, name: str, device: Device) -> Iterator[Effects]:
+    alike: dict[tuple[Where, ...], list[str]] = {}
+    for precision in Precision:
+        if where := _where(survey, case.name, name, precision, device):
+            alike.setdefault(where, []).append(precision.value)
+    for where, precisions in alike.items():
+        yield Effects(precisions=listed(precisions), device=device.value, where=where)
+
+
+def _where(
+    survey: Survey, case: str, name: str, precision: Precision, device: Device
+) -> tuple[Where, ...]:
+    failing = survey.failing(case)
+    plain, other = (failing.get((variant, device, precision), {}) for variant in (PLAIN, name))
+    found: dict[Effect, list[str]] = {}
+    for release in survey.order:
+        kind = effect(plain.get(release), other.get(release))
+        if kind is not None:
+            found.setdefault(kind, []).append(release)
+    return tuple(
+        Where(effect=kind, releases=survey.spans(found[kind]), number=len(found[kind]))
+        for kind in Effect
+        if kind in found
+    )

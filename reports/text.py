@@ -1,0 +1,146 @@
+"""Small pieces of text for pages: release spans, numbers, links, and foreign text made harmless."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_NAME = 80
+
+
+def filed(name: str) -> str:
+    """Return a foreign name as the name of a file."""
+    safe = in_address(name).replace("%", "-")
+    if safe == name and len(name) <= _NAME and not name.startswith("."):
+        return name
+    return f"{safe[:_NAME].lstrip('.')}-{hashlib.sha256(repr(name).encode()).hexdigest()[:8]}"
+
+
+def family_path(model: str) -> str:
+    """Return where the page of a family of models lies, below the first page."""
+    return f"model/{filed(model)}.html"
+
+
+def link_to_family(model: str) -> Link:
+    """Return the link to the page of a family of models, from the first page."""
+    return Link(text=visible(model), href=f"model/{in_address(filed(model))}.html")
+
+
+_TRACKER = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/(\d+)/?$")
+# Control characters become their pictures. Those that turn the direction of writing are taken out
+# of sight as well: with them a message can show a reader something else than what was raised.
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+_TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
+_VISIBLE = _PICTURES | _TURNS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """A text with an address; the address is empty where the text cannot be followed."""
+
+    text: str
+    href: str
+
+
+def link_to(address: str) -> Link:
+    """Return a link for an address; anything but http and https stays text."""
+    found = _TRACKER.fullmatch(address)
+    try:
+        followed = urlsplit(address).scheme in {"http", "https"}
+    except ValueError:
+        followed = False
+    text = f"{found[1]}#{found[2]}" if found else address.removeprefix("https://")
+    return Link(text=visible(text), href=address if followed else "")
+
+
+def visible(text: str) -> str:
+    """Return a foreign text with every character that acts on the reader's screen made visible."""
+    return text.replace("\r\n", "\n").translate(_VISIBLE)
+
+
+@lru_cache(maxsize=4096)
+def shortened(text: str, limit: int) -> str:
+    """Return a foreign text as one line of at most `limit` characters."""
+    line = visible(" ".join(text[: 4 * limit].split()))
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def excerpt(text: str, limit: int) -> str:
+    """Return both ends of a foreign text that is too long, and say how much is left out."""
+    if len(text) <= limit:
+        return visible(text)
+    left_out = f"\n… {len(text) - limit:,} characters left out …\n"
+    return visible(text[: limit // 2]) + left_out + visible(text[-(limit // 2) :])
+
+
+def paragraphs(text: str) -> tuple[str, ...]:
+    """Return the paragraphs of a text, each as one line."""
+    return tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip())
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text and what follows it."""
+    found = re.match(r"(.+?[.!?])(?=\s|$)", text, re.DOTALL)
+    end = found.end() if found else len(text)
+    return " ".join(text[:end].split()), text[end:].strip()
+
+
+def spans(names: Collection[str], order: Sequence[str]) -> str:
+    """Return names as spans of neighbours in an order: `4.50.0 to 4.50.3, 4.52.1`."""
+    wanted = frozenset(names)
+    runs: list[list[str]] = []
+    previous = -2
+    for position, name in enumerate(order):
+        if name in wanted:
+            if position != previous + 1:
+                runs.append([])
+            runs[-1].append(name)
+            previous = position
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 cell`, `1,204 cells`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list in words: `fp32, bf16 and fp16`."""
+    if len(names) < 2:  # noqa: PLR2004 - one name needs no conjunction
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def requirement_words(requirement: Requirement) -> str:
+    """Return a requirement with its lower bound first; packaging sorts `<` before `>=`."""
+    written = str(requirement)
+    bounds = sorted(str(bound) for bound in requirement.specifier)
+    return written.replace(",".join(bounds), ",".join(reversed(bounds)))
+
+
+def requirements_words(requirements: Iterable[Requirement]) -> str:
+    """Return requirements as a list."""
+    return ", ".join(requirement_words(requirement) for requirement in requirements)
+
+
+def number(value: float) -> str:
+    """Return a measured number with as many digits as a reader compares."""
+    return f"{value:.4g}"
+
+
+def in_address(name: str) -> str:
+    """Return a name as one segment, or the fragment, of a relative address."""
+    return quote(name, safe="+", errors="replace")
+
+
+def page_of(case: str) -> str:
+    """Return the address of the page of a case, from the first page."""
+    return f"case/{in_address(case)}.html"

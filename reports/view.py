@@ -1,0 +1,247 @@
+"""Everything that the page is about, completed: every cell of the table, observed or not.
+
+What is asked of it once per case is arranged once for all cases: a page asks for each case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from repromatrix.reports.exports import rows
+from repromatrix.reports.marks import SeenMark, seen_as
+from repromatrix.reports.text import spans
+from repromatrix.runner.judging.claims import CheckedClaim, check_claims
+from repromatrix.runner.judging.expectations import in_releases, only_in
+from repromatrix.runner.judging.ranges import fails
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
+from repromatrix.runner.model.environment_name import with_extras
+from repromatrix.runner.model.outcomes import Device, Precision
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Series = dict[tuple[str, Device, Precision], dict[str, "Judged"]]
+"""(workaround, device, precision) to what was observed, by environment, oldest first."""
+
+Failing = dict[tuple[str, Device, Precision], dict[str, bool]]
+
+Stack = tuple[SeenMark, ...]
+"""What the cells of one variant in one environment show, one per precision."""
+
+_IN_THE_TABLE = frozenset({Source.RELEASE, Source.MAIN})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """Cases, environments in the order of the table, and one judged observation per cell."""
+
+    cases: Mapping[str, Case]
+    environments: Sequence[Environment]
+    rows: Mapping[Cell, Judged]
+    areas: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The names of all environments, oldest first."""
+        return tuple(environment.name for environment in self.environments)
+
+    @cached_property
+    def columns(self) -> tuple[Environment, ...]:
+        """The columns of the table: what is laid on top of a release stands in its column."""
+        return tuple(item for item in self.environments if item.column == item.name)
+
+    @cached_property
+    def releases(self) -> tuple[str, ...]:
+        """The names of the columns that follow each other in time: releases, then main."""
+        return tuple(item.name for item in self.columns if item.source in _IN_THE_TABLE)
+
+    def only_in(self, case: Case) -> tuple[Environment, ...]:
+        """Return the columns of a case that needs what no release by itself has.
+
+        They are the stacks of a program, or the pairs that the case names; else there are none.
+        """
+        return only_in(case, self.columns, self._in_releases)
+
+    @cached_property
+    def _in_releases(self) -> frozenset[str]:
+        return in_releases(self.columns)
+
+    def standing(self, case: Case, column: str) -> str:
+        """Return the environment of a case in a column."""
+        return with_extras(column, case.extras) if column in self.releases else column
+
+    def spans(self, environments: Iterable[str]) -> str:
+        """Return environments as spans of the columns that they stand in.
+
+        What a case lays on top of every release is said once of the case, not in each name.
+        """
+        columns = {one.name: one.column for one in self.environments}
+        return spans({columns[name] for name in environments}, [*dict.fromkeys(columns.values())])
+
+    @cached_property
+    def by_name(self) -> dict[str, Environment]:
+        """The environments by their names."""
+        return {environment.name: environment for environment in self.environments}
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that something was observed on; the CPU when nothing was."""
+        found = {cell.device for cell in self.rows}
+        return tuple(device for device in Device if device in found) or (Device.CPU,)
+
+    @cached_property
+    def measured_on(self) -> frozenset[Device]:
+        """The devices on which a case, not the machine, decided something."""
+        return frozenset(
+            cell.device for cell, row in self.rows.items() if row.seen.outcome.is_evidence
+        )
+
+    @cached_property
+    def simulated(self) -> frozenset[str]:
+        """The cases in which a stand-in keeps the contract of a real part."""
+        return frozenset(name for name, case in self.cases.items() if case.block.simulates)
+
+    @cached_property
+    def standings(self) -> dict[str, tuple[str, ...]]:
+        """The environments that each case has cells in, oldest first."""
+        return {
+            case.name: tuple(one.name for one in self.environments if self._belongs(case, one))
+            for case in self.cases.values()
+        }
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Every cell of the table, also those without an observation."""
+        return tuple(
+            Cell(case.name, workaround, environment, precision, device)
+            for device in self.devices
+            for case in self.cases.values()
+            for environment in self.standings[case.name]
+            for workaround in case.variants
+            for precision in Precision
+        )
+
+    @cached_property
+    def shown(self) -> tuple[SeenMark, ...]:
+        """What each cell of the table shows."""
+        return tuple(seen_as(self.rows.get(cell), cell.precision) for cell in self.cells)
+
+    @cached_property
+    def stacks(self) -> dict[tuple[str, str, Device, str], Stack]:
+        """What every (case, workaround, device, environment) of the table shows."""
+        width, shown = len(Precision), self.shown
+        # The precisions of a stack are neighbours in the cells, in the order of the enum.
+        return {
+            (cell.case, cell.workaround, cell.device, cell.environment): tuple(
+                shown[start : start + width]
+            )
+            for start, cell in zip(range(0, len(shown), width), self.cells[::width], strict=True)
+        }
+
+    @cached_property
+    def marks(self) -> pd.DataFrame:
+        """One row per cell of the table, with its mark and its flags."""
+        return rows.marks(self.cells, self.shown, self.simulated)
+
+    def of_case(self, name: str) -> tuple[Judged, ...]:
+        """Return what was observed of a case, in the order of the table."""
+        return self._by_case.get(name, ())
+
+    def series(self, name: str) -> Series:
+        """Return what was observed of a case as series along the environments."""
+        return self._series.get(name, {})
+
+    def failing(self, name: str) -> Failing:
+        """Say along each series of a case where it fails; what says nothing is left out."""
+        return self._failing.get(name, {})
+
+    @cached_property
+    def _failing(self) -> dict[str, Failing]:
+        return {
+            name: {
+                key: {
+                    environment: failed
+                    for environment, row in rows.items()
+                    if (failed := fails(row.seen)) is not None
+                }
+                for key, rows in series.items()
+            }
+            for name, series in self._series.items()
+        }
+
+    @cached_property
+    def _by_case(self) -> dict[str, tuple[Judged, ...]]:
+        found: dict[str, list[Judged]] = {}
+        for cell, row in self.rows.items():
+            found.setdefault(cell.case, []).append(row)
+        return {name: tuple(self._ordered(name, rows)) for name, rows in found.items()}
+
+    def _ordered(self, name: str, rows: Iterable[Judged]) -> list[Judged]:
+        # The workarounds of a case stand in the order of its file, not in that of the alphabet.
+        variant = {workaround: place for place, workaround in enumerate(self.cases[name].variants)}
+        when = {environment: place for place, environment in enumerate(self.order)}
+        precisions, devices = list(Precision), list(Device)
+
+        def place(row: Judged) -> tuple[int, int, int, int]:
+            _, workaround, environment, precision, device = row.seen.cell
+            rank = precisions.index(precision), devices.index(device)
+            return (variant[workaround], when[environment], *rank)
+
+        return sorted(rows, key=place)
+
+    @cached_property
+    def _series(self) -> dict[str, Series]:
+        found: dict[str, Series] = {}
+        for name, judged in self._by_case.items():
+            series = found.setdefault(name, {})
+            for row in judged:
+                _, workaround, environment, precision, device = row.seen.cell
+                series.setdefault((workaround, device, precision), {})[environment] = row
+        return found
+
+    def claims(self, name: str) -> tuple[CheckedClaim, ...]:
+        """Return the claims of a case with what was measured of them."""
+        return self._claims[name]
+
+    @cached_property
+    def _claims(self) -> dict[str, tuple[CheckedClaim, ...]]:
+        return {
+            name: check_claims(case, [row.seen for row in self.of_case(name)], self.by_name)
+            for name, case in self.cases.items()
+        }
+
+    def on(self, device: Device) -> str:
+        """Return `, cuda` where a device must be named because there are several."""
+        return f", {device}" if len(self.devices) > 1 else ""
+
+    def _belongs(self, case: Case, environment: Environment) -> bool:
+        observed = (case.name, environment.name) in self._observed
+        # Of another machine's interpreter nothing is missing where nothing was observed.
+        asked = environment.source is not Source.INTERPRETER and belongs(case, environment)
+        return observed or asked
+
+    @cached_property
+    def _observed(self) -> frozenset[tuple[str, str]]:
+        return frozenset((cell.case, cell.environment) for cell in self.rows)
+
+
+def survey(
+    cases: Mapping[str, Case],
+    environments: Sequence[Environment],
+    judged: Iterable[Judged],
+    areas: Mapping[str, str] | None = None,
+) -> Survey:
+    """Arrange the rows that answer, one for each cell."""
+    known = {environment.name for environment in environments}
+    variants = {name: frozenset(case.variants) for name, case in cases.items()}
+    rows: dict[Cell, Judged] = {}
+    for row in judged:
+        cell = row.seen.cell
+        if cell.environment in known and cell.workaround in variants.get(cell.case, ()):
+            rows[cell] = row
+    return Survey(cases=cases, environments=environments, rows=rows, areas=areas or {})

@@ -1,0 +1,209 @@
+"""The question of `audit` and `advise`, and the evidence that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from repromatrix.runner import project
+from repromatrix.runner.audit.levels import TRANSFORMERS, named
+from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.evidence.glances import GlancedRows, of_places, of_rows
+from repromatrix.runner.evidence.published import Keep
+from repromatrix.runner.judging.expectations import in_releases, only_in
+from repromatrix.runner.judging.ranges import fails
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
+from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.selection import SelectionRequest, named_cases, select
+from repromatrix.runner.project import Project
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STILL = frozenset({Source.RELEASE, Source.PAIR, Source.STACK})
+"""What `main` holds moves, and an interpreter is somebody's own: nobody's versions equal theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownEvidence:
+    """Cases, the environments that stand still, and what was seen of the one in the other."""
+
+    cases: Mapping[str, Case]
+    environments: Mapping[str, Environment]
+    seen: GlancedRows
+    """What is current; of a contested cell nothing."""
+
+    def of(self, case: Case) -> Iterator[Environment]:
+        """Yield the environments that a case has cells in, in the order of the table."""
+        return (one for one in self.environments.values() if belongs(case, one))
+
+    def only_in(self, case: Case) -> tuple[Environment, ...]:
+        """Return the stacks or pairs that have what a case needs and no release has."""
+        return only_in(case, self.environments.values(), self._in_releases)
+
+    @cached_property
+    def _in_releases(self) -> frozenset[str]:
+        return in_releases(self.environments.values())
+
+    def releases(self) -> tuple[str, ...]:
+        """Return the published releases, oldest first."""
+        return tuple(
+            one.name
+            for one in self.environments.values()
+            if one.source is Source.RELEASE and not one.extras
+        )
+
+    def ran_on(self, device: Device) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the builds of torch and the minor versions of Python that a device ran with."""
+        ran = [one for where, one in self.seen.ran if where is device]
+        builds = {build for build, _ in ran if build}
+        pythons = {".".join(python.split(".")[:2]) for _, python in ran if python}
+        return tuple(sorted(builds)), tuple(sorted(pythons))
+
+    def fails(self, cell: Cell) -> bool | None:
+        """Say whether a cell fails; None where nothing is known that could be relied on."""
+        return self.seen.fails(cell)
+
+    def declines(self, cell: Cell) -> bool:
+        """Say whether the case itself cannot judge there: no run would change that."""
+        seen = self.seen.get(cell)
+        return seen is not None and seen.outcome is Outcome.DECLINES and not seen.unstable
+
+    def why_silent(self, cell: Cell) -> str:
+        """Say why a cell answers nothing; empty where it does answer."""
+        seen = self.seen.get(cell)
+        if seen is None:
+            return (
+                "is said otherwise by two sources" if cell in self.seen.contested else "was not run"
+            )
+        if fails(seen) is not None:
+            return ""
+        if seen.unstable:
+            return "is unstable"
+        if seen.outcome is Outcome.PASSES or seen.outcome.is_failure:
+            return f"never computed in {cell.precision}"
+        return "declines to judge" if seen.outcome is Outcome.DECLINES else f"is {seen.outcome}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditQuestion:
+    """Which cells are asked about; no case means all of them."""
+
+    cases: tuple[str, ...] = ()
+    precisions: tuple[Precision, ...] = tuple(Precision)
+    device: Device = Device.CPU
+    ignored: frozenset[str] = frozenset()
+
+    def chosen(self, cases: Mapping[str, Case]) -> tuple[Case, ...]:
+        """Return the cases that are asked about."""
+        return tuple(cases[name] for name in self.cases or cases if name not in self.ignored)
+
+
+def known(
+    cases: Mapping[str, Case],
+    environments: Mapping[str, Environment],
+    rows: Iterable[Observation],
+) -> KnownEvidence:
+    """Return what is known from evidence: only what is measured on today's cases and pins."""
+    still = standing_still(environments)
+    return KnownEvidence(cases=cases, environments=still, seen=of_rows(rows, cases, still))
+
+
+def standing_still(environments: Mapping[str, Environment]) -> dict[str, Environment]:
+    """Return the environments that somebody's versions may equal."""
+    return {name: one for name, one in environments.items() if one.source in _STILL}
+
+
+def asked(
+    places: Paths, wish: SelectionRequest, ignore: Sequence[str] = ()
+) -> tuple[Project, AuditQuestion]:
+    """Return the checkout and the question as values; raises RunnerError for what is not there."""
+    loaded = project.load(places, code=False)
+    selection = select(wish, loaded.cases, loaded.names)
+    ignored = named_cases(ignore, list(loaded.cases), "--ignore") if ignore else ()
+    question = AuditQuestion(
+        cases=tuple(name for name in loaded.cases if name in selection.cases),
+        precisions=tuple(one for one in loaded.matrix.precisions if one in selection.precisions),
+        device=wish.device,
+        ignored=frozenset(ignored),
+    )
+    if not question.chosen(loaded.cases):
+        found, allowed = "every chosen case", "cases that are left"
+        raise refuse(Fault(where="--ignore", found=found, allowed=allowed))
+    return loaded, question
+
+
+def known_of(
+    loaded: Project, question: AuditQuestion, told: Callable[[], Console], wanted: Keep
+) -> KnownEvidence:
+    """Read the wanted evidence of the chosen cases from the repository and from this machine."""
+    names = {case.name for case in question.chosen(loaded.cases)}
+    still = standing_still(loaded.environments)
+    about = (loaded.cases, still)
+    seen = of_places(
+        loaded.places, lambda text: told().print(text, style="yellow"), about, names, wanted
+    )
+    return KnownEvidence(cases=loaded.cases, environments=still, seen=seen)
+
+
+def plain(question: AuditQuestion) -> Keep:
+    """Return what wants the plain cells of a question, and nothing else."""
+
+    def keep(
+        _: str, workaround: str, precision: Precision, device: Device
+    ) -> frozenset[str] | None:
+        asked = device is question.device and precision in question.precisions
+        return None if asked and workaround == PLAIN else frozenset()
+
+    return keep
+
+
+def around(installed: Installed, loaded: Project, question: AuditQuestion) -> Keep:
+    """Return what wants the plain cells, and of workarounds those near a version."""
+    near = _near(installed, loaded)
+    programs = {one.program for one in loaded.environments.values()}
+    others = {
+        case.name
+        for case in loaded.cases.values()
+        if len(named(case)) > 1 or programs & case.packages
+    }
+    plainly = plain(question)
+
+    def keep(
+        case: str, workaround: str, precision: Precision, device: Device
+    ) -> Collection[str] | None:
+        wanted = plainly(case, PLAIN, precision, device)
+        if wanted is not None or workaround == PLAIN or case in others:
+            return wanted
+        return near
+
+    return keep
+
+
+_NEIGHBOURS = 3
+
+
+def _near(installed: Installed, loaded: Project) -> frozenset[str]:
+    """Return the environments of the releases on both sides of a version."""
+    if not installed.version(TRANSFORMERS):
+        return frozenset()
+    ours = Version(installed.version(TRANSFORMERS))
+    names = [one.name for one in loaded.matrix.releases]
+    exact = [name for name in names if Version(name) == ours]
+    older = [name for name in names if Version(name) <= ours][-_NEIGHBOURS:]
+    newer = [name for name in names if Version(name) >= ours][:_NEIGHBOURS]
+    bases = set(exact or [*older, *newer])
+    return frozenset(
+        one.name
+        for one in loaded.environments.values()
+        if one.source is Source.RELEASE and taken_apart(one.name).base in bases
+    )

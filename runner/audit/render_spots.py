@@ -1,0 +1,22 @@
+"""Cells of an answer grouped by case, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from repromatrix.runner.audit.upgrades import Spot
+
+
+def by_case(spots: Iterable[Spot]) -> dict[str, str]:
+    """Return the precisions of each case, in words."""
+    found: dict[str, list[str]] = {}
+    for spot in spots:
+        found.setdefault(spot.case, []).append(spot.precision)
+    return {name: " ".join(precisions) for name, precisions in found.items()}
+
+
+def listed(spots: Sequence[Spot], few: int = 3) -> str:
+    """Return cases with their precisions, the first few of them."""
+    cases = [f"{name} ({precisions})" for name, precisions in by_case(spots).items()]
+    more = len(cases) - few
+    return ", ".join([*cases[:few], *([f"{more} more"] if more > 0 else [])])

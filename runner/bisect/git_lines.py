@@ -1,0 +1,368 @@
+"""Which commits lie between two releases: tags, branch lines, and cherry-picks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from repromatrix.runner.bisect.git import OPTION, Commit, Repository
+from repromatrix.runner.bisect.git_sources import PackageSources
+from repromatrix.runner.errors import Fault, refuse
+
+_NEIGHBOURS = 12
+_COMMIT = re.compile(r"g([0-9a-f]{7,40})")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaggedCommit:
+    """One end of a search: what it was called, its commit, and the version that it claims."""
+
+    wanted: str
+    """The version of the release; empty where a revision was named instead."""
+    revision: str
+    """The tag, or the revision as it was named."""
+    commit: str
+    claims: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the tag is the one that is named after the version that it claims."""
+        return self.revision in {f"v{self.claims}", self.claims} or not self.wanted
+
+
+def named(
+    repository: Repository, sources: PackageSources, revision: str, option: str
+) -> TaggedCommit:
+    """Return the end that somebody named by a revision; raises RunnerError."""
+    commit = repository.revision(revision, option)
+    return TaggedCommit(
+        wanted="",
+        revision=revision,
+        commit=commit,
+        claims=_checked(repository, sources, revision, commit, option),
+    )
+
+
+def _checked(
+    repository: Repository, sources: PackageSources, revision: str, commit: str, option: str
+) -> str:
+    if repository.blob(commit, sources.init) is None:
+        found = f"{revision!r}, which has no {sources.init}"
+        allowed = f"a revision that holds {sources.package}"
+        raise refuse(Fault(where=option, found=found, allowed=allowed))
+    return sources.claimed(repository, commit)
+
+
+def released(repository: Repository, sources: PackageSources, version: str) -> TaggedCommit:
+    """Return the tag that a version was released from; raises RunnerError where there is none.
+
+    A development version names its commit itself: `5.24.0.dev0+g0123456789ab`.
+    """
+    commit = _COMMIT.fullmatch(Version(version).local or "")
+    if commit:
+        return named(repository, sources, commit[1], OPTION)
+    tags = _tags(repository)
+    for tag in _nearest(tags, Version(version)):
+        found = repository.resolve(f"refs/tags/{tag}")
+        if found and sources.claimed(repository, found) == str(Version(version)):
+            return TaggedCommit(wanted=version, revision=tag, commit=found, claims=version)
+    raise _missing(repository, sources, version, tags)
+
+
+def _tags(repository: Repository) -> dict[str, Version]:
+    """Return the tags that are versions."""
+    names = repository.read("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").split()
+    return {name: parsed for name in names if (parsed := _version(name)) is not None}
+
+
+def _version(tag: str) -> Version | None:
+    try:
+        return Version(tag)
+    except ValueError:  # also for a number of 5,000 digits
+        return None
+
+
+def _nearest(tags: dict[str, Version], version: Version) -> Iterable[str]:
+    """Return tags, that of the version first, then its neighbours by their order."""
+    ordered = sorted(tags, key=lambda tag: tags[tag])
+    at = next((n for n, tag in enumerate(ordered) if tags[tag] >= version), len(ordered))
+    return sorted(ordered, key=lambda tag: abs(ordered.index(tag) - at))[:_NEIGHBOURS]
+
+
+def _missing(
+    repository: Repository, sources: PackageSources, version: str, tags: dict[str, Version]
+) -> Exception:
+    named_so = next((tag for tag in tags if tags[tag] == Version(version)), "")
+    found = f"no tag that claims {sources.package} {version}"
+    if named_so:
+        commit = repository.resolve(f"refs/tags/{named_so}") or ""
+        other = sources.claimed(repository, commit) or "no version"
+        found = f"{found}; {named_so} claims {other}"
+    fault = Fault(
+        where=f"{OPTION} {repository.folder}",
+        found=found,
+        allowed="a tag per release, as v4.50.3",
+        remedy="Fetch them with `git fetch --tags`, or name --good and --bad.",
+    )
+    return refuse(fault)
+
+
+_PICTURE = ("--no-color", "--no-ext-diff", "--no-textconv", "--full-index", "--binary")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Twin:
+    """The same change as a commit of another line."""
+
+    commit: Commit
+    line: str
+    by: str
+    """How it is known."""
+
+
+def twin(repository: Repository, commit: Commit, since: str, until: str, line: str) -> Twin | None:
+    """Return the twin of a commit among those that one end has and another has not.
+
+    What takes the commit back, or is taken back by it, is its opposite, also where both subjects
+    end with one number.
+    """
+    between = repository.commits(since, until)
+    others = [one for one in between if one.sha != commit.sha and not _opposite(one, commit)]
+    for by, found in (
+        ("cherry picked from commit", _said(commit, others)),
+        ("the same pull request", _numbered(commit, others)),
+        ("the same patch", _alike(repository, commit, since, until)),
+    ):
+        if found is not None:
+            return Twin(commit=found, line=line, by=by)
+    return None
+
+
+def _opposite(one: Commit, other: Commit) -> bool:
+    return one.reverts(other) or other.reverts(one)
+
+
+def _said(commit: Commit, others: Iterable[Commit]) -> Commit | None:
+    return next((one for one in others if _names(one, commit) or _names(commit, one)), None)
+
+
+def _names(one: Commit, other: Commit) -> bool:
+    return any(other.sha.startswith(sha) for sha in one.picked_from)
+
+
+def _numbered(commit: Commit, others: Iterable[Commit]) -> Commit | None:
+    if commit.pull_request is None:
+        return None
+    return next((one for one in others if one.pull_request == commit.pull_request), None)
+
+
+def _alike(repository: Repository, commit: Commit, since: str, until: str) -> Commit | None:
+    """Return the commit that changes the same files in the same way, wherever in them that is."""
+    changed = repository.ask("diff-tree", "-r", "--name-only", "--no-commit-id", "-z", commit.sha)
+    paths = [path for path in (changed or "").split("\x00") if path]
+    own = _patches(repository, ["show", "--format=commit %H", *_PICTURE, commit.sha])
+    if not (paths and own):
+        return None
+    history = ["log", "-p", "--format=commit %H", "--full-diff", "--no-merges", *_PICTURE]
+    theirs = _patches(repository, [*history, until, f"^{since}", "--", *map(_from_the_top, paths)])
+    patch = next(iter(own))
+    found = theirs.get(patch)
+    return repository.commit(found) if found and found != commit.sha else None
+
+
+def _from_the_top(path: str) -> str:
+    """Return a path as git takes it in any folder of a clone, whatever signs it holds."""
+    return f":(top,literal){path}"
+
+
+def _patches(repository: Repository, command: list[str]) -> dict[str, str]:
+    """Return commits by what identifies their patch."""
+    text = repository.ask(*command)
+    listed = repository.ask("patch-id", "--stable", given=text) if text else ""
+    return dict(line.split(" ", 1) for line in (listed or "").splitlines())
+
+
+_MAIN = (
+    *("refs/remotes/upstream/HEAD", "refs/remotes/origin/HEAD"),
+    *("refs/remotes/upstream/main", "refs/remotes/origin/main", "refs/heads/main"),
+    *("refs/remotes/upstream/master", "refs/remotes/origin/master", "refs/heads/master"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitLine:
+    """Commits along first parents, oldest first; both ends are part of it."""
+
+    name: str
+    commits: tuple[str, ...]
+
+    @property
+    def first(self) -> str:
+        """The older end."""
+        return self.commits[0]
+
+    @property
+    def last(self) -> str:
+        """The newer end."""
+        return self.commits[-1]
+
+    def place(self, commit: str) -> int:
+        """Return where a commit stands; raises ValueError where it is not on the line."""
+        return self.commits.index(commit)
+
+    def before(self, commit: str) -> CommitLine:
+        """Return the part that ends at a commit."""
+        return CommitLine(name=self.name, commits=self.commits[: self.place(commit) + 1])
+
+    def since(self, commit: str) -> CommitLine:
+        """Return the part that begins at a commit."""
+        return CommitLine(name=self.name, commits=self.commits[self.place(commit) :])
+
+    def then(self, further: CommitLine) -> CommitLine:
+        """Return the line that goes on along another, which begins where this one ends."""
+        return CommitLine(name=further.name, commits=(*self.commits, *further.commits[1:]))
+
+    @property
+    def backwards(self) -> CommitLine:
+        """The line from its end."""
+        return CommitLine(name=self.name, commits=self.commits[::-1])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routes:
+    """Where two ends lie: `trunk` is between them, or between the points where they left it.
+
+    A branch leads from there to an end that is not on the trunk; its first commit is on both.
+    `main` is what the main branch is called, for a twin of what is found on a branch.
+    """
+
+    trunk: CommitLine
+    older: CommitLine | None
+    newer: CommitLine | None
+    main: str
+
+
+def between(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> Routes:
+    """Return the lines between two ends; raises RunnerError where there is no way."""
+    _refuse_reversed(repository, older, newer)
+    main = _main(repository, older, newer)
+    trunk = dict.fromkeys(repository.first_parents(main)) if main else {}
+    of_newer = repository.first_parents(newer.commit)
+    if older.commit in of_newer:
+        name = short(main) if newer.commit in trunk else f"the branch of {newer.revision}"
+        line = _line(name, of_newer, older.commit, newer.commit)
+        return Routes(trunk=line, older=None, newer=None, main=main)
+    left = _leaves(repository, older.commit, main, trunk)
+    joined = _leaves(repository, newer.commit, main, trunk)
+    if not (left and joined) or _is_before(trunk, joined, left):
+        left = joined = _fork(repository, older, newer)
+        trunk = dict.fromkeys(of_newer)
+    return Routes(
+        trunk=_line(short(main) or newer.revision, tuple(trunk), left, joined),
+        older=_branch(repository, older, left),
+        newer=_branch(repository, newer, joined),
+        main=main,
+    )
+
+
+def _line(name: str, newest_first: tuple[str, ...], first: str, last: str) -> CommitLine:
+    there = newest_first[newest_first.index(last) : newest_first.index(first) + 1]
+    return CommitLine(name=name, commits=tuple(reversed(there)))
+
+
+def _branch(repository: Repository, end: TaggedCommit, base: str) -> CommitLine | None:
+    """Return the line from where a branch left the trunk to its end."""
+    if end.commit == base:
+        return None
+    there = repository.first_parents(end.commit, until=base)
+    return CommitLine(name=f"the branch of {end.revision}", commits=(base, *reversed(there)))
+
+
+def holding(repository: Repository, line: CommitLine) -> CommitLine:
+    """Return the part of a line that has its first commit in its past.
+
+    A line may join its first commit by a merge only; what stands before that merge lacks it.
+    """
+    asked = ("rev-list", "--ancestry-path", line.last, f"^{line.first}")
+    there = {line.first, *repository.read(*asked).split()}
+    return CommitLine(name=line.name, commits=tuple(one for one in line.commits if one in there))
+
+
+def short(ref: str) -> str:
+    """Return a ref as people write it."""
+    return ref.removeprefix("refs/").removeprefix("heads/").removeprefix("remotes/")
+
+
+def _main(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> str:
+    """Return the main branch that comes closest to both ends: the others are behind, or a fork's.
+
+    It is empty where there is none.
+    """
+    there = [name for name in _MAIN if repository.resolve(name)]
+    if not there:
+        return ""
+    return min(there, key=lambda name: sum(_distance(repository, name, (older, newer))))
+
+
+def _distance(repository: Repository, main: str, ends: tuple[TaggedCommit, ...]) -> Iterator[int]:
+    for end in ends:
+        count = repository.ask("rev-list", "--count", end.commit, f"^{main}")
+        yield int(count or 0)
+
+
+def _leaves(repository: Repository, commit: str, main: str, trunk: Mapping[str, None]) -> str:
+    """Return where a commit's line leaves the main branch: their merge base, if it is on the line.
+
+    Where a release branch was merged back, the merge base is the release itself, which is not.
+    """
+    if not main:
+        return ""
+    bases = (repository.ask("merge-base", "--all", commit, main) or "").split()
+    places = {name: number for number, name in enumerate(trunk)}
+    on_it = sorted((base for base in bases if base in places), key=lambda base: places[base])
+    own = repository.first_parents(commit) if not on_it else ()
+    return next(iter(on_it), "") or next((name for name in own if name in trunk), "")
+
+
+def _is_before(trunk: Mapping[str, None], one: str, other: str) -> bool:
+    places = {name: number for number, name in enumerate(trunk)}
+    return places[one] > places[other]
+
+
+def _fork(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> str:
+    """Return where the newer end's own line leaves the older one's; raises RunnerError."""
+    of_newer = repository.first_parents(newer.commit)
+    of_older = dict.fromkeys(repository.first_parents(older.commit))
+    found = next((name for name in of_newer if name in of_older), "")
+    if found:
+        return found
+    raise refuse(
+        Fault(
+            where=f"{OPTION} {repository.folder}",
+            found=f"no common history of {older.revision} and {newer.revision} by first parents",
+            allowed="two ends that one line of commits leads to",
+            remedy="Name --good and --bad on one branch.",
+        )
+    )
+
+
+def _refuse_reversed(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> None:
+    """Refuse two ends that are one, or of which the later is given as the earlier."""
+    where = f"{OPTION} {repository.folder}"
+    if older.commit == newer.commit:
+        found = f"{older.revision} and {newer.revision}, which are the same commit"
+        raise refuse(Fault(where=where, found=found, allowed="two commits"))
+    base = repository.ask("merge-base", older.commit, newer.commit)
+    if not base:
+        found = f"no common history of {older.revision} and {newer.revision}"
+        raise refuse(Fault(where=where, found=found, allowed="two ends of one history"))
+    if base.strip() == newer.commit:
+        found = f"{newer.revision}, which is an ancestor of {older.revision}"
+        remedy = (
+            "What broke is searched from good to bad; with --fix, what healed from bad to good."
+        )
+        allowed = f"a commit that is not before {older.revision}"
+        raise refuse(Fault(where=where, found=found, allowed=allowed, remedy=remedy))

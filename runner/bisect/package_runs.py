@@ -1,0 +1,315 @@
+"""Answer questions about mixed environments: evidence first, then runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from repromatrix.runner.bisect import package_locks
+from repromatrix.runner.bisect.mixture import LIKELY, EnvironmentDifference, Taken, difference
+from repromatrix.runner.bisect.mixture import name as named
+from repromatrix.runner.bisect.oracle import answer
+from repromatrix.runner.bisect.package_locks import Ends, UnresolvableError
+from repromatrix.runner.bisect.packages import (
+    Blame,
+    MixtureTrial,
+    Sweep,
+    TableEvidence,
+    company,
+    minors,
+    search,
+)
+from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.environments import building, index, locking, locks
+from repromatrix.runner.environments.building import UnbuildableError
+from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
+from repromatrix.runner.execution import one_off
+from repromatrix.runner.execution.events import Ready, Terms
+from repromatrix.runner.execution.preload import PRELOADED
+from repromatrix.runner.judging.expectations import is_current
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
+from repromatrix.runner.model.environment_name import taken_apart, with_extras
+from repromatrix.runner.model.lock import Lock
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.requirements import parse
+from repromatrix.runner.project import Project
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlameQuestion:
+    """What is asked: one cell of a case between two environments."""
+
+    case: Case
+    workaround: str
+    precision: Precision
+    device: Device
+    good: str
+    bad: str
+    any_failure: bool = False
+
+    def cell(self, environment: str) -> Cell:
+        """Return its cell in an environment."""
+        return Cell(self.case.name, self.workaround, environment, self.precision, self.device)
+
+    def is_of(self, cell: Cell) -> bool:
+        """Say whether a cell is one of those that it asks about, wherever it stands."""
+        return cell == self.cell(cell.environment)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MixtureEvidence:
+    """What is stored, and where new rows go."""
+
+    rows: tuple[Observation, ...]
+    """The published ones, then those of this machine, then those of earlier searches."""
+    keep: Callable[[Observation], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MixtureRuns:
+    """Answers for environments that have a lock."""
+
+    project: Project
+    question: BlameQuestion
+    evidence: MixtureEvidence
+    terms: Terms
+    say: Callable[[str], None]
+    signature: str = ""
+    """What counts as bad for a case that describes no failure."""
+
+    def answered(self, trial: MixtureTrial, environment: Environment, lock: Lock) -> MixtureTrial:
+        """Return a trial with its answer; one that cannot be built has a reason instead."""
+        trial = dataclasses.replace(trial, name=environment.name, environment=environment)
+        stored = self._stored(environment)
+        if stored is not None:
+            return self._judged(trial, stored, known=True)
+        try:
+            return self._judged(trial, self._run(environment, lock), known=False)
+        except UnbuildableError as error:
+            return dataclasses.replace(trial, reason=f"unbuildable: {error}")
+
+    def looking_for(self, bad: MixtureTrial) -> MixtureRuns:
+        """Return the same, told how the bad end fails where the case does not say it."""
+        if self.question.case.block.fails or not (bad.seen and bad.seen.failed):
+            return self
+        return dataclasses.replace(self, signature=bad.seen.failed.signature)
+
+    def judged_again(self, trial: MixtureTrial) -> MixtureTrial:
+        """Return a trial as it is judged by now."""
+        if trial.seen is None:
+            return trial
+        return self._judged(trial, trial.seen, known=trial.known)
+
+    def _stored(self, environment: Environment) -> Observation | None:
+        """Return what is known of an environment by what it holds, whatever it is called.
+
+        What the machine decided, and what is disputed, is run again.
+        """
+        case = self.question.case
+
+        def standing(row: Observation) -> bool:
+            return is_standing(row, case, environment)
+
+        rows = [
+            row for row in self.evidence.rows if self.question.is_of(row.cell) and standing(row)
+        ]
+        found = answering_row(rows, standing) if rows else None
+        return found if found and found.outcome.is_evidence and not found.sides else None
+
+    def _judged(self, trial: MixtureTrial, row: Observation, *, known: bool) -> MixtureTrial:
+        return dataclasses.replace(trial, answer=self._answer(row), seen=row, known=known)
+
+    def _answer(self, row: Observation) -> Answer:
+        question = self.question
+        return answer(
+            question.case, row, any_failure=question.any_failure, signature=self.signature
+        )
+
+    def _run(self, environment: Environment, lock: Lock) -> Observation:
+        """Build and measure; each answer is taken three times, once in a fresh process."""
+        self.say(f"  {environment.name}: building and running")
+        recipe = locking.recipe(self.project.matrix, lock, environment)
+        built = building.build(self.project.places, recipe)
+        cell = self.question.cell(environment.name)
+        ready = Ready(environment=environment, built=built, cells=(cell,))
+        case = self.question.case
+        (row,) = one_off.measure(ready, {case.name: case}, self.terms, doubted=lambda *_: True)
+        self.evidence.keep(row)
+        return row
+
+
+class MixtureOracle:
+    """Answers for mixtures of two environments; what it runs is stored at once."""
+
+    def __init__(self, runs: MixtureRuns) -> None:
+        """Nothing is asked yet; raises RunnerError where an end cannot run the case."""
+        self.runs = runs
+        self.project = runs.project
+        self.ends = _ends(runs.project, runs.question)
+        self.seen: dict[Taken, MixtureTrial] = {}
+
+    def blame(self) -> Blame:
+        """Search; raises RunnerError (exit 4) where an end cannot be built."""
+        everything = self.ends.everything
+        bad = self.ask(everything)
+        self.runs = self.runs.looking_for(bad)
+        self.seen[everything] = self.runs.judged_again(bad) if self.runs.signature else bad
+        return search(self.ends, self.ask)
+
+    def ask(self, taken: Taken) -> MixtureTrial:
+        """Return what a mixture answers, from evidence or from a run."""
+        if taken not in self.seen:
+            self.seen[taken] = self._trial(taken)
+        return self.seen[taken]
+
+    def _trial(self, taken: Taken) -> MixtureTrial:
+        unknown = MixtureTrial(taken=taken, name=named(self.ends, taken), answer=Answer.UNKNOWN)
+        try:
+            lock = self._lock(taken)
+        except UnresolvableError as error:
+            return dataclasses.replace(unknown, reason=f"unresolvable: {error}")
+        trial = self.runs.answered(unknown, self._environment(taken, lock), lock)
+        if trial.seen is None and taken in {frozenset(), self.ends.everything}:
+            raise _unbuildable(trial)
+        return trial
+
+    def _lock(self, taken: Taken) -> Lock:
+        good, bad = (self.project.locks[end.name] for end in (self.ends.good, self.ends.bad))
+        if not taken:
+            return good
+        if taken == self.ends.everything:
+            return bad
+        places, matrix = self.project.places, self.project.matrix
+        return package_locks.mixed(places, matrix, Ends(good, bad), self.ends, taken)
+
+    def _environment(self, taken: Taken, lock: Lock) -> Environment:
+        """Return what is installed there; another environment that holds the same is the same."""
+        if not taken:
+            return self.ends.good
+        if taken == self.ends.everything:
+            return self.ends.bad
+        good = self.ends.good
+        pins = {**lock.versions(good.markers), "torch": good.version("torch")}
+        return dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
+
+
+def _unbuildable(end: MixtureTrial) -> Exception:
+    fault = Fault(where=end.name, found=end.reason, allowed="an environment that can be built")
+    return refuse(fault, ExitCode.UNBUILDABLE)
+
+
+def _ends(project: Project, question: BlameQuestion) -> EnvironmentDifference:
+    """Compare the ends; raises RunnerError where the case cannot be run in one of them."""
+    for option, name in (("--good", question.good), ("--bad", question.bad)):
+        environment = project.environments[name]
+        found = obstacles(question.case, environment, question.device)
+        if found:
+            where = f"{option} {name}"
+            allowed = f"an environment to which {question.case.name} is applicable"
+            raise refuse(Fault(where=where, found="; ".join(found), allowed=allowed))
+    good, bad = project.environments[question.good], project.environments[question.bad]
+    return difference(good, bad, likely(question.case))
+
+
+def likely(case: Case) -> tuple[str, ...]:
+    """Return the packages that a case's own entries name, those that everybody knows first."""
+    found = {one.name for entry in case.block.fails for one in entry.when}
+    order = [name for name in LIKELY if name in found]
+    return (*order, *sorted(found - {*order}))
+
+
+def asked(text: str, project: Project, bad: str) -> Requirement:
+    """Read what is to be swept, `accelerate` or `accelerate>=1.3`; raises RunnerError.
+
+    Without bounds they are the oldest and the newest version that the releases have.
+    """
+    allowed = "a companion by name, bounds behind it where they are wanted: accelerate>=1.3"
+    try:
+        found = parse(text)
+    except ValueError as error:
+        raise refuse(Fault(where="--sweep", found=str(error), allowed=allowed)) from error
+    if found.name == "transformers" or not project.environments[bad].version(found.name):
+        raise refuse(Fault(where="--sweep", found=repr(text), allowed=allowed))
+    if not found.specifier:
+        held = {one.version(found.name) for one in project.environments.values()} - {""}
+        bounds = sorted(held, key=Version)
+        found.specifier = SpecifierSet(f">={bounds[0]},<={bounds[-1]}")
+    return found
+
+
+def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> Sweep:
+    """Ask the bad end with each version; raises RunnerError where the index does not answer."""
+    package = wanted.name
+    end = runs.project.environments[runs.question.bad]
+    own = end.version(package)
+    versions = minors(index.published(package), wanted.specifier, own)
+    return Sweep(
+        package=package,
+        base=end.name,
+        trials=tuple(
+            (version, bad if version == own else _trial(runs, package, version))
+            for version in versions
+        ),
+    )
+
+
+def _trial(runs: MixtureRuns, package: str, version: str) -> MixtureTrial:
+    project = runs.project
+    end = project.environments[runs.question.bad]
+    name = varied_name(end.name, package, version)
+    unknown = MixtureTrial(taken=frozenset({package}), name=name, answer=Answer.UNKNOWN)
+    base = project.locks[taken_apart(name).base]
+    try:
+        lock = package_locks.varied(project.places, project.matrix, base, name)
+    except UnresolvableError as error:
+        return dataclasses.replace(unknown, reason=f"unresolvable: {error}")
+    environment = dataclasses.replace(locks.environment(project.matrix, lock), source=Source.PAIR)
+    return runs.answered(unknown, environment, lock)
+
+
+def varied_name(name: str, package: str, version: str) -> str:
+    """Return the name of an environment with a package in another version.
+
+    >>> varied_name("4.53.3+peft0.15.2+timm", "accelerate", "1.6.0")
+    '4.53.3+peft0.15.2+accelerate1.6.0+timm'
+    """
+    parts = taken_apart(name)
+    changed = {**dict(parts.changed), package: version}
+    pairs = with_extras(parts.base, (f"{one}{held}" for one, held in changed.items()))
+    return with_extras(pairs, parts.extras)
+
+
+def table(
+    project: Project, question: BlameQuestion, rows: Iterable[Observation], found: Blame
+) -> tuple[TableEvidence, ...]:
+    """Return what the table knows of every culprit, from stored evidence alone."""
+    known = answering_rows(rows, {question.case.name: question.case}, project.environments)
+    answers: Mapping[str, Answer] = {
+        cell.environment: answer(question.case, row, any_failure=question.any_failure)
+        for cell, row in known.items()
+        if question.is_of(cell)
+        and cell.environment in project.environments
+        and is_current(row, question.case, project.environments[cell.environment])
+    }
+    told = (
+        company(
+            package,
+            found.ends.bad.version(package),
+            answers,
+            project.environments,
+            [name for name in PRELOADED if name != "torch"],
+        )
+        for package in found.culprits
+    )
+    return tuple(one for one in told if one)

@@ -1,0 +1,273 @@
+"""Which packages make the difference between two environments, in both directions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby, takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.version import Version
+
+from repromatrix.runner.bisect.ddmin import smallest
+from repromatrix.runner.bisect.mixture import EnvironmentDifference, Taken
+from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.observation import Observation
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+
+class Stretch(NamedTuple):
+    """Neighbouring versions with the same answer."""
+
+    answer: Answer
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sweep:
+    """What the bad end answers with each version of a package, oldest first."""
+
+    package: str
+    base: str
+    trials: tuple[tuple[str, MixtureTrial], ...]
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Versions joined as long as they answer the same."""
+        return tuple(
+            Stretch(said, tuple(version for version, _ in within))
+            for said, within in groupby(self.trials, key=lambda one: one[1].answer)
+        )
+
+
+def minors(versions: Iterable[str], within: SpecifierSet, own: str) -> tuple[str, ...]:
+    """Return the newest version of every minor line within bounds, oldest first.
+
+    The version that the environment has itself stands for its line.
+    """
+    newest: dict[tuple[int, int], str] = {}
+    for text in sorted({*versions, own}, key=Version):
+        version = Version(text)
+        line = (version.major, version.minor)
+        if (text == own or within.contains(version)) and newest.get(line) != own:
+            newest[line] = text
+    return tuple(newest.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VersionSpan:
+    """The versions of a package, from the oldest to the newest seen."""
+
+    package: str
+    first: str
+    last: str
+
+    @property
+    def text(self) -> str:
+        """`peft 0.14.0 to 0.15.2`, or `peft 0.15.2`."""
+        span = self.first if self.first == self.last else f"{self.first} to {self.last}"
+        return f"{self.package} {span}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableEvidence:
+    """Neighbouring versions of a package with which every measured environment is bad."""
+
+    culprit: VersionSpan
+    environments: int
+    others: tuple[VersionSpan, ...]
+
+
+def company(
+    package: str,
+    version: str,
+    answers: Mapping[str, Answer],
+    environments: Mapping[str, Environment],
+    others: Sequence[str],
+) -> TableEvidence | None:
+    """Return the failing versions around one of them; None where an environment there passes.
+
+    `answers` are what the environments of the table say, by name.
+    """
+    versions: dict[str, list[Environment]] = {}
+    good: set[str] = set()
+    for name, said in answers.items():
+        held = environments[name].version(package)
+        if held and said is not Answer.UNKNOWN:
+            versions.setdefault(held, []).append(environments[name])
+            if said is Answer.NO:
+                good.add(held)
+    order = sorted(versions, key=Version)
+    if version not in versions or version in good:
+        return None
+    place = order.index(version)
+    before = takewhile(lambda one: one not in good, reversed(order[:place]))
+    bad = [*reversed([*before]), *takewhile(lambda one: one not in good, order[place:])]
+    within = [environment for one in bad for environment in versions[one]]
+    spans = [_span(other, within) for other in others if other != package]
+    return TableEvidence(
+        culprit=VersionSpan(package=package, first=bad[0], last=bad[-1]),
+        environments=len(within),
+        others=tuple(span for span in spans if span),
+    )
+
+
+def _span(package: str, within: Sequence[Environment]) -> VersionSpan | None:
+    held = sorted({one.version(package) for one in within} - {""}, key=Version)
+    return VersionSpan(package=package, first=held[0], last=held[-1]) if held else None
+
+
+class BlameOutcome(StrEnum):
+    """How the search ends."""
+
+    FOUND = "found"
+    UNDECIDED = "undecided"
+    """Combinations that have no answer hide which of several packages it is."""
+    GOOD_IS_BAD = "good-is-bad"
+    BAD_IS_GOOD = "bad-is-good"
+    SILENT = "silent"
+    """An end answers nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MixtureTrial:
+    """One mixture, the ends among them, and what it answers: yes where it is bad."""
+
+    taken: Taken
+    name: str
+    answer: Answer
+    seen: Observation | None = None
+    reason: str = ""
+    """Why nothing was seen."""
+    environment: Environment | None = None
+    """What it holds; None where no environment holds it."""
+    known: bool = False
+    """Whether stored evidence answered."""
+
+    @property
+    def was_run(self) -> bool:
+        """Whether it was run for this search."""
+        return self.seen is not None and not self.known
+
+    def company(self, ends: EnvironmentDifference) -> tuple[str, ...]:
+        """Name what came along with its changes, `+` before it, and what went, with a `-`."""
+        return ends.company(self.environment.pins, self.taken) if self.environment else ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Smallest:
+    """A 1-minimal set of packages, and the mixture that shows it."""
+
+    packages: tuple[str, ...]
+    shown: MixtureTrial
+    hidden: tuple[MixtureTrial, ...]
+    """Mixtures with a part of them that have no answer: behind them may be a smaller set."""
+    suspects: tuple[str, ...]
+    """Those that it may be: the others change nothing alone and only have to come with them."""
+    is_decided: bool
+    """Whether no part without an answer hides which of them it is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blame:
+    """What makes the difference between two environments."""
+
+    ends: EnvironmentDifference
+    good: MixtureTrial
+    bad: MixtureTrial
+    trials: tuple[MixtureTrial, ...]
+    """Every mixture that was asked about, in that order, the ends first."""
+    breaks: Smallest | None = None
+    """The least that the bad end gives to make the good one bad."""
+    heals: Smallest | None = None
+    """The least that the good end gives to make the bad one good."""
+
+    @property
+    def ending(self) -> BlameOutcome:
+        """How the search ended."""
+        if self.good.answer is Answer.YES:
+            return BlameOutcome.GOOD_IS_BAD
+        if self.bad.answer is Answer.NO:
+            return BlameOutcome.BAD_IS_GOOD
+        if self.breaks is None or self.heals is None:
+            return BlameOutcome.SILENT
+        decided = self.breaks.is_decided and self.heals.is_decided
+        return BlameOutcome.FOUND if decided else BlameOutcome.UNDECIDED
+
+    @property
+    def culprits(self) -> tuple[str, ...]:
+        """The packages that either direction names, those that break first."""
+        found = (one for one in (self.breaks, self.heals) if one)
+        return tuple(dict.fromkeys(name for one in found for name in one.suspects))
+
+
+def search(ends: EnvironmentDifference, ask: Callable[[Taken], MixtureTrial]) -> Blame:
+    """Find the smallest sets, asking about each mixture once; the ends come first."""
+    asked: dict[Taken, MixtureTrial] = {}
+
+    def trial(taken: Taken) -> MixtureTrial:
+        if taken not in asked:
+            asked[taken] = ask(taken)
+        return asked[taken]
+
+    good, bad = trial(frozenset()), trial(ends.everything)
+    breaks = heals = None
+    if (good.answer, bad.answer) == (Answer.NO, Answer.YES):
+        breaks = _smallest(ends.packages, trial, Answer.YES)
+        # Whatever breaks the one is the likeliest to heal the other.
+        order = tuple(dict.fromkeys([*breaks.packages, *ends.packages]))
+        heals = _smallest(order, lambda given: trial(ends.everything - given), Answer.NO)
+    trials = tuple(asked.values())
+    return Blame(ends=ends, good=good, bad=bad, trials=trials, breaks=breaks, heals=heals)
+
+
+def _smallest(
+    packages: tuple[str, ...], trial: Callable[[Taken], MixtureTrial], wanted: Answer
+) -> Smallest:
+    """Return the smallest set whose trial answers as wanted; all of them together do."""
+
+    def says(given: Taken) -> Answer:
+        match trial(given).answer:
+            case Answer.UNKNOWN:
+                return Answer.UNKNOWN
+            case said:
+                return Answer.YES if said is wanted else Answer.NO
+
+    likely = _held_together(packages, trial)
+    found = smallest(likely, says) if likely else None
+    found = found or smallest(packages, says)
+    assert found is not None  # noqa: S101 - both ends were asked before
+    whole = frozenset(found.elements)
+    hidden = [part for part in found.unknown if part < whole]
+    # Each of several was asked alone before nothing smaller was found.
+    idle = {name for name in whole if hidden and says(frozenset({name})) is Answer.NO}
+    suspects = tuple(name for name in found.elements if name not in idle) or found.elements
+    return Smallest(
+        packages=found.elements,
+        shown=trial(whole),
+        hidden=tuple(map(trial, hidden)),
+        suspects=suspects,
+        is_decided=not hidden
+        or (len(suspects) == 1 and all(suspects[0] in part for part in hidden)),
+    )
+
+
+def _held_together(
+    packages: tuple[str, ...], trial: Callable[[Taken], MixtureTrial]
+) -> tuple[str, ...]:
+    """Return what has to change with the likeliest package, where it cannot change alone.
+
+    The reason names what stands against it; it is followed until some environment holds them.
+    Nothing is returned where the package can change alone, or never.
+    """
+    given = frozenset(packages[:1])
+    while given < frozenset(packages) and (asked := trial(given)).environment is None:
+        named = {package for package in packages if package in asked.reason}
+        if named <= given:
+            return ()
+        given |= named
+    return tuple(name for name in packages if name in given) if len(given) > 1 else ()

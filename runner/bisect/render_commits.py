@@ -1,0 +1,365 @@
+"""Render the answer of `bisect --commits`: text, Markdown and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from repromatrix.runner import markdown
+from repromatrix.runner.bisect.commit_search import Heard
+from repromatrix.runner.bisect.commit_trials import CommitTrial
+from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, End, Searched
+from repromatrix.runner.bisect.git import SHORT, Commit
+from repromatrix.runner.bisect.git_lines import CommitLine
+from repromatrix.runner.bisect.search import Answer, Edge, halvings
+
+ANSWERS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}
+
+
+def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per ending
+    """Return the answer in one sentence."""
+    what, older, newer = _what(answer), answer.older, answer.newer
+    match answer.ending:
+        case CommitOutcome.FOUND:
+            return f"{what} {_verb(answer)} {named(answer.candidates[0])}"
+        case CommitOutcome.CANDIDATES:
+            return f"{what} {_undecided(answer)}"
+        case CommitOutcome.ENVIRONMENT:
+            return _by_environment(answer)
+        case CommitOutcome.NEVER:
+            return f"{what} does not fail at {older.mark.revision}, nor at {newer.mark.revision}."
+        case CommitOutcome.ALWAYS:
+            return f"{what} fails at {older.mark.revision} and at {newer.mark.revision}."
+        case CommitOutcome.CONTRARY:
+            return _contrary(answer)
+        case CommitOutcome.MUTE if answer.doubt is Doubt.CONTRADICTION:
+            return f"{what} is undecided: {_contradictions(answer)}, and nothing stands beyond it."
+        case CommitOutcome.MUTE:
+            return f"{what} is undecided: an end and its neighbours could not be judged."
+
+
+def _undecided(answer: CommitAnswer) -> str:
+    """Say which commits are left, and why it is not one."""
+    before, after = sides(answer)
+    verb, left = _verb(answer), _left(answer)
+    match answer.doubt:
+        case Doubt.NONE:
+            listed = _listed(answer.candidates)
+            count = len(answer.candidates)
+            return f"{verb} one of {count} commits; the others could not be judged: {listed}"
+        case Doubt.NEWER_END:
+            return f"is undecided: the newer end could not be judged: if it is {after}, {left}"
+        case Doubt.OLDER_END:
+            return f"is undecided: the older end could not be judged: if it is {before}, {left}"
+        case Doubt.ENVIRONMENTS:
+            return (
+                f"{verb} {_listed(answer.candidates)} or by the environment: what is {before} was"
+                f" judged with the packages of {_environment(answer, answer.last_old)}, with which"
+                f" {answer.first_new.short if answer.first_new else after} could not be judged"
+            )
+        case Doubt.CONTRADICTION:
+            return f"is undecided: {_contradictions(answer)}; {left}"
+        case Doubt.PARENT:
+            return (
+                f"is undecided: {_listed(answer.candidates)} follows what is {before} by a merge"
+                f" alone, and its own parent is not {before}"
+            )
+
+
+def _left(answer: CommitAnswer) -> str:
+    """Name the candidates, what was asked and what was not apart."""
+    silent = set(answer.not_asked)
+    asked = [one for one in answer.candidates if one not in silent]
+    if len(answer.candidates) == 1:
+        return f"it {_verb(answer)} {_listed(answer.candidates)}"
+    told = [f"asked {_listed(asked)}"] if asked else []
+    told += [f"not asked {_listed(answer.not_asked)}"] if silent else []
+    return f"it {_verb(answer)} one of {len(answer.candidates)} commits: {'; '.join(told)}"
+
+
+def _listed(commits: Iterable[Commit]) -> str:
+    return ", ".join(one.short for one in commits)
+
+
+def _environment(answer: CommitAnswer, commit: Commit | None) -> str:
+    return answer.environments(commit)[0] if commit else answer.older.environment
+
+
+def _contradictions(answer: CommitAnswer) -> str:
+    return ", ".join(
+        f"{one.commit[:SHORT]} is {ANSWERS[one.answer]} and, run once more, {ANSWERS[other.answer]}"
+        for one, other in answer.contradictions
+    )
+
+
+def sides(answer: CommitAnswer) -> tuple[str, str]:
+    """Return what the older side of the line that was searched is called, and the newer."""
+    before, after = (answer.searched.edge if answer.searched else answer.edge).sides
+    return ANSWERS[before], ANSWERS[after]
+
+
+def _by_environment(answer: CommitAnswer) -> str:
+    if answer.first_new is not None and answer.apart:
+        return _between_environments(answer, answer.first_new)
+    before, after = (ANSWERS[one] for one in answer.edge.sides)
+    command = _blame(answer, answer.older.environment, answer.newer.environment)
+    return (
+        f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
+        f" Sources of {answer.older.mark.revision}'s side are {after} with the packages of"
+        f" {answer.newer.environment} and {before} with those of {answer.older.environment}."
+        f" Which package it is: `{command}`"
+    )
+
+
+def _between_environments(answer: CommitAnswer, commit: Commit) -> str:
+    """Say that one commit answers as both sides do, each in its own environment."""
+    before, after = sides(answer)
+    newer, older = answer.environments(commit)[:2]
+    return (
+        f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
+        f" {commit.short} is {after} with the packages of {newer} and {before} with those of"
+        f" {older}. Which package it is: `{_blame(answer, older, newer)}`"
+    )
+
+
+def _blame(answer: CommitAnswer, older: str, newer: str) -> str:
+    cell, edge = answer.cell, answer.searched.edge if answer.searched else answer.edge
+    good, bad = (older, newer) if edge is Edge.RISE else (newer, older)
+    variant = f" --workaround {cell.workaround}" if cell.workaround else ""
+    what = f"{cell.case} --precision {cell.precision}{variant}"
+    return f"nox -s blame -- {what} --good {good} --bad {bad}"
+
+
+def _contrary(answer: CommitAnswer) -> str:
+    before, after = (ANSWERS[one] for one in answer.edge.sides)
+    other = "without --fix" if answer.edge is Edge.FALL else "with --fix"
+    return (
+        f"{_what(answer)} is {after} at {answer.older.mark.revision} and {before} at"
+        f" {answer.newer.mark.revision}: search {other}."
+    )
+
+
+def _what(answer: CommitAnswer) -> str:
+    cell = answer.cell
+    variant = f" with {cell.workaround}" if cell.workaround else ""
+    return f"{cell.case}{variant} in {cell.precision}"
+
+
+def _verb(answer: CommitAnswer) -> str:
+    edge = answer.searched.edge if answer.searched else answer.edge
+    match edge:
+        case Edge.RISE:
+            return "is broken by"
+        case Edge.FALL:
+            return "is healed by"
+
+
+def sought(edge: Edge) -> str:
+    """Return what an edge is called."""
+    match edge:
+        case Edge.RISE:
+            return "break"
+        case Edge.FALL:
+            return "fix"
+
+
+def named(commit: Commit) -> str:
+    """Return a commit with its day and its subject."""
+    return f"{commit.short} of {commit.date[:10]}: {commit.subject}"
+
+
+_REPOSITORY = "https://github.com/huggingface"
+_TOLD = 160
+_ONCE_MORE = ", run once more"
+
+
+def commits_text(answer: CommitAnswer, command: str) -> str:
+    """Return a page for a terminal; `command` is what repeats the search."""
+    facts = [f"  {name:<13} {fact}" for name, fact in _facts(answer)]
+    unjudged = [f"  {one.commit[:12]} {_short(one.reason)}" for one in answer.unjudged]
+    return "\n".join(
+        [
+            sentence(answer),
+            "",
+            *facts,
+            *(["", "Could not be judged:", *unjudged] if unjudged else []),
+            "",
+            f"Repeat it with `{command}`.",
+            "",
+        ]
+    )
+
+
+def commits_markdown(answer: CommitAnswer, command: str) -> str:
+    """Return the same to be pasted into an issue, with every trial."""
+    facts = [f"- {name}: {markdown.plain(fact)}" for name, fact in _facts(answer)]
+    head = ["| commit | answer | environment | claims | what it did |", "| --- " * 5 + "|"]
+    rows = [_row(answer, trial) for trial in (*answer.trials, *answer.confirmations)]
+    summary = f"{len(rows)} trials, each with the commit's own sources in front of an environment"
+    details = [f"<details><summary>{summary}</summary>", "", *head, *rows, "", "</details>"]
+    first = f"**{markdown.sentence(sentence(answer))}**"
+    return "\n".join([first, "", *facts, "", *details, "", f"Repeat it: `{command}`", ""])
+
+
+def commits_json(answer: CommitAnswer) -> dict[str, Any]:
+    """Return everything as values that JSON has."""
+    return {
+        "ending": answer.ending,
+        "exit_code": int(answer.code),
+        "case": answer.cell.case,
+        "workaround": answer.cell.workaround,
+        "precision": answer.cell.precision,
+        "device": answer.cell.device,
+        "searched_for": sought(answer.edge),
+        "package": answer.package,
+        "older": _end(answer.older),
+        "newer": _end(answer.newer),
+        "line": _searched(answer.searched),
+        "commit": _commit(answer.culprit),
+        "candidates": [_commit(one) for one in answer.candidates],
+        "not_asked": [one.sha for one in answer.not_asked],
+        "doubt": answer.doubt,
+        "last_old": _commit(answer.last_old),
+        "first_new": _commit(answer.first_new),
+        "twin": answer.twin
+        and {**_known(answer.twin.commit), "line": answer.twin.line, "by": answer.twin.by},
+        "runs": answer.ran,
+        "known": answer.known,
+        "trials": [_trial(one) for one in answer.trials],
+        "confirmations": [_trial(one) for one in answer.confirmations],
+        "uncommitted_changes": answer.is_dirty,
+    }
+
+
+def heard(event: Heard) -> str:
+    """Return what is said while a search goes on."""
+    match event:
+        case CommitLine():
+            width = len(event.commits) - 1
+            return f"{event.name}: {width} commits, at most {halvings(width)} more trials"
+        case CommitTrial():
+            known = ", known" if event.known else ""
+            said = f"{ANSWERS[event.answer]}{_ONCE_MORE if event.again else ''}"
+            return f"{event.commit[:12]} {said}{known}: {_short(event.reason)}"
+
+
+def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
+    """Yield what is known beside the answer, most wanted first."""
+    culprit = answer.culprit
+    if culprit is not None and culprit.pull_request is not None:
+        yield "pull request", f"{_REPOSITORY}/{answer.package}/pull/{culprit.pull_request}"
+    if answer.twin is not None:
+        yield (
+            "same change",
+            f"{named(answer.twin.commit)} ({answer.twin.line}, {answer.twin.by})",
+        )
+    yield from _sides(answer)
+    yield from _where(answer)
+    yield "older end", _release(answer.older, answer.package)
+    yield "newer end", _release(answer.newer, answer.package)
+    yield "trials", _trials(answer)
+    if answer.is_dirty:
+        yield "not looked at", "changes in the clone that are not committed"
+
+
+def _sides(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
+    """Yield what was judged to be of the older kind last and of the newer first, and where."""
+    before, after = sides(answer)
+    if answer.last_old is not None:
+        yield f"last {before}", named(answer.last_old)
+    if answer.first_new is not None and answer.culprit is None:
+        yield f"first {after}", named(answer.first_new)
+    if answer.apart and answer.last_old and answer.first_new:
+        told = (
+            f"{one.short} with the packages of {' and of '.join(answer.environments(one))}"
+            for one in (answer.last_old, answer.first_new)
+        )
+        yield "judged in", ", ".join(told)
+
+
+def _trials(answer: CommitAnswer) -> str:
+    told = f"{len(answer.trials)}, {answer.known} of them known already"
+    if not answer.confirmations:
+        return told
+    known = " before" if all(one.known for one in answer.confirmations) else ""
+    return f"{told}, and both sides once more{known}"
+
+
+def _where(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
+    searched = answer.searched
+    if searched is None:
+        return
+    span = f"{searched.first.short} to {searched.last.short}"
+    yield "searched", f"{searched.name}, {searched.count} commits by first parents, {span}"
+    if searched.edge is not answer.edge:
+        turned = (
+            f"{answer.older.mark.revision} differs from the line that it left, by a change on"
+            f" {searched.name} that {answer.newer.mark.revision} lacks"
+        )
+        yield "turned round", turned
+
+
+def _release(end: End, package: str) -> str:
+    mark = end.mark
+    claims = f"claims {package} {mark.claims}" if mark.claims else "claims no version"
+    tag = mark.revision if mark.agrees else f"{mark.revision} (no tag of its own name claims it)"
+    return f"{tag} at {mark.commit[:12]}, {claims}; packages of {end.environment}"
+
+
+def _row(answer: CommitAnswer, trial: CommitTrial) -> str:
+    address = f"{_REPOSITORY}/{answer.package}/commit/{trial.commit}"
+    told = markdown.plain(_short(trial.reason))
+    said = f"{ANSWERS[trial.answer]}{_ONCE_MORE if trial.again else ''}"
+    name = f"[`{trial.commit[:12]}`]({address})"
+    return f"| {name} | {said} | {trial.environment} | {markdown.plain(trial.version)} | {told} |"
+
+
+def _short(reason: str) -> str:
+    return reason if len(reason) <= _TOLD else f"{reason[:_TOLD]}…"
+
+
+def _end(end: End) -> dict[str, Any]:
+    return {
+        "release": end.mark.wanted,
+        "revision": end.mark.revision,
+        "commit": end.mark.commit,
+        "claims": end.mark.claims,
+        "environment": end.environment,
+    }
+
+
+def _searched(searched: Searched | None) -> dict[str, Any] | None:
+    if searched is None:
+        return None
+    return {
+        "name": searched.name,
+        "first": searched.first.sha,
+        "last": searched.last.sha,
+        "commits": searched.count,
+        "found": sought(searched.edge),
+    }
+
+
+def _commit(commit: Commit | None) -> dict[str, Any] | None:
+    return None if commit is None else _known(commit)
+
+
+def _known(commit: Commit) -> dict[str, Any]:
+    return {
+        "commit": commit.sha,
+        "date": commit.date,
+        "subject": commit.subject,
+        "pull_request": commit.pull_request,
+    }
+
+
+def _trial(trial: CommitTrial) -> dict[str, Any]:
+    return {
+        "commit": trial.commit,
+        "answer": trial.answer,
+        "environment": trial.environment,
+        "version": trial.version,
+        "file": trial.file,
+        "known": trial.known,
+        "reason": trial.reason,
+    }

@@ -1,0 +1,332 @@
+"""Search ordered points for where an answer changes, with as few questions as possible. Pure.
+
+Answers are yes, no or unknown; several searches can share their questions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
+
+P = TypeVar("P")
+
+
+class Answer(StrEnum):
+    """What an oracle says of a point."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class AnswerCache(Generic[P]):
+    """An oracle that is asked once per point; `asked` lists what it was asked, in order."""
+
+    def __init__(self, ask: Callable[[P], Answer], known: Mapping[P, Answer] | None = None) -> None:
+        """Begin with what is known already; those points are never asked."""
+        self._ask = ask
+        self.answers: dict[P, Answer] = dict(known or {})
+        self.asked: list[P] = []
+
+    def __call__(self, point: P) -> Answer:
+        """Return the answer, asking for it only if it is not known."""
+        if point not in self.answers:
+            self.asked.append(point)
+            self.answers[point] = self._ask(point)
+        return self.answers[point]
+
+
+def agreed(answers: Mapping[P, Answer], point: P, said: Answer) -> Answer:
+    """Return what holds of a point that was asked again: unknown where the two contradict.
+
+    An unknown contradicts nothing: the other answer stands.
+    """
+    before = answers.get(point, Answer.UNKNOWN)
+    match before, said:
+        case (Answer.UNKNOWN, _):
+            return said
+        case (_, Answer.UNKNOWN):
+            return before
+        case _:
+            return said if before is said else Answer.UNKNOWN
+
+
+class Open(NamedTuple, Generic[P]):
+    """A search that still asks: what its points are called, what they said, and its question."""
+
+    points: Sequence[P]
+    answers: Mapping[int, Answer]
+    question: SearchQuestion
+
+
+def gain(search: Open[P], place: int) -> float:
+    """Return how much a search learns from one of its points: bits, one for its own question.
+
+    A point at a share p of what is open divides it so: H(p) bits at best.
+    """
+    asked = search.question
+    if place == asked.point:
+        return 1.0
+    if asked.alone or place in search.answers or not asked.low <= place <= asked.high:
+        return 0.0
+    width = asked.high - asked.low + 2
+    share = (place - asked.low + 1) / width
+    return -share * math.log2(share) - (1 - share) * math.log2(1 - share)
+
+
+def best(searches: Iterable[Open[P]]) -> P:
+    """Return the point from which the searches learn most together; raises ValueError for none."""
+    total: dict[P, float] = {}
+    for search in searches:
+        for place, point in enumerate(search.points):
+            if worth := gain(search, place):
+                total[point] = total.get(point, 0.0) + worth
+    return max(total, key=lambda point: total[point])
+
+
+def served(search: Open[P], point: P) -> bool:
+    """Say whether a search learns anything from a point."""
+    return point in search.points and gain(search, search.points.index(point)) > 0
+
+
+class Edge(StrEnum):
+    """Which change is looked for."""
+
+    RISE = "rise"
+    """From no to yes."""
+    FALL = "fall"
+    """From yes to no."""
+
+    @property
+    def sides(self) -> tuple[Answer, Answer]:
+        """What is answered before it, and from it on."""
+        match self:
+            case Edge.RISE:
+                return Answer.NO, Answer.YES
+            case Edge.FALL:
+                return Answer.YES, Answer.NO
+
+
+class SearchOutcome(StrEnum):
+    """How a search ends."""
+
+    FOUND = "found"
+    NEVER = "never"
+    """No point that was asked says yes: there is nothing to find."""
+    ALWAYS = "always"
+    """The first point that answers says yes (no rise before it), or the last does (no fall)."""
+    UNDECIDED = "undecided"
+    """No point that was asked answers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transition:
+    """Two points with different answers; those between them were asked and have none."""
+
+    before: int
+    at: int
+    edge: Edge
+
+    @property
+    def between(self) -> range:
+        """The points that were stepped over: the change is at one of them or at `at`."""
+        return range(self.before + 1, self.at)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchQuestion:
+    """The next point to ask."""
+
+    point: int
+    low: int
+    """The open part: only points from here …"""
+    high: int
+    """… to here can tell more."""
+    at_most: int
+    """Questions that are left where every point answers, this one counted."""
+    alone: bool = False
+    """Whether no other point would help, as long as no two points are known to differ."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What a search found."""
+
+    ending: SearchOutcome
+    found: Transition | None = None
+    again: tuple[Transition, ...] = ()
+    """Further changes of the same kind that the answers show: the history changes more than once.
+
+    Between two points that agree there may be more of them; only asking every point tells.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sought:
+    """What is looked for.
+
+    `hints` are points to be asked early, as where a case says that it changes; they save
+    questions where they are right and cost one each where they are wrong. `every` asks all points.
+    """
+
+    edge: Edge = Edge.RISE
+    hints: tuple[int, ...] = ()
+    every: bool = False
+
+
+def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> SearchQuestion | Result:
+    """Return the next question about `count` points, or what the answers say."""
+    end = _end(count, answers)
+    if isinstance(end, SearchQuestion):
+        return end
+    if sought.every and (left := _untried(range(count), answers)):
+        return SearchQuestion(point=_middle(left), low=left[0], high=left[-1], at_most=len(left))
+    if end is None:
+        return Result(ending=SearchOutcome.UNDECIDED)
+    low, high = end
+    if sought.edge is Edge.RISE and answers[low] is Answer.YES:
+        always = Result(ending=SearchOutcome.ALWAYS, again=_open(answers, sought.edge))
+        return _nearer(range(low), answers) or always
+    found = _between(low, high, answers, sought)
+    if isinstance(found, SearchQuestion) or found.ending is SearchOutcome.FOUND:
+        return found
+    above = _nearer(range(high + 1, count), answers)
+    return above or _nearer(range(low), answers) or found
+
+
+def _nearer(beyond: range, answers: Mapping[int, Answer]) -> SearchQuestion | None:
+    """Return the question that brings an end nearer to the points beyond it that do not answer.
+
+    The end was leapt to; what lies between it and the last silent point may say otherwise.
+    """
+    silent = [point for point in beyond if point in answers]
+    left = _untried(beyond, answers)
+    if beyond.start == 0:
+        left = [point for point in left if point > max(silent, default=-1)]
+    else:
+        left = [point for point in left if point < min(silent, default=beyond.stop)]
+    if not left:
+        return None
+    at_most = halvings(len(left) + 1)
+    return SearchQuestion(
+        point=_middle(left), low=left[0], high=left[-1], at_most=at_most, alone=True
+    )
+
+
+def _between(
+    low: int, high: int, answers: Mapping[int, Answer], sought: Sought
+) -> SearchQuestion | Result:
+    """Look between two ends that answered."""
+    first = next(iter(_open(answers, sought.edge)), None)
+    within = range(low + 1, high) if first is None else first.between
+    hint = next((one for one in sought.hints if one in within and one not in answers), None)
+    if hint is not None:
+        at_most = 1 + halvings(max(hint - within.start + 1, within.stop - hint))
+        return SearchQuestion(
+            point=hint, low=within[0], high=within[-1], at_most=at_most, alone=first is None
+        )
+    if first is None:
+        still = sought.edge is Edge.FALL and answers[high] is Answer.YES
+        return Result(ending=SearchOutcome.ALWAYS if still else SearchOutcome.NEVER)
+    return _halve(first, answers, sought.edge)
+
+
+def changes(answers: Mapping[int, Answer]) -> tuple[Transition, ...]:
+    """Return every change between neighbours among the points that answered."""
+    said = [point for point in sorted(answers) if answers[point] is not Answer.UNKNOWN]
+    return tuple(
+        Transition(before=a, at=b, edge=Edge.RISE if answers[b] is Answer.YES else Edge.FALL)
+        for a, b in itertools.pairwise(said)
+        if answers[a] is not answers[b]
+    )
+
+
+def _open(answers: Mapping[int, Answer], edge: Edge) -> tuple[Transition, ...]:
+    return tuple(change for change in changes(answers) if change.edge is edge)
+
+
+def _end(count: int, answers: Mapping[int, Answer]) -> SearchQuestion | tuple[int, int] | None:
+    """Return both ends that answer, the question about one of them, or None where none does."""
+    high = _unasked_end(range(count - 1, -1, -1), answers)
+    if high is not None:
+        return _about_end(high, count)
+    low = _unasked_end(range(count), answers)
+    if low is not None:
+        return _about_end(low, count, less=1)
+    said = [point for point in answers if answers[point] is not Answer.UNKNOWN]
+    return (min(said), max(said)) if said else None
+
+
+def _unasked_end(points: range, answers: Mapping[int, Answer]) -> int | None:
+    """Return what to ask for an end that answers; None where there is one, or hardly can be.
+
+    Steps double, so that a script of which no release says anything is not run on all of them.
+    """
+    place, step = 0, 1
+    while place < len(points):
+        if points[place] not in answers:
+            return points[place]
+        if answers[points[place]] is not Answer.UNKNOWN:
+            return None
+        place, step = place + step, 2 * step
+    return None
+
+
+def _about_end(point: int, count: int, less: int = 0) -> SearchQuestion:
+    at_most = 1 if count == 1 else 2 - less + halvings(count - 1)
+    return SearchQuestion(point=point, low=0, high=count - 1, at_most=at_most, alone=True)
+
+
+def halvings(width: int) -> int:
+    """Return ceil(log2(width)): how often a distance is halved until its ends are neighbours."""
+    return (width - 1).bit_length() if width > 1 else 0
+
+
+def _halve(first: Transition, answers: Mapping[int, Answer], edge: Edge) -> SearchQuestion | Result:
+    """Halve between two points that differ until no point between them is left to be asked."""
+    left = _untried(first.between, answers)
+    if left:
+        point = _near_middle(first, left, answers)
+        at_most = max(1, halvings(min(first.at - first.before, len(left) + 1)))
+        return SearchQuestion(point=point, low=left[0], high=left[-1], at_most=at_most)
+    further = tuple(one for one in _open(answers, edge) if one.at > first.at)
+    return Result(ending=SearchOutcome.FOUND, found=first, again=further)
+
+
+def _untried(points: range, answers: Mapping[int, Answer]) -> list[int]:
+    return [point for point in points if point not in answers]
+
+
+def _middle(points: Sequence[int]) -> int:
+    return points[len(points) // 2]
+
+
+_NEIGHBOURS = 2
+"""Silent points after which their neighbours are taken to be silent, too."""
+
+
+def _near_middle(change: Transition, left: Sequence[int], answers: Mapping[int, Answer]) -> int:
+    """Return the point nearest the middle; behind several silent ones, that of the longest rest.
+
+    So one point without an answer costs one question, and a long stretch of them only a few.
+    """
+    silent = sum(1 for point in change.between if answers.get(point) is Answer.UNKNOWN)
+    if silent < _NEIGHBOURS:
+        middle = (change.before + change.at) // 2
+        return min(left, key=lambda point: abs(point - middle))
+    return _middle(max(_stretches(left), key=len))
+
+
+def _stretches(points: Sequence[int]) -> list[list[int]]:
+    """Cut ordered points where their neighbours are missing."""
+    found: list[list[int]] = []
+    for point in points:
+        if found and found[-1][-1] == point - 1:
+            found[-1].append(point)
+        else:
+            found.append([point])
+    return found

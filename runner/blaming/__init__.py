@@ -1,1 +1,0 @@
-"""Which packages make the difference, asked of real environments: evidence first, then trials."""

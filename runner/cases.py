@@ -1,0 +1,69 @@
+"""The cases of a folder, read; every fault of every file collected."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from repromatrix.runner.errors import Fault, RunnerError
+from repromatrix.runner.model.case import Case, read_case, read_script
+from repromatrix.runner.model.script import decode, parse_python
+from repromatrix.runner.paths import Paths
+
+
+def case_files(folder: Path) -> list[Path]:
+    """Return the case files of a folder, by name; one whose name begins with `_` is none."""
+    return sorted(path for path in folder.rglob("*.py") if not path.name.startswith("_"))
+
+
+def load_case(path: Path, where: str, extras: Collection[str] = (), *, code: bool = True) -> Case:
+    """Read one file as a case; raises RunnerError with every fault of its block."""
+    if not path.is_file():
+        raise RunnerError([Fault(where=where, found="no such file", allowed="a case")])
+    text = decode(path.read_bytes(), where)
+    if code:
+        parse_python(text, where)
+    return read_case(text, where, str(path.resolve()), extras)
+
+
+def load_script(path: Path, where: str) -> Case:
+    """Read any script as a case: what it does not say of itself has a default.
+
+    Raises RunnerError where it says something that is wrong.
+    """
+    if not path.is_file():
+        raise RunnerError([Fault(where=where, found="no such file", allowed="a script")])
+    text = decode(path.read_bytes(), where)
+    parse_python(text, where)
+    return read_script(text, where, str(path.resolve()))
+
+
+def load_corpus(
+    places: Paths, files: Iterable[Path], extras: Collection[str] = (), *, code: bool = True
+) -> tuple[dict[str, Case], list[Fault]]:
+    """Read case files; return those that are sound by name, and the faults of the others.
+
+    `extras` are the packages that may be laid on top of a release; without `code` only the blocks
+    are read.
+    """
+    cases: dict[str, Case] = {}
+    faults: list[Fault] = []
+    for path in files:
+        where = places.shown(path.resolve())
+        try:
+            case = load_case(path, where, extras, code=code)
+        except RunnerError as error:
+            faults.extend(error.faults)
+            continue
+        if case.name in cases:
+            faults.append(_twice(case, cases[case.name]))
+        cases[case.name] = case
+    return cases, faults
+
+
+def _twice(case: Case, other: Case) -> Fault:
+    return Fault(
+        where=case.where,
+        found=f"the name {case.name!r}, which {other.where} has too",
+        allowed="each name once",
+    )

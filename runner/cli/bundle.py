@@ -1,0 +1,99 @@
+"""`bundle`: one archive to carry to a machine that has a torch of its own and no network."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repromatrix.runner import project
+from repromatrix.runner.cli.options import Releases, command, told
+from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.execution.bundle.manifest import Target
+from repromatrix.runner.execution.bundle.pack import gather, pack, tools
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.selection import environments_of, nothing_selected
+from repromatrix.runner.project import Project
+from repromatrix.runner.text import count
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BundleOptions:
+    """The options of `bundle`."""
+
+    python_version: Annotated[
+        str,
+        typer.Option(
+            "--python-version", help="The Python version of the target machine, such as 3.12."
+        ),
+    ]
+    platform: Annotated[
+        str, typer.Option("--platform", help="The platform of the target machine, as uv names it.")
+    ] = "x86_64-manylinux_2_28"
+    release: Releases = ()
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="The archive to write; its name ends in .tar.xz."),
+    ] = None
+
+
+@command("bundle")
+def bundle(options: BundleOptions) -> ExitCode:
+    """Make an archive that runs cases on a machine with its own torch and no network."""
+    return make_bundle(Paths(), options, told())
+
+
+def make_bundle(places: Paths, options: BundleOptions, console: Console) -> ExitCode:
+    """Write a bundle and say how large it is; raises RunnerError where it cannot be made."""
+    began = time.monotonic()
+    target = Target(python=options.python_version, platform=options.platform)
+    target.facts  # noqa: B018 - refused before anything is fetched
+    loaded = project.load(places)
+    names = _locked(loaded, options.release)
+    name = f"repromatrix-bundle-{target.python}-{target.platform}.tar.xz"
+    archive = (options.output or Path(name)).resolve()
+    if not archive.name.endswith(".tar.xz"):
+        raise refuse(Fault(where="--output", found=archive.name, allowed="a name with .tar.xz"))
+    places.state.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bundle-", dir=places.state) as scratch:
+        console.print(f"Fetching the packages of {count(len(names), 'environment')} …")
+        recipes = {name: project.recipe(loaded, name) for name in names}
+        gathered = gather(places, recipes, target, Path(scratch))
+        files = count(len(gathered.contents), "file")
+        console.print(f"Packing {files}; the compression takes minutes …")
+        size = pack(places, target, gathered, tools(target, Path(scratch)), archive)
+    spent = time.monotonic() - began
+    console.print(
+        f"{archive.name}: {size / _MEGABYTE:.1f} MB, {count(len(names), 'environment')},"
+        f" for Python {target.python} on {target.platform}, made in {spent:.0f} s.",
+        markup=False,
+    )
+    console.print("Unpack it there with `tar -xf`, and run `python run.py --device cuda` in it.")
+    return ExitCode.AS_EXPECTED
+
+
+def _locked(loaded: Project, releases: Sequence[str]) -> list[str]:
+    """Return the environments that were asked for; raises RunnerError for one without a lock.
+
+    What single cases need on top of a release is larger than several releases: it is named.
+    """
+    named = {part.strip() for text in releases for part in text.split(",")}
+    found = environments_of(releases, loaded.names)
+    if not found:
+        raise nothing_selected({"--release": releases})
+    names = [name for name in found if name in named or not loaded.environments[name].extras]
+    unlocked = [name for name in names if name not in loaded.locks]
+    if releases and unlocked:
+        allowed = "releases, pairs: what has a lock"
+        raise refuse(Fault(where="--release", found=", ".join(unlocked), allowed=allowed))
+    return [name for name in names if name in loaded.locks]

@@ -1,1 +1,0 @@
-"""One module per command: from what was typed to what is printed."""

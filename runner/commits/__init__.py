@@ -1,1 +1,0 @@
-"""Which commit made the difference between two environments."""

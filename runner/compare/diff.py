@@ -1,0 +1,244 @@
+"""What differs between two maps of cells. Pure.
+
+Two environments are compared under cells without an environment (`without_environment`), two sets
+of evidence under whole cells; snapshots and the pages of releases use the same comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from repromatrix.runner.judging.expectations import described
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Exercised, Outcome
+
+_TOLD = 0.1
+"""By how much of itself a measured number moves before it is named."""
+
+
+Rows = Mapping[Cell, Observation]
+"""One side: what is known of each cell."""
+
+
+class CellChange(StrEnum):
+    """What became of a cell from one side to the other."""
+
+    BROKE = "broke"
+    FIXED = "fixed"
+    CHANGED = "changed"
+    NEW = "new"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+    SAME = "same"
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two sides are known to differ."""
+        match self:
+            case (
+                CellChange.BROKE
+                | CellChange.FIXED
+                | CellChange.CHANGED
+                | CellChange.NEW
+                | CellChange.GONE
+            ):
+                return True
+            case CellChange.UNKNOWN | CellChange.SAME:
+                return False
+
+
+class SideAnswer(StrEnum):
+    """What one side says of a cell."""
+
+    GOOD = "good"
+    BAD = "bad"
+    SILENT = "silent"
+    """It declines, or never computed in its precision."""
+    UNKNOWN = "unknown"
+    """The machine decided, repeats disagree, or it was not run."""
+    ABSENT = "absent"
+    """It is not applicable."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moved:
+    """A measured number that moved though both sides pass."""
+
+    name: str
+    before: float
+    after: float
+
+
+def answer(  # noqa: PLR0911 - a table: one return per kind of outcome
+    seen: Observation | None,
+) -> SideAnswer:
+    """Return what an observation says for its side."""
+    if seen is None:
+        return SideAnswer.ABSENT
+    if seen.unstable:
+        return SideAnswer.UNKNOWN
+    unproven = seen.exercised is Exercised.NO
+    match seen.outcome:
+        case Outcome.PASSES:
+            return SideAnswer.SILENT if unproven else SideAnswer.GOOD
+        case Outcome.FAILS | Outcome.CRASHES | Outcome.TIMES_OUT:
+            return SideAnswer.SILENT if unproven else SideAnswer.BAD
+        case Outcome.DECLINES:
+            return SideAnswer.SILENT
+        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+            return SideAnswer.UNKNOWN
+        case Outcome.NOT_APPLICABLE:
+            return SideAnswer.ABSENT
+
+
+def is_described(case: Case | None, seen: Observation) -> bool:
+    """Say whether a failure is one that the case describes, wherever it expects it."""
+    return case is not None and any(described(entry, seen) for entry in case.block.fails)
+
+
+def change(  # noqa: PLR0911 - a table too
+    case: Case | None, before: Observation | None, after: Observation | None
+) -> CellChange:
+    """Say what became of a cell; of a case that nobody here has, only signatures are known."""
+    answers = (answer(before), answer(after))
+    if SideAnswer.UNKNOWN in answers:
+        return CellChange.UNKNOWN
+    match answers:
+        case (SideAnswer.ABSENT, SideAnswer.ABSENT):
+            return CellChange.SAME
+        case (SideAnswer.ABSENT, _):
+            return CellChange.NEW
+        case (_, SideAnswer.ABSENT):
+            return CellChange.GONE
+        case (SideAnswer.GOOD, SideAnswer.BAD):
+            return CellChange.BROKE
+        case (SideAnswer.BAD, SideAnswer.GOOD):
+            return CellChange.FIXED
+        case _:
+            assert before is not None  # noqa: S101 - what is None is absent
+            assert after is not None  # noqa: S101
+            return _alike(case, before, after)
+
+
+def _alike(case: Case | None, before: Observation, after: Observation) -> CellChange:
+    same = before.kind == after.kind and is_described(case, before) == is_described(case, after)
+    return CellChange.SAME if same and answer(before) is answer(after) else CellChange.CHANGED
+
+
+def _moved(before: Observation | None, after: Observation | None) -> Iterator[Moved]:
+    if before is None or after is None or {answer(before), answer(after)} != {SideAnswer.GOOD}:
+        return
+    for name in sorted(before.measured.keys() & after.measured.keys()):
+        one, other = before.measured[name], after.measured[name]
+        if _is_far(one, other):
+            yield Moved(name=name, before=one, after=other)
+
+
+def _is_far(one: float, other: float) -> bool:
+    if one == other or (math.isnan(one) and math.isnan(other)):
+        return False
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return True
+    return abs(other - one) > _TOLD * max(abs(one), abs(other))
+
+
+class DiffGround(StrEnum):
+    """What is not the same on both sides beside the answer."""
+
+    CASE = "case"
+    PINS = "pins"
+    PROTOCOL = "protocol"
+    TORCH = "torch"
+    HARDWARE = "hardware"
+
+    @property
+    def makes_another_cell(self) -> bool:
+        """Whether the two sides ran different things under one name."""
+        match self:
+            case DiffGround.CASE | DiffGround.PINS | DiffGround.PROTOCOL:
+                return True
+            case DiffGround.TORCH | DiffGround.HARDWARE:
+                return False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellDifference:
+    """One cell on both sides, and what became of it; a side without the cell is None."""
+
+    cell: Cell
+    """What both sides have in common: of two environments it names neither."""
+    change: CellChange
+    before: Observation | None
+    after: Observation | None
+    grounds: tuple[DiffGround, ...] = ()
+    moved: tuple[Moved, ...] = ()
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether both sides ran the same: then the change is one of what was measured."""
+        return not any(ground.makes_another_cell for ground in self.grounds)
+
+
+def without_environment(cell: Cell) -> Cell:
+    """Return what a cell has in common with the same cell in another environment."""
+    return cell._replace(environment="")
+
+
+def grounds(before: Observation | None, after: Observation | None) -> tuple[DiffGround, ...]:
+    """Name what else is not the same where both sides ran a cell in the same environment.
+
+    Of two environments nothing is named: their pins are meant to differ.
+    """
+    if before is None or after is None or before.cell.environment != after.cell.environment:
+        return ()
+    if not (before.outcome.was_run and after.outcome.was_run):
+        return ()
+    one, other = before.provenance, after.provenance
+    differing = {
+        DiffGround.CASE: one.case_digest != other.case_digest,
+        DiffGround.PINS: one.environment_digest != other.environment_digest,
+        DiffGround.PROTOCOL: one.protocol != other.protocol,
+        DiffGround.TORCH: one.torch_build != other.torch_build,
+        DiffGround.HARDWARE: one.hardware != other.hardware,
+    }
+    return tuple(ground for ground in DiffGround if differing[ground])
+
+
+def compare(before: Rows, after: Rows, cases: Mapping[str, Case]) -> tuple[CellDifference, ...]:
+    """Compare the cells that are applicable on a side or on both, in the order given."""
+    return tuple(
+        CellDifference(
+            cell=cell,
+            change=change(cases.get(cell.case), one, other),
+            before=one,
+            after=other,
+            grounds=grounds(one, other),
+            moved=tuple(_moved(one, other)),
+        )
+        for cell in dict.fromkeys([*before, *after])
+        for one, other in [(before.get(cell), after.get(cell))]
+        if {answer(one), answer(other)} != {SideAnswer.ABSENT}
+    )
+
+
+def in_table_order(
+    differences: Iterable[CellDifference], cases: Iterable[str], environments: Iterable[str]
+) -> tuple[CellDifference, ...]:
+    """Sort by case and environment; those that are not known here come last, by name."""
+    case_at = {name: number for number, name in enumerate(cases)}
+    environment_at = {name: number for number, name in enumerate(environments)}
+
+    def place(one: CellDifference) -> tuple[object, ...]:
+        cell = one.cell
+        return (
+            *(case_at.get(cell.case, len(case_at)), cell.case, cell.workaround),
+            *(tuple(type(cell.precision)).index(cell.precision), cell.device),
+            *(environment_at.get(cell.environment, len(environment_at)), cell.environment),
+        )
+
+    return tuple(sorted(differences, key=place))

@@ -1,0 +1,173 @@
+"""What each publication changed against the set that stood there before: `changes.json`.
+
+The published set holds only what is known now, so that this is written when it is replaced; of
+what was replaced before the file existed nothing is known, and nobody says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repromatrix.runner.compare.diff import CellChange, compare
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.evidence.database import addressed
+from repromatrix.runner.evidence.published import WRITTEN
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.observation import Observation
+
+FORMAT = 1
+NAME = "changes.json"
+_TOLD = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED)
+_ERROR = 160
+
+_Key = tuple[CellChange, str, str, str, str, str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changed:
+    """Cells of one variant in one precision that became otherwise in the same way."""
+
+    change: CellChange
+    case: str
+    workaround: str
+    precision: str
+    device: str
+    environments: tuple[str, ...]
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SnapshotRecord:
+    """One publication against the one before it; cells on one side only are counted by case."""
+
+    publication: str
+    date: str
+    against: str
+    changes: tuple[Changed, ...] = ()
+    new: tuple[tuple[str, int], ...] = ()
+    gone: tuple[tuple[str, int], ...] = ()
+
+
+def compared(
+    before: Iterable[Observation],
+    after: Iterable[Observation],
+    cases: Mapping[str, Case],
+    order: Sequence[str],
+) -> tuple[tuple[Changed, ...], Counter[str], Counter[str]]:
+    """Return what became of each cell, and how many cells of each case are new and gone.
+
+    What the machine decided is neither.
+    """
+    old, now = ({row.cell: row for row in rows} for rows in (before, after))
+    differences = compare(old, now, cases)
+    groups: dict[_Key, list[str]] = {}
+    for one in differences:
+        if one.before and one.after and one.change in _TOLD and one.cell.case in cases:
+            key = _key(one.change, one.before, one.after)
+            groups.setdefault(key, []).append(one.cell.environment)
+    place = {name: number for number, name in enumerate(order)}
+    changed = (
+        _changed(key, sorted(names, key=lambda name: place.get(name, len(place))))
+        for key, names in sorted(groups.items())
+    )
+    new = _counted(one.after for one in differences if one.before is None)
+    gone = _counted(one.before for one in differences if one.after is None)
+    return tuple(changed), new, gone
+
+
+def _counted(rows: Iterable[Observation | None]) -> Counter[str]:
+    return Counter(row.cell.case for row in rows if row and row.outcome.is_evidence)
+
+
+def _key(what: CellChange, before: Observation, after: Observation) -> _Key:
+    cell = after.cell
+    where = cell.case, cell.workaround, cell.precision.value, cell.device.value
+    return (what, *where, _told(before), _told(after))
+
+
+def _told(seen: Observation) -> str:
+    if seen.failed is None:
+        return seen.outcome.value
+    return " ".join(seen.failed.headline.split())[:_ERROR]
+
+
+def _changed(key: _Key, environments: Sequence[str]) -> Changed:
+    what, case, workaround, precision, device, before, after = key
+    return Changed(
+        change=what,
+        case=case,
+        workaround=workaround,
+        precision=precision,
+        device=device,
+        environments=tuple(environments),
+        before=before,
+        after=after,
+    )
+
+
+def written(records: Iterable[SnapshotRecord]) -> str:
+    """Return the text of the file, one line per change, newest publication first."""
+    content = {"format": FORMAT, "publications": [_record(one) for one in records]}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _record(record: SnapshotRecord) -> dict[str, Any]:
+    return {
+        "publication": record.publication,
+        "date": record.date,
+        "against": record.against,
+        "changes": [
+            {
+                "change": one.change.value,
+                "case": one.case,
+                "workaround": one.workaround,
+                "precision": one.precision,
+                "device": one.device,
+                "environments": " ".join(one.environments),
+                "before": one.before,
+                "after": one.after,
+            }
+            for one in record.changes
+        ],
+        "new": dict(sorted(record.new)),
+        "gone": dict(sorted(record.gone)),
+    }
+
+
+def read_changes(folder: Path) -> tuple[SnapshotRecord, ...]:
+    """Return what publications changed, newest first; raises RunnerError for a newer format."""
+    path = folder / NAME
+    if not path.exists():
+        return ()
+    with addressed(NAME, WRITTEN):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] > FORMAT:
+            found, allowed = f"format {content['format']}", f"format {FORMAT} or older"
+            raise refuse(Fault(where=NAME, found=found, allowed=allowed, remedy="Update."))
+        return tuple(_read(one) for one in content["publications"])
+
+
+def _read(one: Mapping[str, Any]) -> SnapshotRecord:
+    return SnapshotRecord(
+        publication=one["publication"],
+        date=one["date"],
+        against=one["against"],
+        changes=tuple(
+            Changed(
+                **{
+                    **line,
+                    "change": CellChange(line["change"]),
+                    "environments": tuple(line["environments"].split()),
+                }
+            )
+            for line in one["changes"]
+        ),
+        new=tuple(one["new"].items()),
+        gone=tuple(one["gone"].items()),
+    )

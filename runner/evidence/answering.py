@@ -1,0 +1,149 @@
+"""The one rule which row answers for a cell. Pure.
+
+`bisect`, `blame`, `audit`, `accept`, planning and the pages all ask here. Whoever needs less (only
+current rows, no disputed ones) filters the result and has no rule of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from repromatrix.runner.judging.expectations import stands
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Cell, Environment
+from repromatrix.runner.model.observation import LOCAL, MERGED, Observation
+from repromatrix.runner.model.outcomes import Outcome
+
+_ORDER = {outcome: number for number, outcome in enumerate(Outcome)}
+
+Says = tuple[str, str, bool, str]
+
+
+def says(row: Observation) -> Says:
+    """Return what a row says, wherever it was measured; two rows that differ deny each other."""
+    outcome, signature = row.kind
+    return outcome.value, signature, row.unstable, row.exercised.value
+
+
+def about(row: Observation) -> tuple[object, ...]:
+    """Return what a row is about: the cell, the case, the pins and the way of running."""
+    ran = row.provenance
+    return (*row.cell, ran.case_digest, ran.environment_digest, ran.protocol)
+
+
+def answering_row(
+    rows: Sequence[Observation], standing: Callable[[Observation], bool]
+) -> Observation:
+    """Return the row that answers for one cell; the order of the rows changes nothing.
+
+    `standing` says whether a row was made with today's case, pins and way of running. There must
+    be at least one row. The first kind of which there is a row answers:
+
+    1. what this machine refused today: it must be seen, whatever was known before
+    2. current, and the case decided
+    3. current, and the machine decided (memory ran out)
+    4. stale, and the case decided
+    5. stale, and the machine decided
+    6. why the cell was not run: a build that failed, a refusal of an older case or elsewhere
+
+    Of one kind, this machine's rows go before merged ones, and those before published ones; then
+    the later run goes before the earlier one.
+
+    Rows that the case decided (2 and 4) and that deny each other answer together: the worst of
+    them is returned, as unstable, with all of them as its `sides`. What this machine has repeated
+    decides against what it saw once and against what is published. It does not decide against
+    merged rows: the store leaves out those that were there when it was repeated.
+    """
+    if len(rows) == 1:
+        return rows[0]
+    every = [*_apart(rows)] if any(row.sides for row in rows) else rows
+    kinds = [_kind(row, current=standing(row)) for row in every]
+    first = min(kinds)
+    alike = [row for row, kind in zip(every, kinds, strict=True) if kind == first]
+    if len(alike) == 1:
+        return alike[0]
+    match first:
+        case 2:
+            return _agreed(alike)
+        case 4:  # of other pins or another text of the case there may be several
+            leading = about(_leader(alike))
+            return _agreed([row for row in alike if about(row) == leading])
+        case _:
+            return _leader(alike)
+
+
+def answering_rows(
+    rows: Iterable[Observation],
+    cases: Mapping[str, Case],
+    environments: Mapping[str, Environment],
+) -> dict[Cell, Observation]:
+    """Return the row that answers for each cell."""
+
+    def standing(row: Observation) -> bool:
+        case, environment = cases.get(row.cell.case), environments.get(row.cell.environment)
+        return case is not None and environment is not None and is_standing(row, case, environment)
+
+    found: dict[Cell, list[Observation]] = {}
+    for row in rows:
+        found.setdefault(row.cell, []).append(row)
+    return {cell: answering_row(some, standing) for cell, some in found.items()}
+
+
+def is_standing(row: Observation, case: Case, environment: Environment) -> bool:
+    """Say whether a row, be it only why it was not run, is of today's case, pins and protocol."""
+    ran = row.provenance
+    return stands((ran.case_digest, ran.environment_digest, ran.protocol), case, environment)
+
+
+def _apart(rows: Iterable[Observation]) -> Iterator[Observation]:
+    """Yield every row, and of a disputed one its sides: they may be denied by others, too."""
+    for row in rows:
+        if row.sides:
+            yield from row.sides
+        else:
+            yield row
+
+
+def _kind(row: Observation, *, current: bool) -> int:
+    """Return the number of the kind that a row is of, as `answering_row` lists them."""
+    if not row.outcome.was_run:
+        refused = row.outcome is Outcome.NOT_RUN and row.source == LOCAL  # nothing else is so
+        return 1 if refused and current else 6
+    stale = 0 if current else 2
+    return stale + (2 if row.outcome.is_evidence else 3)
+
+
+def _leader(rows: Sequence[Observation]) -> Observation:
+    """Return the first of rows of one kind."""
+    if len(rows) == 1:
+        return rows[0]
+    found = [_precedence(row) for row in rows]
+    best = max(found)
+    equal = [row for row, place in zip(rows, found, strict=True) if place == best]
+    # These differ in what hardly matters; their text makes the order total, and costs the most.
+    return equal[0] if len(equal) == 1 else max(equal, key=repr)
+
+
+def _precedence(row: Observation) -> tuple[bool, bool, str, int]:
+    return row.source == LOCAL, row.source == MERGED, row.provenance.run, row.repeats
+
+
+def _agreed(rows: Sequence[Observation]) -> Observation:
+    """Return the row that answers for several about one thing, all decided by the case."""
+    groups: dict[Says, list[Observation]] = {}
+    for row in _deciding(rows):
+        groups.setdefault(says(row), []).append(row)
+    worst, *others = sorted(map(_leader, groups.values()), key=_worst_first)
+    if not others:
+        return worst
+    return dataclasses.replace(worst, unstable=True, sides=(worst, *others))
+
+
+def _deciding(rows: Sequence[Observation]) -> Sequence[Observation]:
+    repeated = [row for row in rows if row.source == LOCAL and row.is_confirmed]
+    return [*repeated, *(row for row in rows if row.source == MERGED)] if repeated else rows
+
+
+def _worst_first(row: Observation) -> tuple[bool, int, Says]:
+    return not row.outcome.is_failure, _ORDER[row.outcome], says(row)

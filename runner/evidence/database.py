@@ -1,0 +1,265 @@
+"""Open a store's SQLite file: whether it can be trusted, and how it is written there.
+
+Errors name the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import fcntl
+import mmap
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.evidence.schema import LATER, NAMES
+from repromatrix.runner.files import unwritable
+
+UNREADABLE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    csv.Error,
+    sqlite3.Error,
+)
+"""What comes of reading such a file."""
+
+
+@contextlib.contextmanager
+def addressed(where: str, allowed: str) -> Iterator[None]:
+    """Make of whatever a block meets in a file an error that names it; raises RunnerError."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise damaged(where, error, allowed) from error
+
+
+def damaged(where: str, error: Exception, allowed: str) -> RunnerError:
+    """Return the error for a file that could not be read to its end."""
+    return refuse(Fault(where=where, found=f"damaged: {said(error)}", allowed=allowed))
+
+
+def said(error: Exception) -> str:
+    """Return an error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+WAIT = 60.0
+"""Seconds for which somebody else may write."""
+
+_LOOK, _MOMENT = 0.05, 1.0
+"""Seconds between two tries, and for which a setting waits."""
+# What SQLite says of the content; whatever else goes wrong is no damage, and the file stays.
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
+_NO_MEMORY = frozenset({errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
+# Several machines see these, and what they share of a file's memory is not the same.
+_NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs"}
+)
+_LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.bindfs"})
+_ALONE, _NOT_ALONE = "PRAGMA locking_mode=EXCLUSIVE", "PRAGMA locking_mode=NORMAL"
+_JOURNAL = ("PRAGMA journal_mode=DELETE", "PRAGMA synchronous=FULL")
+_WITH_LOG = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
+# A log that is there already can be read without shared memory only by one who is alone.
+_WITH_JOURNAL = (_ALONE, *_JOURNAL, _NOT_ALONE)
+_MOVED = "REPROMATRIX_STORE moves the store to another disk."
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """Open a store's file so that several runs may write: with a log beside it, or a journal.
+
+    SQLite's log (WAL) needs memory that all who write share, which a network's file system cannot
+    give; there a journal does, only more slowly. Raises sqlite3.Error, and RunnerError as
+    `told` does.
+    """
+    with told(path):
+        return _patiently(path, _WITH_LOG if _may_have_log(path) else _WITH_JOURNAL)
+
+
+def _may_have_log(path: Path) -> bool:
+    """Say whether a file may be written with a log, without touching the file.
+
+    Never try it on the store itself: that switches the file to a log, and until it is switched
+    back every other run that writes to it ends with an error of its disk (SQLITE_IOERR_SHMMAP).
+    """
+    return not on_network(path) and _shares_memory(path.parent)
+
+
+def _patiently(path: Path, statements: Sequence[str]) -> sqlite3.Connection:
+    """Open a file; while somebody else holds it, try again."""
+    deadline = time.monotonic() + WAIT
+    while True:
+        try:
+            return _prepared(path, statements)
+        except sqlite3.OperationalError as error:
+            if _kind(error) not in _BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(_LOOK)
+
+
+def _prepared(path: Path, statements: Sequence[str]) -> sqlite3.Connection:
+    alone = _ALONE in statements
+    # Never wait inside SQLite to be alone: it keeps its shared lock meanwhile, so that two that
+    # wait for each other wait in vain. `_patiently` closes the file and tries again.
+    database = sqlite3.connect(path, timeout=0 if alone else _MOMENT, isolation_level=None)
+    try:
+        for statement in statements:
+            # Who is alone must be: a log of its own memory would be written beside the others.
+            (_must if alone else _ask)(database, statement)
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        database.execute(f"PRAGMA busy_timeout={WAIT * 1000:.0f}")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _must(database: sqlite3.Connection, statement: str) -> None:
+    database.execute(statement)
+
+
+def _ask(database: sqlite3.Connection, statement: str) -> None:
+    """Set something, unless somebody is busy there: then it stays as that one has it."""
+    try:
+        database.execute(statement)
+    except sqlite3.OperationalError as error:
+        if _kind(error) not in _BUSY:
+            raise
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Let what keeps a store from being read or written be told with its address.
+
+    Raises RunnerError for a store that somebody else holds, and for a file system on which no
+    locks are to be had; damage is passed on.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if _kind(error) in _DAMAGE:
+            raise
+        raise _refused(path, error) from error
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Let a row that holds what we never write be told with the store's address."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, sqlite3.DatabaseError) as error:
+        found = f"damaged: {type(error).__name__}: {' '.join(str(error).split())}"
+        remedy = "Move it away; what it holds is measured again."
+        fault = Fault(where=path.name, found=found, allowed="rows as we write them", remedy=remedy)
+        raise refuse(fault) from error
+
+
+def _refused(path: Path, error: sqlite3.OperationalError) -> RunnerError:
+    allowed = "a store that can be written"
+    if not _has_locks(path.parent):
+        found = "a file system on which files cannot be locked"
+        return refuse(Fault(where=path.name, found=found, allowed=allowed, remedy=_MOVED))
+    if _kind(error) in _BUSY:
+        found = f"locked by another program for {WAIT:.0f} s"
+        remedy = "Close what holds it, and run again."
+        return refuse(Fault(where=path.name, found=found, allowed=allowed, remedy=remedy))
+    of_disk = unwritable(path.name, error)
+    if of_disk is not None:
+        return of_disk
+    return refuse(Fault(where=path.name, found=str(error), allowed=allowed, remedy=_MOVED))
+
+
+def _kind(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _has_locks(folder: Path) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:  # a folder in which nothing can be made says nothing about locks
+        return error.errno not in _NO_LOCKS
+    return True
+
+
+def _shares_memory(folder: Path) -> bool:
+    """Say whether several processes can map a file of a folder, as SQLite's log needs it."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.truncate(mmap.PAGESIZE)
+            # Never write to what is mapped: on a full disk that is SIGBUS, not an error.
+            mmap.mmap(file.fileno(), mmap.PAGESIZE).close()
+    except OSError as error:  # a folder in which nothing can be made says nothing about memory
+        return error.errno not in _NO_MEMORY
+    return True
+
+
+def on_network(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Say whether a file lies on a file system that other machines may see, too."""
+    kind = _file_system(path.resolve(), mounts)
+    return kind in _NETWORK or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
+
+
+def _file_system(path: Path, mounts: Path) -> str:
+    """Return the kind of the file system that a path is on; nothing where nobody says so."""
+    try:
+        lines = mounts.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    found = (line.split() for line in lines)
+    # The fields before the dash vary in number; a space in a name is written as \040.
+    kinds = [(one[4].replace("\\040", " "), one[one.index("-") + 1]) for one in found]
+    over = [(place, kind) for place, kind in kinds if path.is_relative_to(place)]
+    # Of two on the same place the later one lies on top.
+    return max(over, key=lambda one: len(one[0]), default=("", ""))[1] if over else ""
+
+
+def set_aside_if_unusable(path: Path, newest: int, say: Callable[[str], None]) -> None:
+    """Keep a file that cannot be used under another name; raises RunnerError as `told` does."""
+    why = why_unusable(path, newest)
+    if not why:
+        return
+    number = 1
+    while (aside := path.with_name(f"{path.name}.kept-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    for suffix in ("-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
+    say(f"{path.name} {why}; it is kept as {aside.name} and a new store is begun.")
+
+
+def why_unusable(path: Path, newest: int) -> str:
+    """Say why a file cannot be used as a store; nothing where it can, or is not there."""
+    if not path.exists():
+        return ""
+    try:
+        as_it_is = () if _may_have_log(path) else (_ALONE,)
+        with told(path), contextlib.closing(_patiently(path, as_it_is)) as database:
+            version = int(database.execute("PRAGMA user_version").fetchone()[0])
+            if version > newest:
+                return f"was written by a newer version (format {version}, this one reads {newest})"
+            damage = str(database.execute("PRAGMA quick_check").fetchone()[0])
+            if damage != "ok":
+                return f"is damaged ({damage})"
+            return "" if _has_our_columns(database) else "is damaged (cells with other columns)"
+    except sqlite3.DatabaseError as error:
+        return f"is damaged ({error})"
+    except UnicodeDecodeError as error:  # SQLite quotes what stands in the file
+        return f"is damaged ({error.reason})"
+
+
+def _has_our_columns(database: sqlite3.Connection) -> bool:
+    """Say whether cells stand as we write them: they are read by the places of the columns."""
+    there = tuple(name for _, name, *_ in database.execute("PRAGMA table_info(cells)"))
+    return not there or there in {NAMES, NAMES[: -len(LATER)]}

@@ -1,0 +1,152 @@
+"""The words between a campaign and its engine: how cells are run, and what happens meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import queue
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from repromatrix.runner.environments.building import Built
+from repromatrix.runner.execution.hardware import hardware
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
+from repromatrix.runner.model.matrix import Limits
+from repromatrix.runner.model.observation import LOCAL, Observation, Provenance
+from repromatrix.runner.model.outcomes import Device, Outcome
+from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.worker.overlay import Overlay
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """How cells are run; what is given after `jobs` differs only where two ways are compared."""
+
+    run: str
+    limits: Limits
+    device: Device
+    jobs: int
+    fork: bool = True
+    witness: bool = True
+    threads: int = 1
+    hash_seed: str = "0"
+    sandbox: bool = False
+    """Whether cells are walled in; that changes no outcome, and is no part of what is stored."""
+    until: float = math.inf
+    """When no further cell is begun, on the monotonic clock."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tree:
+    """Sources of one package that take the place of what an environment has installed."""
+
+    package: str
+    path: Path
+    """The folder that holds the package, to be put in front of the path."""
+    kept: Path
+    """Where its compiled files are kept."""
+
+    @property
+    def front(self) -> Overlay:
+        """What the environment's python is told."""
+        return {"path": str(self.path), "kept": str(self.kept)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """An environment that can run cells, and those of a unit that apply in it."""
+
+    environment: Environment
+    built: Built
+    cells: tuple[Cell, ...]
+    tree: Tree | None = None
+    before: tuple[Observation, ...] = ()
+    """What was measured elsewhere and is yet to be doubted here."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Phase:
+    """What a worker does now, for the display."""
+
+    environment: str
+    doing: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unbuilt:
+    """A unit whose environment could not be made, or does not have the device asked for."""
+
+    unit: Unit
+    reason: str
+    outcome: Outcome = Outcome.UNBUILDABLE
+
+
+class NoTimeError(Exception):
+    """Nothing of a unit can be begun that ends in time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Left:
+    """A unit that was not begun, for want of time."""
+
+    unit: Unit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """A unit of which nothing is left."""
+
+    unit: Unit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lost:
+    """The cells of a unit that no machine ran to their end; that says nothing about the cells."""
+
+    unit: Unit
+    reason: str
+
+
+Event = Phase | Unbuilt | Lost | Left | Done | Observation | BaseException
+
+
+def measured(events: queue.SimpleQueue[Event]) -> list[Observation]:
+    """Take what is left out of a queue, and return what was measured of it."""
+    rows = []
+    with contextlib.suppress(queue.Empty):
+        while True:
+            event = events.get_nowait()
+            if isinstance(event, Observation):
+                rows.append(event)
+    return rows
+
+
+def not_built(
+    cells: Sequence[Cell],
+    cases: Mapping[str, Case],
+    reason: str,
+    run: str,
+    outcome: Outcome = Outcome.UNBUILDABLE,
+) -> tuple[Observation, ...]:
+    """Return what is stored for the cells of an environment that could not be made."""
+    return tuple(
+        Observation(
+            cell=cell,
+            outcome=outcome,
+            provenance=Provenance(
+                case_digest=cases[cell.case].digest,
+                environment_digest="",
+                packages={},
+                python="",
+                torch_build="",
+                hardware=hardware(),
+                protocol=PROTOCOL,
+                run=run,
+            ),
+            source=LOCAL,
+            reason=reason,
+        )
+        for cell in cells
+    )

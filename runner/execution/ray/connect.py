@@ -1,0 +1,184 @@
+"""The connection to a Ray cluster: made within seconds, or refused with what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from repromatrix.runner import subprocesses
+from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.execution.hardware import cores
+
+LOCAL = "local"
+"""A cluster of this machine alone, which ends with the run."""
+_AUTO = "auto"
+_FORMS = "HOST:PORT of a cluster that this machine is a node of, `auto`, or `local`"
+_ANSWERS = 3.0
+_LEAVING = 5.0
+"""Seconds for Ray's goodbye, which takes about one, or two where it ends a cluster."""
+_STORE = 100 << 20
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Packages are the run's own; only the minor version of Python has to be the same.
+    "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
+}
+# Where something answers that is no Ray, it would be asked for a quarter of an hour.
+_PATIENCE = {"RAY_py_gcs_connect_timeout_s": "5", "RAY_gcs_server_port_wait_time_s": "1"}
+_BOUND_TO_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Ray's way not to replace a loopback address by the machine's own."""
+_VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
+
+_stuck: list[threading.Thread] = []
+"""Threads that were left behind in Ray."""
+
+
+def check(address: str) -> None:
+    """Raise RunnerError for what cannot be an address, and where Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        remedy = "Use `nox -s matrix -- --ray …`, or install the dependency group `ray`."
+        fault = Fault(where="--ray", found="no Ray in this Python", allowed="ray", remedy=remedy)
+        raise refuse(fault)
+    if address not in {LOCAL, _AUTO}:
+        _parted(address)
+
+
+def _parted(address: str) -> tuple[str, int]:
+    found = re.fullmatch(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})", address)
+    if found is None:
+        raise refuse(Fault(where="--ray", found=repr(address), allowed=_FORMS))
+    return found[1].strip("[]"), int(found[2])
+
+
+@contextlib.contextmanager
+def connected(address: str, environments: Path) -> Iterator[None]:
+    """Be a driver of a cluster; raises RunnerError where none can be reached, or another Ray is.
+
+    A cluster of this machine alone builds where this machine does: in `environments`.
+    """
+    environ = dict(_SETTINGS)
+    if address == LOCAL:
+        environ |= {"REPROMATRIX_ENVIRONMENTS": str(environments), **_BOUND_TO_LOOPBACK}
+    else:
+        environ |= _PATIENCE
+    if address not in {LOCAL, _AUTO}:
+        environ |= _reached(address)
+    # Ray reads them as it is imported, and what it starts inherits them.
+    os.environ.update({name: os.environ.get(name, value) for name, value in environ.items()})
+    # Ray tells its troubles on standard output, which is for what programs read.
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            _join(address)
+            yield
+        finally:
+            _leave()
+
+
+def came_back(thread: threading.Thread, seconds: float) -> bool:
+    """Wait for a thread that speaks to Ray; say whether it ended in that time.
+
+    Ray waits without a limit for the answer of a cluster: only a thread can be left behind in it.
+    """
+    try:
+        thread.join(seconds)
+    finally:  # a second Ctrl-C leaves it at once
+        if stays := thread.is_alive():
+            _stuck.append(thread)
+    return not stays
+
+
+def is_stuck() -> bool:
+    """Say whether a thread is left behind in Ray."""
+    return any(thread.is_alive() for thread in _stuck)
+
+
+def _leave() -> None:
+    """Leave the cluster, unless a thread is left behind in Ray, or its goodbye gets no answer."""
+    import ray
+
+    if not is_stuck():
+        thread = threading.Thread(target=ray.shutdown, daemon=True)
+        thread.start()
+        came_back(thread, _LEAVING)
+
+
+def _reached(address: str) -> dict[str, str]:
+    """Return what Ray has to be told to reach an address; raises RunnerError if nobody answers."""
+    host, port = _parted(address)
+    if not _answers(host, port):
+        remedy = "`ray status` on a node of the cluster prints its address."
+        found = f"nobody who answers at {address} within {_ANSWERS:.0f} s"
+        raise refuse(Fault(where="--ray", found=found, allowed=_FORMS, remedy=remedy))
+    if host in {"localhost", "127.0.0.1", "::1"} and not _answers(_own_address(), port):
+        return _BOUND_TO_LOOPBACK
+    return {}
+
+
+def _answers(host: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=_ANSWERS):
+        return True
+    return False
+
+
+def _own_address() -> str:
+    """Return the address by which others know this machine; nothing is sent."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
+    return ""
+
+
+def _join(address: str) -> None:
+    import ray
+
+    quiet = {"logging_level": "CRITICAL", "log_to_driver": False, "configure_logging": True}
+    alone = {
+        "_node_ip_address": "127.0.0.1",  # nobody else can reach it
+        "num_cpus": cores(),
+        "object_store_memory": _STORE,
+        "include_dashboard": False,
+    }
+    options = {**quiet, **(alone if address == LOCAL else {})}
+    try:
+        with _our_signals():
+            ray.init(address=address, **options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _refused(address, error) from error
+
+
+@contextlib.contextmanager
+def _our_signals() -> Iterator[None]:
+    """Keep our own answer to a signal: Ray puts one of its own in its place."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _refused(address: str, error: BaseException) -> RunnerError:
+    texts = [str(one) for one in (error, error.__cause__, error.__context__) if one]
+    text = "\n".join(texts)
+    versions = _VERSIONS.findall(text)
+    if "ersion mismatch" in text and len(versions) > 1:
+        (ray, python), (own, ours) = versions[:2]
+        found = f"a cluster with Ray {ray} and Python {python}"
+        allowed = f"Ray {own} and Python {'.'.join(ours.split('.')[:2])}, as here"
+        remedy = "Install the cluster's version here, or this one there."
+        return refuse(Fault(where="--ray", found=found, allowed=allowed, remedy=remedy))
+    said = subprocesses.anonymous(" ".join(texts[0].split()))[:300]
+    found = f"no Ray cluster at {address}: {said}"
+    remedy = "Is it Ray's own port, and is this machine a node of the cluster (`ray status`)?"
+    return refuse(Fault(where="--ray", found=found, allowed=_FORMS, remedy=remedy))

@@ -1,0 +1,335 @@
+"""The Ray driver: send units to nodes, collect their events, resend what a lost node left."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.execution.events import Done, Event, Lost, Unbuilt, measured
+from repromatrix.runner.execution.ray import arrival
+from repromatrix.runner.execution.ray.connect import came_back
+from repromatrix.runner.execution.ray.messages import (
+    Arrived,
+    Broke,
+    Frames,
+    Heard,
+    Message,
+    Unfit,
+    kind,
+)
+from repromatrix.runner.execution.ray.parcel import Parcel, pack
+from repromatrix.runner.execution.run import Run
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device
+from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.subprocesses import anonymous
+
+
+@dataclass(kw_only=True, slots=True)
+class Flight:
+    """A unit that is sent to nodes until all of it has come back, or nobody can run it."""
+
+    unit: Unit
+    seen: dict[Cell, Observation] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+    """Nodes that cannot run it, with the reason."""
+    avoided: frozenset[str] = frozenset()
+    """Nodes that it was kept away from when it was sent."""
+    losses: list[str] = field(default_factory=list)
+    node: str = ""
+    kind: str = ""
+    refused: str = ""
+    """Why the node that it is on cannot run it."""
+    broke: str = ""
+    """How the process there ended before its work did."""
+    frames: Frames = field(default_factory=Frames)
+
+    def again(self) -> None:
+        """Forget where it was; what came back stays, and where it was refused."""
+        self.node, self.kind, self.refused, self.broke = "", "", "", ""
+        self.frames = Frames()
+
+    def is_news(self, row: Observation) -> bool:
+        """Say whether a row is the first of its cell, or what its repeats gave; and remember it."""
+        before = self.seen.get(row.cell)
+        if before is not None and row.repeats <= before.repeats:
+            return False
+        self.seen[row.cell] = row
+        return True
+
+    @property
+    def left(self) -> Unit:
+        """The unit without the cells that came back."""
+        cells = tuple(cell for cell in self.unit.cells if cell not in self.seen)
+        return Unit(environment=self.unit.environment, cells=cells)
+
+    def unconfirmed(self, doubted: Callable[[Observation], bool]) -> tuple[Observation, ...]:
+        """Return what came back, is doubted, and was not repeated before its node was lost."""
+        return tuple(row for row in self.seen.values() if row.repeats == 1 and doubted(row))
+
+
+_LOOK = 0.1
+_HOSTS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[0-9a-f]{40,}\b")
+_LOSSES = 3
+"""How often a unit may lose its node before it is given up."""
+_ENDING = 20.0
+"""Seconds that canceled tasks have to end by themselves."""
+_LEAVING = 5.0
+"""Seconds after that until a cluster that does not answer is left to itself."""
+_COMING = 10.0
+"""Seconds for a message that is ready to come; it is small and came with the news of it."""
+_SHOWN = 8
+"""How much of a node's name is told."""
+_TOLD = 160
+
+
+class Cluster:
+    """Runs units on the nodes of the cluster that this process is connected to.
+
+    Ray is spoken to by a thread of its own: it swallows what a signal raises in the main one.
+    """
+
+    def __init__(
+        self, campaign: Run, tell: Callable[[str], None], environ: Mapping[str, str]
+    ) -> None:
+        """`tell` is told of nodes; `environ` are choices that go with the run."""
+        self.campaign = campaign
+        self.tell = tell
+        self.environ = dict(environ)
+        self.device = campaign.terms.device
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.stopping = threading.Event()
+        self.waiting: deque[Flight] = deque()
+        self.flying: dict[Any, Flight] = {}
+        self.barred: dict[str, str] = {}
+        """Nodes that can run nothing of ours, with the reason."""
+
+    def run(self, units: Sequence[Unit]) -> Generator[Event]:
+        """Run units; closing the iterator cancels what is in flight, and keeps what has come."""
+        self.waiting.extend(Flight(unit=unit) for unit in units)
+        # A daemon: the interpreter waits without a limit for any other thread at its exit.
+        thread = threading.Thread(target=self._drive, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() or not self.events.empty():
+                with contextlib.suppress(queue.Empty):
+                    event = self.events.get(timeout=_LOOK)
+                    if isinstance(event, BaseException):
+                        raise event
+                    yield event
+        finally:
+            self.stopping.set()
+            if not came_back(thread, _ENDING + _LEAVING):
+                self.tell("  the cluster does not answer; what runs there is left to it")
+
+    def left(self) -> list[Observation]:
+        """Return what was measured and not yet heard when the events were closed."""
+        return measured(self.events)
+
+    def _drive(self) -> None:
+        try:
+            self._send_and_hear()
+        except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
+            self.events.put(error)
+
+    def _send_and_hear(self) -> None:
+        import ray
+
+        if not _able(self.device):
+            found = f"no node with a {'GPU' if self.device is Device.CUDA else 'CPU'}"
+            raise refuse(Fault(where="--ray", found=found, allowed="at least one"))
+        ray.cloudpickle.register_pickle_by_value(arrival)
+        bundle = pack(self.campaign.project)
+        self.name, self.archive = bundle.name, ray.put(bundle.archive)
+        gpus = int(self.device is Device.CUDA)
+        # What a lost node leaves is sent elsewhere by us: only we know what came back.
+        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, num_returns="streaming")(
+            arrival.arrive
+        )
+        try:
+            while (self.waiting or self.flying) and not self.stopping.is_set():
+                self._send()
+                if not self._hear(_LOOK):
+                    self._strand()
+        finally:
+            self._end()
+
+    def _send(self) -> None:
+        jobs = self.campaign.terms.jobs
+        while self.waiting and (not jobs or len(self.flying) < jobs):
+            if self.stopping.is_set():
+                return
+            flight = self.waiting.popleft()
+            flight.avoided = frozenset({*self.barred, *flight.refusals})
+            if self._is_stranded(flight):
+                self._unbuilt(flight)
+                continue
+            avoided = ",".join(sorted(flight.avoided))
+            where = {"label_selector": {"ray.io/node-id": f"!in({avoided})"}} if avoided else {}
+            parcel = Parcel(
+                campaign=self.campaign, unit=flight.left, before=flight.unconfirmed(self._doubted)
+            )
+            given = {"parcel": parcel.packed(), "kind": kind(), "environ": self.environ}
+            task = self.task.options(**where)
+            self.flying[task.remote(self.name, self.archive, given)] = flight
+
+    def _strand(self) -> None:
+        """Give up what waits for a node that is there no more: Ray would wait for ever."""
+        import ray
+
+        for one, flight in list(self.flying.items()):
+            if not flight.node and self._is_stranded(flight):
+                with contextlib.suppress(ValueError):  # it may have ended by now
+                    ray.cancel(one, force=True)
+                del self.flying[one]
+                self._unbuilt(flight)
+
+    def _is_stranded(self, flight: Flight) -> bool:
+        """Say whether every node that there is was found not to run it."""
+        return bool(flight.avoided) and not _able(self.device) - flight.avoided
+
+    def _doubted(self, row: Observation) -> bool:
+        return self.campaign.doubted(row, self.campaign.environment(row))
+
+    def _hear(self, seconds: float) -> bool:
+        """Take what has come; say whether anything has."""
+        import ray
+
+        if not self.flying:
+            return False
+        ready, _ = ray.wait(list(self.flying), num_returns=1, timeout=seconds, fetch_local=False)
+        for one in ready:
+            self._take(one)
+        return bool(ready)
+
+    def _take(self, one: Any) -> None:  # noqa: ANN401 - Ray's generator has no type of its own
+        import ray
+
+        flight = self.flying[one]
+        try:
+            # Not `next(one)`: canceling ends the stream at once, and `next` then waits for the
+            # end of the task, without a limit.
+            coming = one._next_sync(timeout_s=_LOOK)  # noqa: SLF001 - no public way has a limit
+            if coming.is_nil():
+                self.flying[one] = self.flying.pop(one)  # the others have their turn first
+                return
+            message: Message = ray.get(coming, timeout=_COMING)
+        except StopIteration:
+            del self.flying[one]
+            self._landed(flight)
+        except ray.exceptions.RayError as error:
+            del self.flying[one]
+            self._lost(flight, _why(error))
+        else:
+            self._message(flight, message)
+
+    def _message(self, flight: Flight, message: Message) -> None:
+        match message:
+            case Arrived():
+                flight.node, flight.kind = message.node, message.kind
+            case Heard():
+                for event in flight.frames.add(message.chunk):
+                    self._event(flight, event)
+            case Unfit():
+                self.barred[flight.node] = message.reason
+                flight.refused = message.reason
+            case Broke():
+                flight.broke = message.reason
+
+    def _event(self, flight: Flight, event: Event) -> None:
+        match event:
+            case Observation():
+                if flight.is_news(event):
+                    self.events.put(event)
+            case Unbuilt():
+                flight.refused = event.reason
+            case _:
+                self.events.put(event)
+
+    def _landed(self, flight: Flight) -> None:
+        if flight.refused:
+            self._refused(flight)
+        elif flight.broke:
+            self._lost(flight, flight.broke)
+        else:
+            self.events.put(Done(unit=flight.unit))
+
+    def _refused(self, flight: Flight) -> None:
+        """Try another node; where all that there are refuse, the unit cannot be built."""
+        name, reason = flight.unit.environment, flight.refused
+        flight.refusals[flight.node] = reason
+        told = f"node {flight.node[:_SHOWN]} ({flight.kind}) cannot run {name}: {reason[:_TOLD]}"
+        self.tell(f"  {told}")
+        if _able(self.device) - self.barred.keys() - flight.refusals.keys():
+            self._again(flight)
+        else:
+            self._unbuilt(flight)
+
+    def _unbuilt(self, flight: Flight) -> None:
+        reasons = flight.refusals or self.barred
+        told = "; ".join(dict.fromkeys(reasons.values()))
+        self.events.put(Unbuilt(unit=flight.left, reason=told))
+
+    def _lost(self, flight: Flight, why: str) -> None:
+        """Send what did not come back elsewhere, a few times."""
+        flight.losses.append(why)
+        if self.stopping.is_set():
+            return
+        if not flight.left.cells and not flight.unconfirmed(self._doubted):
+            self.events.put(Done(unit=flight.unit))
+            return
+        where = f"node {flight.node[:_SHOWN]} ({flight.kind})" if flight.node else "a node"
+        name, left = flight.unit.environment, len(flight.left.cells)
+        self.tell(f"  {where} was lost with {left} cells of {name}: {why[:_TOLD]}")
+        if len(flight.losses) < _LOSSES:
+            self._again(flight)
+        else:
+            reason = (
+                f"lost with its node {_LOSSES} times: {'; '.join(dict.fromkeys(flight.losses))}"
+            )
+            self.events.put(Lost(unit=flight.left, reason=reason))
+
+    def _again(self, flight: Flight) -> None:
+        if not self.stopping.is_set():
+            flight.again()
+            self.waiting.appendleft(flight)
+
+    def _end(self) -> None:
+        """Cancel what is in flight, and hear what comes of it meanwhile."""
+        import ray
+
+        self.stopping.set()
+        for one in self.flying:
+            ray.cancel(one)
+        deadline = time.monotonic() + _ENDING
+        # Who has not ended by then is killed by its node once we have left the cluster. Not by
+        # `force=True`: a task that ends in the same moment makes Ray abort this process.
+        while self.flying and time.monotonic() < deadline:
+            self._hear(_LOOK)
+
+
+def _able(device: Device) -> set[str]:
+    """Return the nodes that are there and have what a task asks for."""
+    import ray
+
+    needed = ("CPU", "GPU") if device is Device.CUDA else ("CPU",)
+    return {
+        str(node["NodeID"])
+        for node in ray.nodes()
+        if node["Alive"] and all(node["Resources"].get(one, 0) >= 1 for one in needed)
+    }
+
+
+def _why(error: BaseException) -> str:
+    """Return what Ray says of a loss, without what names a machine."""
+    said = anonymous(" ".join(str(error).split()))
+    return f"{type(error).__name__}: {_HOSTS.sub('<host>', said)[:_TOLD]}"

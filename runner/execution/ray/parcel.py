@@ -1,0 +1,161 @@
+"""What a node is sent: its part of a run, the user's settings, and the runner as an archive."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import os
+import pickle
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from repromatrix.runner.environments import development, torch_build
+from repromatrix.runner.environments.building import UnbuildableError
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.execution.events import Ready
+from repromatrix.runner.execution.run import Run
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.paths import CODE, ROOT, Paths
+from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.project import Project
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parcel:
+    """A unit, what was measured of it elsewhere and not yet doubted, and its campaign."""
+
+    campaign: Run
+    unit: Unit
+    before: tuple[Observation, ...] = ()
+
+    def packed(self) -> bytes:
+        """Return it as bytes."""
+        cut = dataclasses.replace(self, campaign=_cut(self.campaign, self.unit, self.before))
+        return zlib.compress(pickle.dumps(cut), level=1)
+
+    def prepare(self, unit: Unit) -> Ready:
+        """Build the environment of the unit on this machine; raises UnbuildableError."""
+        ready = self.campaign.prepare(unit)
+        asked = frozenset(unit.cells)
+        cells = tuple(cell for cell in ready.cells if cell in asked)
+        return dataclasses.replace(ready, cells=cells, before=self.before)
+
+
+def unpacked(content: bytes) -> Parcel:
+    """Return what was packed, with the cases and places of the checkout that this code is in."""
+    parcel: Parcel = pickle.loads(zlib.decompress(content))  # noqa: S301 - our own driver sent it
+    project = parcel.campaign.project
+    cases = {
+        name: dataclasses.replace(case, path=str(ROOT / case.path))
+        for name, case in project.cases.items()
+    }
+    # Ray counts what it gives out by the core.
+    terms = dataclasses.replace(parcel.campaign.terms, jobs=1)
+    project = dataclasses.replace(project, cases=cases, places=Paths())
+    campaign = dataclasses.replace(parcel.campaign, project=project, terms=terms)
+    return dataclasses.replace(parcel, campaign=campaign)
+
+
+def _cut(campaign: Run, unit: Unit, before: tuple[Observation, ...]) -> Run:
+    project, name = campaign.project, unit.environment
+    cells = frozenset([*unit.cells, *(row.cell for row in before)])
+    wanted = {cell.case for cell in cells}
+    cases = {
+        name: dataclasses.replace(case, path=shipped(case, project.places))
+        for name, case in project.cases.items()
+        if name in wanted
+    }
+    cut = dataclasses.replace(
+        project,
+        cases=cases,
+        environments={name: project.environments[name]},
+        locks={name: project.locks[name]} if name in project.locks else {},
+    )
+    selection = dataclasses.replace(campaign.selection, only=cells)
+    known = {cell: campaign.known[cell] for cell in cells if cell in campaign.known}
+    return dataclasses.replace(campaign, project=cut, selection=selection, known=known)
+
+
+_SECRET = re.compile(r"://[^/@]*:[^/@]*@|https?://[^/@]+@")
+
+
+def choices(campaign: Run) -> dict[str, str]:
+    """Return them as environment variables: torch's build, and the commit of `main` for all nodes.
+
+    An address with a password stays here.
+    Raises RunnerError where `main` is a folder of this machine: no node has it.
+    """
+    chosen = {"UV_TORCH_BACKEND": torch_build.chosen(), development.VARIABLE: _main(campaign)}
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _main(campaign: Run) -> str:
+    project = campaign.project
+    selected = campaign.selection.environments
+    if not any(project.environments[name].source is Source.MAIN for name in selected):
+        return ""
+    folder = os.environ.get(development.VARIABLE, "")
+    try:
+        requirement = development.origin(project.matrix).requirement
+    except UnbuildableError:
+        return ""  # perhaps a node reaches it; if none does, the column says why
+    if "file://" in requirement:
+        allowed = "a requirement or a repository that the nodes can reach"
+        raise refuse(Fault(where=development.VARIABLE, found=folder, allowed=allowed))
+    return "" if _SECRET.search(requirement) else requirement
+
+
+_DATE = (1980, 1, 1, 0, 0, 0)
+_ALLOWED = 0o644 << 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bundle:
+    """An archive and the name under which nodes keep it."""
+
+    name: str
+    archive: bytes
+
+
+def pack(project: Project) -> Bundle:
+    """Return the runner, the cases, the locks and the pins; nothing else, and nothing secret."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, path in sorted(_files(project)):
+            about = zipfile.ZipInfo(name, _DATE)
+            about.compress_type = zipfile.ZIP_DEFLATED
+            about.external_attr = _ALLOWED
+            archive.writestr(about, path.read_bytes())
+    found = content.getvalue()
+    return Bundle(name=hashlib.sha256(found).hexdigest()[:16], archive=found)
+
+
+def _files(project: Project) -> Iterator[tuple[str, Path]]:
+    places = project.places
+    yield "pyproject.toml", ROOT / "pyproject.toml"
+    yield "environments/matrix.toml", places.matrix
+    yield from _below(places.locks.glob("*.txt"), places.locks, "environments/locks")
+    yield "repromatrix/__init__.py", ROOT / "repromatrix" / "__init__.py"
+    yield from _below(CODE.rglob("*.py"), CODE, "repromatrix/runner")
+    for case in project.cases.values():
+        yield shipped(case, places), Path(case.path)
+
+
+def _below(paths: Iterable[Path], folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+    for path in paths:
+        yield f"{name}/{path.relative_to(folder).as_posix()}", path
+
+
+def shipped(case: Case, places: Paths) -> str:
+    """Return where a case's file lies in the archive: a file of somebody's own among the cases."""
+    path = Path(case.path)
+    if path.is_relative_to(places.cases):
+        return f"cases/{path.relative_to(places.cases).as_posix()}"
+    return f"cases/{path.name}"

@@ -1,0 +1,204 @@
+"""The outer walls of a zygote, made by bubblewrap: what its cells can see of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repromatrix.runner import subprocesses
+from repromatrix.runner.environments.building import Built
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.model.outcomes import Device
+from repromatrix.runner.paths import CODE, ROOT
+from repromatrix.runner.tempdirs import scratch
+from repromatrix.runner.worker.main import BOOT
+from repromatrix.runner.worker.overlay import Overlay
+
+_PROGRAM = "bwrap"
+_SYSTEM = ("bin", "lib", "lib32", "lib64", "libx32", "sbin", "usr")
+_ALSO = ("/nix/store", "/gnu/store", "/etc/alternatives", "/etc/fonts", "/etc/ssl/certs")
+# Files of /etc that programs read; none of them holds a secret.
+_SETTINGS = (
+    *("group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
+    *("mime.types", "nsswitch.conf", "os-release", "passwd", "protocols", "services", "timezone"),
+)
+_FRESH = ("/tmp", "/dev/shm")  # noqa: S108 - made anew in the sandbox
+_GPU = (
+    "nvidia-caps",
+    "nvidia-uvm",
+    "nvidia-uvm-tools",
+    "nvidiactl",
+    *(f"nvidia{n}" for n in range(16)),
+)
+
+# Where an interpreter's code lies: its own, and what an editable install points to.
+_ASK = """
+import json, os, sys, sysconfig, urllib.parse
+from importlib import metadata
+found = [sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), *sys.path]
+for one in metadata.distributions():
+    about = json.loads(one.read_text("direct_url.json") or "{}")
+    if about.get("dir_info", {}).get("editable"):
+        found.append(urllib.parse.unquote(urllib.parse.urlparse(about["url"]).path))
+print(json.dumps([path for path in found if path and os.path.exists(path)]))
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VisiblePaths:
+    """What a zygote can see beside the system, and which of it it may write."""
+
+    scratch: Path
+    read: tuple[Path, ...]
+    kept: tuple[Path, ...]
+    device: Device
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Return what the zygote must know to wall in its cells."""
+        hidden = (*_FRESH, str(self.scratch))
+        every = sorted({str(one) for path in (*self.read, *self.kept) for one in _ways(path)})
+        return {
+            "scratch": str(self.scratch),
+            "shown": [
+                path for path in every if path.startswith(tuple(f"{one}/" for one in hidden))
+            ],
+            "kept": sorted({str(one) for path in self.kept for one in _ways(path)}),
+        }
+
+    def command(self) -> list[str]:
+        """Return how bubblewrap is started; the program to run comes behind it."""
+        return [
+            *(_PROGRAM, "--unshare-user", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+            *("--unshare-cgroup-try", "--die-with-parent", *_system()),
+            *("--ro-bind", "/proc", "/proc", "--ro-bind", "/sys", "/sys", "--dev", "/dev"),
+            *(self._gpu() if self.device is Device.CUDA else []),
+            *("--remount-ro", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/tmp"),  # noqa: S108
+            *_bound("--ro-bind", self.read),
+            *_bound("--bind", (*self.kept, self.scratch)),
+            *("--chdir", str(self.scratch), "--remount-ro", "/"),
+        ]
+
+    def _gpu(self) -> Iterator[str]:
+        for name in _GPU:
+            yield from ("--dev-bind-try", f"/dev/{name}", f"/dev/{name}")
+
+
+def _system() -> Iterator[str]:
+    for name in _SYSTEM:
+        path = Path("/") / name
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.exists():
+            yield from ("--ro-bind", str(path), str(path))
+    for file in (*_ALSO, *(f"/etc/{name}" for name in _SETTINGS)):
+        yield from ("--ro-bind-try", file, file)
+
+
+def _bound(how: str, paths: Iterable[Path]) -> Iterator[str]:
+    every = {str(one) for path in paths for one in _ways(path)}
+    for one in sorted(every):
+        if not _is_system(one):
+            yield from (how, one, one)
+
+
+def _ways(path: Path) -> set[Path]:
+    """Return a path as it is called and as it is."""
+    return {path.absolute(), path.resolve()}
+
+
+def _is_below(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _is_system(path: str) -> bool:
+    return f"{path}/".startswith(tuple(f"/{name}/" for name in _SYSTEM))
+
+
+def shown(
+    built: Built,
+    cases: Iterable[Path],
+    front: Overlay | None,
+    scratch: Path,
+    device: Device,
+) -> VisiblePaths:
+    """Return what the zygote of an environment is to see; raises RunnerError for a dead python.
+
+    What the environment or a tree keeps compiled is written by the zygote, never by a cell.
+    """
+    corpus = ROOT / "cases"
+    files = {corpus if path.parent == corpus else path for path in cases}
+    libraries = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    seen = [
+        *reads(built.python),
+        ROOT / "repromatrix",
+        CODE,
+        *files,
+        *map(Path, libraries),
+    ]
+    kept = [built.folder]
+    if front is not None:
+        seen.append(Path(front["path"]))
+        kept.append(Path(front["kept"]))
+        kept[-1].mkdir(parents=True, exist_ok=True)
+    above = {one for path in kept for one in _ways(path)}
+    read = []
+    for path in sorted({*seen}):
+        if path.exists() and not any(_is_below(one, above) for one in _ways(path)):
+            read.append(path)
+            above.add(path)
+    return VisiblePaths(scratch=scratch, read=tuple(read), kept=tuple(kept), device=device)
+
+
+@functools.cache
+def reads(python: Path) -> tuple[Path, ...]:
+    """Return where an interpreter and its packages lie; raises RunnerError where it is dead."""
+    done = subprocesses.finish([python, "-I", "-c", _ASK], seconds=60)  # as a zygote is started
+    if done.code != 0:
+        last = (done.err.strip().splitlines() or ["nothing"])[-1]
+        raise refuse(Fault(where=str(python), found=last, allowed="a Python that can be started"))
+    return (*_links(python), *map(Path, json.loads(done.out)))
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """Yield the folders through which a program is reached."""
+    while True:
+        yield path.parent
+        if not path.is_symlink():
+            return
+        path = path.parent / path.readlink()
+
+
+@functools.cache
+def trouble() -> str:
+    """Return why cells cannot be walled in on this machine; nothing where they can."""
+    if sys.platform != "linux":
+        return "it needs Linux"
+    if shutil.which(_PROGRAM) is None:
+        return f"bubblewrap ({_PROGRAM}) is not installed"
+    with scratch() as folder, own_proc() as number:
+        here = Built(name="", folder=Path(sys.prefix), python=Path(sys.executable), versions={})
+        seen = shown(here, (), None, folder, Device.CPU)
+        told = json.dumps({**seen.told, "kept": [], "proc": number})
+        command = [*seen.command(), sys.executable, "-c", BOOT, str(ROOT), "walls", told]
+        done = subprocesses.finish(command, seconds=30, inherited=[number])
+    said = [line for line in done.err.strip().splitlines() if line]
+    return "" if done.code == 0 else str(said[-1] if said else "it does not start")
+
+
+@contextlib.contextmanager
+def own_proc() -> Iterator[int]:
+    """Yield a descriptor of /proc, by which a zygote says who it is; it sees only a copy."""
+    number = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield number
+    finally:
+        os.close(number)

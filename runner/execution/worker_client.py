@@ -1,0 +1,298 @@
+"""The client of a worker: start it, send it cells, read what they did."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from repromatrix.runner.environments.building import Built
+from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.execution import cgroup, sandbox
+from repromatrix.runner.execution.environ import surroundings
+from repromatrix.runner.execution.events import Tree
+from repromatrix.runner.execution.observe import placeless
+from repromatrix.runner.execution.sandbox import VisiblePaths
+from repromatrix.runner.model.outcomes import Device
+from repromatrix.runner.paths import ROOT
+from repromatrix.runner.tempdirs import TempDir
+from repromatrix.runner.worker import process_control
+from repromatrix.runner.worker.main import BOOT
+from repromatrix.runner.worker.overlay import Overlay
+
+_STARTING = 300.0
+_SWEEPING = 10.0
+_GRACE = 60.0
+_LOOK = 1.0
+_LINE = 1 << 24
+_ENDED_BY_SIGNAL = 128
+
+
+class WorkerError(Exception):
+    """The zygote ended or fell silent; the text says how."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """How a zygote is to be started; `fork` off makes every cell a fresh interpreter."""
+
+    built: Built
+    device: Device
+    preload: Mapping[str, object]
+    fork: bool
+    slots: int
+    threads: int
+    hash_seed: str = "0"
+    front: Overlay | None = None
+    """A tree of sources to put in front of the path, and where its compiled files are kept."""
+    sandbox: bool = False
+    cases: Sequence[Path] = ()
+    """Scripts that it is asked to run as their files stand."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """By path, the scripts that it is asked to run as they were read. Walled in, it sees no others
+    than these and `cases`."""
+
+
+class Worker:
+    """A running zygote; close it to end it and everything below it."""
+
+    def __init__(self, start: Start) -> None:
+        """Start it and wait until it is ready; raises ZygoteError."""
+        self.start = start
+        self._kept = TempDir()
+        self.scratch = self._kept.folder
+        for name in ("home", "hub", "cells"):
+            (self.scratch / name).mkdir()
+        self.group = cgroup.group()
+        self.sending = threading.Lock()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.refused: list[str] = []
+        self.reasons: list[str] = []
+        self.hello: dict[str, Any] = {}
+        self.seen: VisiblePaths | None = None
+        try:
+            # Not with each request: runner and zygote would wait for each other's full pipes.
+            (self.scratch / "texts").write_text(json.dumps(start.texts))
+            if start.sandbox:
+                self.seen = self._shown()
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _shown(self) -> VisiblePaths:
+        start = self.start
+        try:
+            cases = [*start.cases, *map(Path, start.texts)]
+            return sandbox.shown(start.built, cases, start.front, self.scratch, start.device)
+        except RunnerError as error:
+            raise WorkerError(str(error)) from error
+
+    def _prepare(self) -> None:
+        while not self.hello.get("ready"):
+            self._begin()
+            self.hello = self._read(_STARTING)
+            if not self.hello.get("ready"):
+                # Its imports left something half-done behind: start again without them.
+                self.refused.append(self.hello["refused"])
+                self.reasons.append(self.hello["why"])
+                self._end()
+
+    def _begin(self) -> None:
+        here, there = os.pipe()
+        settings = {
+            "answers": there,
+            "runner": os.getpid(),
+            "scratch": str(self.scratch),
+            "cells": str(self.scratch / "cells"),
+            "texts": str(self.scratch / "texts"),
+            "shared": [str(self.scratch / name) for name in ("home", "hub")],
+            "slots": self.start.slots,
+            "fork": self.start.fork,
+            "preload": dict(self.start.preload),
+            "refused": self.refused,
+            "front": self.start.front,
+            "group": {
+                "entrance": self.group.entrance,
+                "bound": self.group.bound,
+                "listing": self.group.listing,
+                "tasks": self.group.tasks,
+            },
+            "walls": None,
+        }
+        environ = surroundings(self.scratch, self.start.device, self.start.threads)
+        environ["PYTHONHASHSEED"] = self.start.hash_seed
+        self.log = (self.scratch / "log").open("ab")
+        with self._proc() as proc:
+            outer = self._outer(settings, proc)
+            boot = [str(self.start.built.python), "-c", BOOT, str(ROOT)]
+            self.process = subprocess.Popen(
+                [*outer, *boot, "serve", json.dumps(settings)],
+                stdin=subprocess.PIPE,
+                stdout=self.log,
+                stderr=self.log,
+                pass_fds=[there, *proc, *self.group.inherited],
+                env=environ,
+                cwd=self.scratch,
+                start_new_session=True,
+            )
+        os.close(there)
+        self.answers = here
+        self.buffer = b""
+
+    @contextlib.contextmanager
+    def _proc(self) -> Iterator[list[int]]:
+        """Yield what a walled zygote needs to say who it is; nothing for another."""
+        if not self.start.sandbox:
+            yield []
+            return
+        with sandbox.own_proc() as number:
+            yield [number]
+
+    def _outer(self, settings: dict[str, Any], proc: Sequence[int]) -> list[str]:
+        """Return how the outer walls are made, and let the settings say what they are."""
+        if self.seen is None:
+            return []
+        settings["walls"] = {**self.seen.told, "proc": proc[0]}
+        settings["shared"] = []  # each cell has fresh ones there
+        return self.seen.command()
+
+    def _read(self, seconds: float) -> dict[str, Any]:
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self.buffer:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                msg = f"no answer within {seconds:.0f} s"
+                raise WorkerError(msg)
+            if not select.select([self.answers], [], [], min(left, _LOOK))[0]:
+                self._refuse_if_stopped()
+                continue
+            chunk = os.read(self.answers, 1 << 16)
+            if not chunk or len(self.buffer) > _LINE:
+                raise WorkerError(self._last_words())
+            self.buffer += chunk
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError as error:
+            msg = f"it said what is no answer: {line[:100]!r}"
+            raise WorkerError(msg) from error
+        return answer
+
+    def _refuse_if_stopped(self) -> None:
+        """Raise ZygoteError where a case stopped it: it would be awaited for minutes."""
+        if self.process is not None and process_control.is_stopped(self.process.pid):
+            self.process.send_signal(signal.SIGCONT)  # so that it can end what it runs
+            msg = "it was stopped"
+            raise WorkerError(msg)
+
+    def _last_words(self) -> str:
+        code = self.process.wait() if self.process is not None else 0
+        said = (self.scratch / "log").read_text(errors="backslashreplace").strip().splitlines()
+        if self.seen and code > _ENDED_BY_SIGNAL:  # as it is told through the outer walls
+            code = _ENDED_BY_SIGNAL - code
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return f"it ended with {how}" + (f": {said[-1][:300]}" if said else "")
+
+    def run(
+        self, requests: Iterable[Mapping[str, Any]], ahead: int | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Send cells and yield (id, answer) as they end; raises ZygoteError when it is lost.
+
+        At most `ahead` cells are with it at any time, all of them where nothing is given: the
+        next one is sent when an answer comes, so that it never waits for the slowest of a group.
+        """
+        coming, sent, answered, longest = iter(requests), 0, 0, 0.0
+        while True:
+            room = None if ahead is None else max(0, ahead - (sent - answered))
+            for request in itertools.islice(coming, room):
+                self._hand(request)
+                sent += 1
+                longest = max(longest, request["seconds"])
+            if sent == answered:
+                return
+            # Each has its own deadline inside; twice, because a case that compiles runs twice.
+            answer = self._read(2 * longest + _GRACE)
+            answered += 1
+            yield answer.pop("id"), answer
+
+    def _hand(self, request: Mapping[str, Any]) -> None:
+        try:
+            self._send(request)
+        except BrokenPipeError as error:
+            raise WorkerError(self._last_words()) from error
+
+    def _send(self, *messages: Mapping[str, Any]) -> None:
+        assert self.process is not None  # noqa: S101 - nothing is sent before it is ready
+        assert self.process.stdin is not None  # noqa: S101 - it was opened as a pipe
+        lines = "".join(json.dumps(message) + "\n" for message in messages)
+        with self.sending:
+            self.process.stdin.write(lines.encode())
+            self.process.stdin.flush()
+
+    def widen(self, slots: int) -> None:
+        """Let it run more cells at once, from another thread: cores have become free."""
+        with contextlib.suppress(OSError, ValueError, AssertionError):
+            self._send({"slots": slots})
+
+    def abort(self) -> None:
+        """Drop what is in flight, from another thread: it sweeps its cells and ends."""
+        if self.process is not None and self.process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self.process.stdin.close()
+
+    def close(self) -> None:
+        """End it and everything below it, and remove its folder."""
+        self._end()
+        self.group.close()
+        self._kept.remove()
+
+    def _end(self) -> None:
+        if self.process is None:
+            return
+        self.abort()
+        try:
+            self.process.wait(timeout=_SWEEPING)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.returncode:
+            process_control.end_strays(str(self.scratch))  # killed, it swept nothing
+        os.close(self.answers)
+        self.log.close()
+        self.process = None
+
+
+# Packages import lazily: a name that needs most of what lies behind it.
+_TELLING = {"transformers": "PreTrainedModel", "accelerate": "Accelerator", "peft": "PeftModel"}
+
+
+def unimportable(built: Built, tree: Tree, *, sandbox: bool = False) -> str:
+    """Return why the package of a tree cannot be imported; nothing where it can."""
+    names = {tree.package: [_TELLING[tree.package]]} if tree.package in _TELLING else {}
+    start = Start(
+        built=built,
+        device=Device.CPU,
+        preload={"modules": [tree.package], "names": names},
+        fork=True,
+        slots=1,
+        threads=1,
+        front=tree.front,
+        sandbox=sandbox,
+    )
+    try:
+        with contextlib.closing(Worker(start)) as zygote:
+            reason = next(iter(zygote.reasons), "")
+    except WorkerError as error:
+        reason = str(error)
+    return placeless(reason.replace(f"{tree.path}/", ""), built.folder)

@@ -1,0 +1,92 @@
+"""Files written whole or not at all, and what is said where a disk does not take them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from repromatrix.runner.errors import Fault, RunnerError
+
+_FULL = "no space left on its disk"
+_READ_ONLY = "a read-only file system"
+_ERRNO = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: "a disk quota that is used up",
+    errno.EROFS: _READ_ONLY,
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.ENAMETOOLONG: "a path that is too long for its file system",
+}
+# The disk's words for SQLite; a store of which it says so is not damaged.
+_SQLITE = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR: "a disk that fails, or has no space left",
+    sqlite3.SQLITE_READONLY: "a file that cannot be written",
+    sqlite3.SQLITE_CANTOPEN: "a file that cannot be opened",
+    sqlite3.SQLITE_PERM: "no permission",
+}
+REMEDY = "What is there already is whole; make room or move it, and run again."
+
+
+class UnwritableError(RunnerError):
+    """A disk does not take what is to be written; what it held before is whole."""
+
+
+def unwritable(where: str, error: Exception) -> UnwritableError | None:
+    """Return what to raise in place of an error of the disk; None where it is another error."""
+    found = ""
+    match error:
+        case OSError():
+            found = _ERRNO.get(error.errno or 0, "")
+        case sqlite3.OperationalError():
+            # One that Python raises itself carries no code.
+            found = _SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "")
+        case _:
+            pass
+    if not found:
+        return None
+    allowed = "a place that can be written"
+    return UnwritableError([Fault(where=where, found=found, allowed=allowed, remedy=REMEDY)])
+
+
+@contextlib.contextmanager
+def told(where: str) -> Iterator[None]:
+    """Raise UnwritableError for what the disk refuses within a block."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        told = unwritable(where, error)
+        if told is None:
+            raise
+        raise told from error
+
+
+def write(path: Path, text: str) -> None:
+    """Put a text in its place at once; raises UnwritableError, and then the old one stands."""
+    write_all({path: text})
+
+
+def write_all(files: Mapping[Path, str]) -> None:
+    """Put texts in their places once all of them are on the disk; raises UnwritableError.
+
+    Each is written beside its place first, so that a full disk leaves every old one whole.
+    """
+    drafts: dict[Path, Path] = {}
+    try:
+        for path, text in files.items():
+            with told(str(path)):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                draft = path.with_name(f".{path.name}.draft")
+                drafts[draft] = path
+                draft.write_text(text, encoding="utf-8", newline="")
+        for draft, path in drafts.items():
+            with told(str(path)):
+                draft.replace(path)
+    except BaseException:
+        for draft in drafts:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+        raise

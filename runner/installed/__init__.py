@@ -1,1 +1,0 @@
-"""What somebody has or would install: lock files, frozen lists and interpreters, read."""

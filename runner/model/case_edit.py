@@ -1,0 +1,210 @@
+"""A case's text with other `fails` entries: comments, order and everything else stay.
+
+An entry reaches from its header, with the comments directly above it, to the next header or to
+the comments above that. Of an entry only the keys that change are written.
+
+tomlkit does not do this: to it the comments above a header belong to the table before, so that
+they go with that table, and a new entry gets between them and their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.model.script import parse_script
+
+_OPENS, _CLOSES = "# /// script\n", "# ///"
+_HEADER = re.compile(r"\[\[?[\w.\" -]+\]\]?\s*(#.*)?$")
+_FAILS = re.compile(r"\[\[\s*tool\.repromatrix\.fails\s*\]\]")
+_KEY = re.compile(r"([\w-]+)\s*=")
+_KEYS = ("when", "precisions", "devices", "workarounds", "outcome", "raises", "match")
+"""The keys that are written; `fixed-by` and `note` are a person's."""
+_WIDTH = 88
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """One entry as it is to stand: its keys, and the number of the one whose place it takes."""
+
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    replaces: int | None = None
+
+
+def rewritten(text: str, where: str, kept: Sequence[int], entries: Sequence[Written]) -> str:
+    """Return the text of a case in which only the kept and the given entries stand.
+
+    Raises RunnerError where the block cannot be edited without touching anything else.
+    """
+    script = parse_script(text, where)
+    body = _bare(script.block.removeprefix(_OPENS).removesuffix(_CLOSES))
+    sections = _sections(body.split("\n"))
+    replacing = {entry.replaces: entry for entry in entries if entry.replaces is not None}
+    fresh = [_fresh(entry.keys) for entry in entries if entry.replaces is None]
+    lines = list(_assembled(sections, kept, replacing, fresh))
+    block = _OPENS + "".join(f"# {line}".rstrip() + "\n" for line in lines) + _CLOSES
+    result = text.replace(script.block, block, 1)
+    _held(script.table, result, where, kept, entries)
+    return result
+
+
+def _bare(content: str) -> str:
+    lines = content.rstrip("\n").split("\n")
+    return "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines)
+
+
+def _sections(lines: Sequence[str]) -> list[list[str]]:
+    """Cut before each header, the comments directly above it with it."""
+    starts = [0]
+    inside = ""
+    for number, line in enumerate(lines):
+        if not inside and _HEADER.match(line):
+            start = number
+            while start > starts[-1] and lines[start - 1].startswith("#"):
+                start -= 1
+            if start:
+                starts.append(start)
+        inside = _unfinished(f"{inside}\n{line}" if inside else line)
+    ends = [*starts[1:], len(lines)]
+    return [list(lines[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def _unfinished(text: str) -> str:
+    """Return a value that goes on in the next line, nothing once it is whole."""
+    if not _KEY.match(text):
+        return ""
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return text
+    return ""
+
+
+def _assembled(
+    sections: Sequence[list[str]],
+    kept: Sequence[int],
+    replacing: Mapping[int, Written],
+    fresh: Sequence[list[str]],
+) -> Iterator[str]:
+    """Yield the lines; new entries stand behind the last one, before the claims, or at the end."""
+    ours = [number for number, section in enumerate(sections) if _is_entry(section)]
+    claims = [number for number, section in enumerate(sections) if _is_claim(section)]
+    place = ours[-1] + 1 if ours else (claims[0] if claims else len(sections))
+    out: list[list[str]] = []
+    for number, section in enumerate(sections):
+        if number == place:
+            out += fresh
+        entry = ours.index(number) if number in ours else None
+        if entry is None or entry in kept:
+            out.append(section)
+        elif entry in replacing:
+            out.append(_edited(section, replacing[entry].keys))
+    if place == len(sections):
+        out += fresh
+    for number, section in enumerate(filter(None, map(_trimmed, out))):
+        yield from [""] * bool(number) + section
+
+
+def _trimmed(section: list[str]) -> list[str]:
+    while section and not section[-1].strip():
+        section = section[:-1]
+    return section
+
+
+def _is_entry(section: Sequence[str]) -> bool:
+    return any(_FAILS.match(line) for line in section)
+
+
+def _is_claim(section: Sequence[str]) -> bool:
+    return any("tool.repromatrix.claims" in line for line in section if _HEADER.match(line))
+
+
+def _fresh(keys: Mapping[str, Any]) -> list[str]:
+    lines = ["[[tool.repromatrix.fails]]"]
+    for key in _KEYS:
+        if key in keys:
+            lines += _line(key, keys[key])
+    return lines
+
+
+def _edited(section: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
+    """Replace the spans of the keys that change; a new key stands behind our last one."""
+    spans = _spans(section)
+    now = tomllib.loads("\n".join(section[_header(section) + 1 :]))
+    out = list(section)
+    behind = max(
+        (end for key, (_, end) in spans.items() if key in _KEYS), default=_header(section) + 1
+    )
+    added = [
+        line for key in _KEYS if key in keys and key not in spans for line in _line(key, keys[key])
+    ]
+    out[behind:behind] = added
+    for key, (start, end) in sorted(spans.items(), key=lambda item: -item[1][0]):
+        if key in _KEYS and now.get(key) != keys.get(key):
+            out[start:end] = _line(key, keys[key]) if key in keys else []
+    return out
+
+
+def _header(section: Sequence[str]) -> int:
+    return next(number for number, line in enumerate(section) if _FAILS.match(line))
+
+
+def _spans(section: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return where each key of an entry begins and ends."""
+    spans: dict[str, tuple[int, int]] = {}
+    inside, key, start = "", "", 0
+    for number, line in enumerate(section):
+        if not inside and (found := _KEY.match(line)):
+            key, start = found[1], number
+        inside = _unfinished(f"{inside}\n{line}" if inside else line)
+        if key and not inside:
+            spans[key] = (start, number + 1)
+            key = ""
+    return spans
+
+
+def _line(key: str, value: Any) -> list[str]:  # noqa: ANN401 - a string or a list of strings
+    line = f"{key} = {_value(value)}"
+    if isinstance(value, str) or len(line) < _WIDTH:
+        return [line]
+    return [f"{key} = [", *(f"    {_value(one)}," for one in value), "]"]
+
+
+def _value(value: Any) -> str:  # noqa: ANN401
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"[{', '.join(map(_value, value))}]"
+
+
+def _held(
+    before: Mapping[str, Any],
+    text: str,
+    where: str,
+    kept: Sequence[int],
+    entries: Sequence[Written],
+) -> None:
+    """Read what was written: a block that says anything else than was meant is never kept."""
+    after = parse_script(text, where).table
+    meant = json.loads(json.dumps(before))
+    old = meant["tool"]["repromatrix"].pop("fails", [])
+    replacing = {entry.replaces: entry for entry in entries}
+    wanted = [
+        {key: value for key, value in entry.items() if key not in _KEYS}
+        | dict(replacing[number].keys)
+        if number in replacing
+        else entry
+        for number, entry in enumerate(old)
+        if number in kept or number in replacing
+    ]
+    wanted += [dict(entry.keys) for entry in entries if entry.replaces is None]
+    if wanted:
+        meant["tool"]["repromatrix"]["fails"] = wanted
+    if after != meant:
+        allowed = "a block whose `fails` are tables of their own, one key a line"
+        found = "entries that cannot be edited in place"
+        raise refuse(Fault(where=where, key="fails", found=found, allowed=allowed))

@@ -1,0 +1,94 @@
+"""Where things are in a checkout; every path of the program comes from here."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+CODE = Path(__file__).resolve().parent
+"""The code of the runner; in a checkout the folder behind the link `repromatrix/runner`."""
+
+ROOT = next(path for path in CODE.parents if (path / "environments" / "matrix.toml").is_file())
+"""The checkout, or what was unpacked from a bundle or an archive for a cluster."""
+
+
+def _chosen(variable: str, default: Path) -> Path:
+    """Let an environment variable move a folder of ours to another disk."""
+    value = os.environ.get(variable)
+    return Path(value).expanduser().resolve() if value else default
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paths:
+    """The folders of one checkout."""
+
+    root: Path = ROOT
+    own: bool = False
+    """For a case that is not in `cases/`: nothing of it is kept under the corpus's name."""
+
+    @property
+    def cases(self) -> Path:
+        """One script per reported bug."""
+        return self.root / "cases"
+
+    @property
+    def state(self) -> Path:
+        """What this machine keeps of a checkout."""
+        return self.root / ".repromatrix"
+
+    @property
+    def matrix(self) -> Path:
+        """The axes."""
+        return self.root / "environments" / "matrix.toml"
+
+    @property
+    def locks(self) -> Path:
+        """One requirements file per release."""
+        return self.root / "environments" / "locks"
+
+    @property
+    def built(self) -> Path:
+        """The virtualenvs; REPROMATRIX_ENVIRONMENTS moves them."""
+        return _chosen("REPROMATRIX_ENVIRONMENTS", self.root / ".nox" / "environments")
+
+    @property
+    def store(self) -> Path:
+        """This machine's evidence; REPROMATRIX_STORE moves it."""
+        path = _chosen("REPROMATRIX_STORE", self.state / "evidence.sqlite")
+        return path.with_name(f"own-{path.name}") if self.own else path
+
+    @property
+    def trials(self) -> Path:
+        """What searches ran outside the grid: commits, and packages put together for a question."""
+        return self.store.with_name(f"trials-{self.store.name}")
+
+    @property
+    def mixtures(self) -> Path:
+        """The locks of packages put together for a question."""
+        return self.state / "trials"
+
+    @property
+    def kept(self) -> Path:
+        """Compiled files of source trees, kept by content."""
+        return self.state / "bytecode"
+
+    @property
+    def checkouts(self) -> Path:
+        """Where searches check commits out; nothing stays there."""
+        return self.state / "bisect"
+
+    @property
+    def published(self) -> Path:
+        """The evidence that is in the repository; none of it is about a case of your own."""
+        return self.state / "own-published" if self.own else self.root / "reports" / "published"
+
+    @property
+    def site(self) -> Path:
+        """The rendered pages."""
+        path = _chosen("REPROMATRIX_SITE", self.root / "reports" / "site")
+        return path.with_name(f"own-{path.name}") if self.own else path
+
+    def shown(self, path: Path) -> str:
+        """Return a path as a reader of this checkout would write it."""
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)

@@ -1,1 +1,0 @@
-"""Searches over an oracle that answers yes, no or unknown; they know nothing of releases. Pure."""

@@ -1,0 +1,115 @@
+"""Evidence to pages: the one place where the program meets `reports/`."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from repromatrix.runner.compare import snapshots
+from repromatrix.runner.evidence.answering import answering_rows
+from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.evidence.grid import Grid, survey
+from repromatrix.runner.evidence.published import read_publications
+from repromatrix.runner.judging.inference import infer
+from repromatrix.runner.judging.verdicts import Judged, judge_all
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.project import Project, informed
+
+
+def judged_grid(
+    project: Project, rows: Sequence[Observation]
+) -> tuple[Project, tuple[Judged, ...]]:
+    """Return the whole grid with its meaning, and the project as evidence informs it."""
+    known_to = informed(project, rows)
+    known = answering_rows(rows, known_to.cases, known_to.environments)
+    grid = Grid(
+        cases=known_to.cases,
+        environments=known_to.environments,
+        precisions=known_to.matrix.precisions,
+        devices=devices(rows),
+    )
+    judged = judge_all(survey(grid, known), known_to.cases, known_to.environments)
+    return known_to, infer(judged, known_to.cases, known_to.environments)
+
+
+def devices(rows: Iterable[Observation]) -> tuple[Device, ...]:
+    """Return the devices that rows are about, be it only why nothing ran there; else the CPU."""
+    found = {row.cell.device for row in rows}
+    return tuple(device for device in Device if device in found) or (Device.CPU,)
+
+
+def identity(project: Project, rows: Iterable[Observation], base_url: str = "") -> str:
+    """Identify what a rendering would show, so that an unchanged one is left alone."""
+    content = hashlib.sha256(base_url.encode())
+    for name in ("publications.toml", snapshots.NAME):
+        path = project.places.published / name
+        content.update(path.read_bytes() if path.exists() else b"absent")
+    for case in project.cases.values():
+        content.update(repr((case.head, case.block, case.digest)).encode())
+    for environment in project.environments.values():
+        content.update(f"{environment.name} {environment.digest}\n".encode())
+    for shown in sorted(map(_shown, rows)):
+        content.update(shown.encode())
+    templates = project.places.root / "reports"
+    # Not deeper: below the site itself lie cases to download.
+    programs = [*templates.glob("*.py"), *templates.glob("*/*.py")]
+    for path in sorted([*programs, *templates.glob("templates/*"), *templates.glob("static/*")]):
+        content.update(path.read_bytes())
+    return content.hexdigest()
+
+
+def _shown(row: Observation) -> str:
+    """Return what of a row a page may show: all but the run that it came from."""
+    provenance = row.provenance
+    digests = (provenance.case_digest, provenance.environment_digest, provenance.hardware)
+    facts = (row.failed, row.reason, row.computed, row.measured, row.memory)
+    flags = (row.unstable, row.repeats, row.seconds, row.source, dispute(row))
+    # An enum writes itself many times slower than the text that it is.
+    words = map(str, (*row.cell, row.outcome, row.exercised))
+    return repr((*words, *digests, *facts, *flags))
+
+
+def prepare() -> None:
+    """Import what draws: half a second that a run has while its first environment starts."""
+    from repromatrix.reports import build  # noqa: F401, PLC0415
+
+
+def render(
+    project: Project,
+    rows: Sequence[Observation],
+    base_url: str = "",
+    meant: tuple[Project, Sequence[Judged]] | None = None,
+) -> bool:
+    """Render the site from evidence; say whether anything had to be done.
+
+    `base_url` is where the site will lie, for what needs an address; `meant` is the judged grid
+    of the rows where somebody has it already.
+    """
+    places = project.places
+    stamp = places.site / ".identity"
+    wanted = identity(project, rows, base_url)
+    if stamp.exists() and stamp.read_text() == wanted and (places.site / "index.html").exists():
+        return False
+    from repromatrix.reports.build import Published  # noqa: PLC0415
+    from repromatrix.reports.build import render as draw  # noqa: PLC0415 - pandas costs half a second
+
+    gc.freeze()  # what was read stays until the end; looking through it again and again is slow
+    known_to, judged = meant or judged_grid(project, rows)
+    told = Published(
+        publications=read_publications(places.published),
+        records=snapshots.read_changes(places.published),
+        base_url=base_url,
+    )
+    environments = list(known_to.environments.values())
+    stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
+    draw(known_to.cases, environments, judged, places.site, published=told)
+    stamp.write_text(wanted)
+    return True
+
+
+def index(places: Paths) -> str:
+    """Return where the table is, as a reader of the checkout writes it."""
+    return places.shown(places.site / "index.html")

@@ -1,1 +1,0 @@
-"""Answers in words: for a terminal, to paste, and for programs. Pure."""

@@ -1,0 +1,110 @@
+"""Folders for what is needed only now; what a killed run left is removed by the next one.
+
+Each is locked by whoever uses it, so that none is removed that is in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from repromatrix.runner.worker import cleanup, process_control
+
+_PREFIX = "repromatrix-run-"
+_NAMED = ("TMPDIR", "TEMP", "TMP")
+_USUAL = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108 - where Python looks, too
+_USELESS = {
+    *(errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM),
+    *(errno.EROFS, errno.ENOSPC, errno.EDQUOT),
+}
+
+
+def settle() -> None:
+    """Choose the folder for temporary files as Python does, by a file that has no name.
+
+    Python's own has one, and who is killed in that moment leaves it behind. Where the system has
+    no such files, the choice is left to Python.
+    """
+    named = filter(None, map(os.environ.get, _NAMED))
+    for folder in (*named, *_USUAL):
+        try:
+            _try(folder)
+        except OSError as error:
+            if error.errno in _USELESS:
+                continue
+            return
+        tempfile.tempdir = str(Path(folder).absolute())
+        return
+
+
+def _try(folder: str) -> None:
+    """Write there; raises OSError."""
+    unnamed = os.open(folder, getattr(os, "O_TMPFILE", os.O_DIRECTORY) | os.O_WRONLY, 0o600)
+    try:
+        os.write(unnamed, b"anything")
+    finally:
+        os.close(unnamed)
+
+
+class TempDir:
+    """An empty folder of our own; whoever makes one removes what the dead have left."""
+
+    def __init__(self) -> None:
+        """Make it; its lock is freed by the kernel, too, when we are killed."""
+        sweep()
+        self.folder, self._lock = _made()
+
+    def remove(self) -> None:
+        """Remove it with all that is in it, once."""
+        if self._lock >= 0:
+            cleanup.remove(str(self.folder))
+            os.close(self._lock)
+            self._lock = -1
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """Yield an empty folder for the length of a block."""
+    one = TempDir()
+    try:
+        yield one.folder
+    finally:
+        one.remove()
+
+
+def sweep() -> None:
+    """Remove the folders that nobody uses any more, and end what still runs in them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        lock = _opened(folder)
+        if lock is None:
+            continue
+        # Where no lock can be had it cannot be known whether somebody uses it: it stays.
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            process_control.end_strays(str(folder))
+            cleanup.remove(str(folder))
+        os.close(lock)
+
+
+def _made() -> tuple[Path, int]:
+    """Return a new folder and its lock; one that a sweep takes before it is locked is given up."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        lock = _opened(folder)
+        if lock is None:
+            continue
+        if process_control.hold(lock) and folder.exists():
+            return folder, lock
+        os.close(lock)
+
+
+def _opened(folder: Path) -> int | None:
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # gone meanwhile, or somebody else's
+        return None

@@ -1,1 +1,0 @@
-"""What people see while something runs, and what it says at its end."""

@@ -1,0 +1,388 @@
+"""One running cell as the fork server sees it: pipes, deadline, memory, and how it ended."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from repromatrix.runner.worker import cell, cleanup, cuda, process_control
+from repromatrix.runner.worker.report import read_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from repromatrix.runner.worker.cell import Request
+    from repromatrix.runner.worker.sandbox import SandboxFolders
+
+_KEEP = 16_384
+_REPORT_LIMIT = 1 << 22
+
+
+class Pipes:
+    """The zygote's ends of what a cell writes to; the other ends are the cell's."""
+
+    def __init__(self) -> None:
+        """Open both."""
+        self.content = bytearray()
+        self.output = bytearray()
+        self.dropped = 0
+        self.silent: set[int] = set()
+        """Descriptors that were closed at the other end: asked again, they answer at once."""
+        self.nonce = secrets.token_hex(8).encode()
+        self.reports, self.report_end = os.pipe()
+        self.outputs, self.output_end = os.pipe()
+        os.set_blocking(self.reports, False)
+        os.set_blocking(self.outputs, False)
+
+    def begin(self) -> None:
+        """Leave the cell's ends to the cell, which has them now."""
+        os.close(self.report_end)
+        os.close(self.output_end)
+
+    def drain(self) -> None:
+        """Read what there is."""
+        for chunk in self._chunks(self.reports):
+            self.content += chunk[: max(0, _REPORT_LIMIT - len(self.content))]
+        for chunk in self._chunks(self.outputs):
+            self.output += chunk
+            if len(self.output) > 2 * _KEEP:
+                self.dropped += len(self.output) - 2 * _KEEP
+                del self.output[_KEEP:-_KEEP]
+
+    def _chunks(self, descriptor: int) -> list[bytes]:
+        chunks = []
+        for _ in range(64):  # bounded: a flood must not keep the zygote from its other cells
+            try:
+                chunk = os.read(descriptor, 1 << 18)
+            except BlockingIOError:
+                break
+            if not chunk:
+                self.silent.add(descriptor)
+                break
+            chunks.append(chunk)
+        return chunks
+
+    def close(self) -> None:
+        """Close what it is read through."""
+        os.close(self.reports)
+        os.close(self.outputs)
+
+    def report(self) -> dict[str, Any] | None:
+        """Return what the child reported, if it did, and nobody else in its place."""
+        if not self.content.startswith(self.nonce):
+            return None
+        return read_report(bytes(self.content[len(self.nonce) :]))
+
+    def said(self) -> str:
+        """Return what was printed: its beginning and its end."""
+        text = bytes(self.output)
+        if self.dropped:
+            note = f"\n… {self.dropped} bytes left out …\n".encode()
+            text = text[:_KEEP] + note + text[-_KEEP:]
+        return text.decode("utf-8", "backslashreplace")
+
+
+def sender(channel: int, nonce: bytes) -> Callable[[bytes], None]:
+    """Return the function by which a child reports; bound early, before a case can change `os`."""
+    write = os.write
+
+    def send(content: bytes) -> None:
+        rest = nonce + content
+        while rest:
+            rest = rest[write(channel, rest) :]
+
+    return send
+
+
+_DECLINED = 125
+CROWD = "crowd"
+_CROWDED = {
+    "outcome": "crashes",
+    "error_class": "TooManyProcesses",
+    "message": "more processes and threads at once than a cell may have",
+}
+# Class names by which Python and torch say that memory ran out.
+_MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})
+# What else torch says of it, under the names of other errors.
+_OUT_OF_MEMORY = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUDA driver error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+
+
+def classify(stopped: str, status: int, report: dict[str, Any] | None) -> dict[str, Any]:
+    """Turn how a process ended and what it reported into an outcome."""
+    found = report or {}
+    if stopped:
+        return {**found, **(_CROWDED if stopped == CROWD else {"outcome": stopped})}
+    if report is None:
+        return _without_report(status)
+    if "walls" in found:
+        reason = f"its sandbox cannot be made: {found['walls']}"
+        return {"outcome": "not-run", "reason": reason}
+    if found.get("exit") == 0:
+        return {**found, "outcome": "passes"}
+    if found.get("exit") == _DECLINED:
+        return {**found, "outcome": "declines", "reason": "the case declines (exit 125)"}
+    return {**found, "outcome": "out-of-memory" if _lacked_memory(found) else "fails"}
+
+
+def _lacked_memory(report: dict[str, Any]) -> bool:
+    said = report.get("message", "")
+    return report.get("error_class") in _MEMORY or any(text in said for text in _OUT_OF_MEMORY)
+
+
+def _without_report(status: int) -> dict[str, Any]:
+    if os.WIFSIGNALED(status):
+        name = _signal_name(os.WTERMSIG(status))
+        return {"outcome": "crashes", "error_class": name, "message": f"died by {name}"}
+    code = os.WEXITSTATUS(status)
+    message = f"the process ended with exit code {code} and without a report"
+    return {"outcome": "fails", "error_class": "MissingReport", "message": message}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have none
+        return f"signal {number}"
+
+
+_HIGH = 200
+_JUDGED = frozenset({"passes", "declines"})
+
+
+@dataclass(frozen=True)
+class CellSettings:
+    """What a zygote gives each of its cells."""
+
+    boot: list[str]
+    """How a fresh interpreter of ours is started."""
+    rooms: SandboxFolders | None
+    """What makes walls around it, if there are any."""
+    rest: Callable[[CellProcess, int], set[int]]
+    """Who is of no other cell, where there are more than a number of processes in all."""
+    held: Callable[[], AbstractContextManager[None]]
+    """Lets nobody fork for a while, where the system can do that."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """By path, the cases as the runner read them."""
+
+
+class CellProcess:
+    """A cell in flight."""
+
+    def __init__(self, request: Request, given: CellSettings) -> None:
+        """Start the cell."""
+        self.request = request
+        self.given = given
+        self.stopped = ""
+        self.first = 0
+        """The first process of its room, with which all others end; 0 without walls."""
+        self.disturbed = False
+        """Whether a crowd was ended while it ran, which may have cost it a process or a thread."""
+        self.family: set[int] = set()
+        """Every process seen in its tree, so that a neighbour's sweep spares its orphans."""
+        self.peak = 0
+        self.folder = tempfile.mkdtemp(prefix="cell-")
+        self.fresh = request["fresh"] or not _forks_safely(request["device"])
+        self.baseline = 0 if self.fresh else process_control.resident(os.getpid())
+        self.began = time.monotonic()
+        self.pipes = Pipes()
+        try:
+            self.pid = self._start()
+        except OSError:
+            self._give_up()
+            raise
+        finally:
+            self.pipes.begin()
+        self.ended = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
+
+    def _start(self) -> int:
+        parent, rooms = os.getpid(), self.given.rooms
+        self.first = rooms.open() if rooms else 0
+        try:
+            pid = os.fork()
+            if pid:
+                return pid
+        finally:
+            if rooms and os.getpid() == parent:
+                rooms.leave()
+        leave = os._exit  # a case may put anything in its place
+        try:
+            self._inside(parent)
+        except BaseException:  # noqa: BLE001 - whatever a case broke
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            leave(1)  # a child must never return into the zygote's loop
+
+    def _give_up(self) -> None:
+        """Leave nothing of a cell that could not be started."""
+        if self.first:
+            process_control.kill([self.first])
+            os.waitpid(self.first, 0)
+        self.pipes.close()
+        cleanup.remove(self.folder)
+
+    def _inside(self, parent: int) -> None:
+        os.setsid()
+        if self.given.rooms is None:
+            process_control.die_with_parent(parent)
+        else:
+            self._shut(self.given.rooms)
+        process_control.adopt_orphans()  # what a case lets go of still counts as its own
+        process_control.keep_no_core()
+        os.chdir(self.folder)
+        os.environ["TMPDIR"] = self.folder
+        tempfile.tempdir = None
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(self.pipes.output_end, 1)
+        os.dup2(self.pipes.output_end, 2)
+        # Far away from the numbers that a case might guess.
+        channel = fcntl.fcntl(self.pipes.report_end, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, signal.SIG_DFL)
+        asked = self._asked()
+        if self.fresh:
+            os.set_inheritable(channel, True)  # noqa: FBT003
+            message = json.dumps([_written(asked, self.folder), channel, self.pipes.nonce.decode()])
+            os.execv(sys.executable, [*self.given.boot, "cell", message])  # noqa: S606 - our own boot
+        _close_all_but(channel)
+        cell.run(asked, sender(channel, self.pipes.nonce))
+
+    def _asked(self) -> Request:
+        """Return the request with the text of its case, if the runner has read it."""
+        text = self.given.texts.get(self.request["case"])
+        return self.request if text is None else {**self.request, "code": text}
+
+    def _shut(self, rooms: SandboxFolders) -> None:
+        """Shut this process in; a machine that cannot says nothing about the case."""
+        process_control.die_with_outer()  # our number is of another namespace than our parent's
+        try:
+            rooms.shut(self.folder)
+        except OSError as error:
+            told = json.dumps({"walls": str(error)}).encode()
+            sender(self.pipes.report_end, self.pipes.nonce)(told)
+            os._exit(1)
+
+    @property
+    def is_crowd(self) -> bool:
+        """Say whether it was stopped for having too many processes."""
+        return self.stopped == CROWD
+
+    def speaking(self) -> list[int]:
+        """Return the descriptors that something may still come from."""
+        every = (self.pipes.reports, self.pipes.outputs, self.ended)
+        return [number for number in every if number >= 0 and number not in self.pipes.silent]
+
+    def tend(self) -> bool:
+        """Read what there is, hold the bounds, and say whether the cell has ended."""
+        self.pipes.drain()
+        # WNOWAIT leaves the zombie: its number cannot be used again before the sweep.
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ended = os.waitid(os.P_PID, self.pid, flags) is not None
+        if not self.stopped:
+            self._hold_bounds(ended=ended)
+        return ended
+
+    def _hold_bounds(self, *, ended: bool) -> None:
+        most = self.request["processes"]
+        # Looked at first, because it is quick: among a crowd a zygote has little time.
+        if len(self.given.rest(self, most)) > most:
+            self._stop(CROWD)
+        elif ended:  # one that ended in time is not too late because it is looked at late
+            return
+        elif time.monotonic() - self.began > self.request["seconds"]:
+            self._stop("times-out")
+        else:
+            self._hold_tree(self.tree(), most)
+
+    def _hold_tree(self, tree: set[int], most: int) -> None:
+        held = sum(max(0, process_control.resident(pid) - self.baseline) for pid in tree)
+        self.peak = max(self.peak, held)
+        if sum(map(process_control.tasks, tree)) > most:
+            self._stop(CROWD)
+        elif held > self.request["memory"] << 20:
+            self._stop("out-of-memory")
+
+    def tree(self) -> set[int]:
+        """Return the processes of the cell, also those whose own parents have ended."""
+        tops = [self.pid, *process_control.adopted(self.pid, self.family)]
+        if self.first:
+            tops.append(self.first)
+        tree = {pid for top in tops for pid in (top, *process_control.descendants(top))}
+        self.family.update(tree)
+        return tree
+
+    def _stop(self, why: str) -> None:
+        self.stopped = why
+        if why == CROWD:
+            with self.given.held():
+                if self.first:
+                    process_control.kill([self.first])
+                process_control.end_every(lambda: self.given.rest(self, 0))
+        self.end()
+
+    def end(self) -> None:
+        """Kill all that is in the cell, at once where it has a room."""
+        if self.first:
+            process_control.kill([self.first])
+        process_control.end_tree([self.pid, *process_control.adopted(self.pid, self.family)])
+
+    def finish(self, spared: set[int]) -> dict[str, Any]:
+        """Sweep behind the cell and return the answer for the runner; its folder is left."""
+        self.end()
+        process_control.end_group(self.pid)
+        _, status, used = os.wait4(self.pid, 0)
+        # What it held between two looks.
+        self.peak = max(self.peak, used.ru_maxrss * process_control.MAXRSS_UNIT - self.baseline)
+        if self.first:
+            os.waitpid(self.first, 0)
+        process_control.sweep(spared)
+        self.pipes.drain()
+        self.pipes.close()
+        if self.ended >= 0:
+            os.close(self.ended)
+        full = cleanup.is_full(self.folder)
+        answer = classify(self.stopped, status, self.pipes.report())
+        if answer["outcome"] not in _JUDGED and (
+            full or cleanup.is_told(answer.get("message", ""))
+        ):
+            answer["roomless"] = True
+        wall = time.monotonic() - self.began
+        peak = -(-self.peak >> 20)  # rounded up: what was stopped is above its limit
+        limit = self.request["memory"]
+        said = {"wall": wall, "peak": peak, "limit": limit, "output": self.pipes.said()}
+        return {**answer, "id": self.request["id"], **said}
+
+
+def _forks_safely(device: str) -> bool:
+    """Say whether this process may be forked: with one thread, and before CUDA is initialised."""
+    return process_control.threads() == 1 and not (device == "cuda" and cuda.is_initialised())
+
+
+def _close_all_but(channel: int) -> None:
+    os.closerange(3, channel)
+    os.closerange(channel + 1, channel + 256)
+
+
+def _written(request: Request, folder: str) -> int:
+    """Write a request where a fresh interpreter reads it: an argument has a limit."""
+    file, path = tempfile.mkstemp(dir=folder)
+    os.unlink(path)  # noqa: PTH108
+    os.write(file, json.dumps(request).encode())
+    os.set_inheritable(file, True)  # noqa: FBT003
+    return file

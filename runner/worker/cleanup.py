@@ -1,0 +1,134 @@
+"""Remove what a cell leaves behind, and tell whether a disk is full.
+
+Any number of files at any depth, and never for long at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+REASON = "the disk of the cells' folders was full"
+_ROOM = 64 << 10
+_WORDS = tuple(os.strerror(number) for number in sorted(FULL))
+
+
+def is_full(folder: str) -> bool:
+    """Say whether next to nothing can be written in a folder any more."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    # What is reserved for root is room for root.
+    free = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+    return free * found.f_frsize < _ROOM or bool(found.f_files and not found.f_ffree)
+
+
+def is_told(text: str) -> bool:
+    """Say whether an error speaks of a full disk: what it wrote may be removed by now."""
+    return any(words in text for words in _WORDS)
+
+
+_ENDED = object()
+
+
+class Leftovers:
+    """Folders of cells that ended, removed bit by bit."""
+
+    def __init__(self) -> None:
+        """Begin with nothing to remove."""
+        self._left: list[Iterator[None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def take(self, folder: str) -> None:
+        """Take a folder in, to be removed from now on."""
+        self._left.append(_bits(folder))
+
+    def clear(self, seconds: float) -> None:
+        """Remove what there is, for at most so long."""
+        until = time.monotonic() + seconds
+        while self._left and time.monotonic() < until:
+            if next(self._left[0], _ENDED) is _ENDED:
+                del self._left[0]
+
+
+def remove(folder: str) -> None:
+    """Remove a folder and all that is in it; what cannot be removed stays."""
+    for _ in _bits(folder):
+        pass
+
+
+def empty(folder: str) -> None:
+    """Remove what is in a folder, or what stands in its place; the folder is there then."""
+    with contextlib.suppress(OSError):
+        os.unlink(folder)  # noqa: PTH108 - a link to elsewhere
+    remove(folder)
+    with contextlib.suppress(OSError):
+        os.mkdir(folder)  # noqa: PTH102
+
+
+def has_something(folder: str) -> bool:
+    """Say whether a folder is no empty folder."""
+    try:
+        return os.path.islink(folder) or bool(os.listdir(folder))  # noqa: PTH114, PTH208
+    except OSError:
+        return True
+
+
+def _bits(folder: str) -> Iterator[None]:
+    """Remove a folder, with a pause behind every entry."""
+    inside: list[str] = []
+    for entry in _entries(folder):
+        inside += [entry.path] if _is_left(entry) else []
+        yield
+    moved, number = os.path.join(folder, secrets.token_hex(8)), 0  # noqa: PTH118 - once per cell
+    while inside:
+        inner = inside.pop()
+        for entry in _entries(inner):
+            if _is_left(entry):
+                number += 1
+                inside += _moved(entry.path, f"{moved}-{number}")
+            yield
+        _leave(inner)
+    _leave(folder)
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    if os.path.islink(folder):  # noqa: PTH114 - put in its place, to somebody else's files
+        return
+    with contextlib.suppress(OSError):
+        os.chmod(folder, 0o700)  # noqa: PTH101 - a case may have locked it
+        with os.scandir(folder) as found:
+            yield from found
+
+
+def _is_left(entry: os.DirEntry[str]) -> bool:
+    """Remove what is no folder, and say whether it is one."""
+    with contextlib.suppress(OSError):
+        if entry.is_dir(follow_symlinks=False):
+            return True
+        os.unlink(entry.path)  # noqa: PTH108
+    return False
+
+
+def _moved(folder: str, above: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        os.chmod(folder, 0o700)  # noqa: PTH101 - what is moved must be ours to write
+        os.rename(folder, above)  # noqa: PTH104
+        return [above]
+    return []
+
+
+def _leave(folder: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)  # noqa: PTH106

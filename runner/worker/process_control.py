@@ -1,0 +1,306 @@
+"""Control a cell's process tree: list it, measure its memory, end it, reap it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LINUX = sys.platform == "linux"
+_TRIES = 100  # a killed process takes a moment to be gone
+_MOMENT = 0.0005
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+MAXRSS_UNIT = 1024 if _LINUX else 1
+"""Bytes in what `getrusage` counts the resident memory in."""
+_libc = ctypes.CDLL(None, use_errno=True) if _LINUX else None
+# Looked up now: between a fork and what it starts nothing may be looked up.
+_prctl = _libc.prctl if _libc is not None else None
+
+
+def unenforceable() -> list[str]:
+    """Name what cannot be bounded on this machine."""
+    if _LINUX:
+        return []
+    return ["memory of a cell", "processes that leave their cell's group"]
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends, so that none escapes."""
+    if _prctl is not None:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to end this process when its parent ends."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before we asked
+            os._exit(1)
+
+
+def keep_no_core() -> None:
+    """Let a crash of this process write none of its memory to the disk."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def die_with_outer() -> None:
+    """Ask the kernel to end this process when its parent ends, which has no number here.
+
+    Who asks too late ends all the same: its input has ended, too.
+    """
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def interrupt_with_parent(parent: int) -> None:
+    """Ask the kernel for a SIGTERM when our parent ends; only if it is who we think it is."""
+    if _prctl is not None and os.getppid() == parent:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def outlive_parent() -> None:
+    """Take back what `interrupt_with_parent` asked for."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
+def has_ended(pid: int) -> bool:
+    """Say whether a process runs no more, be it that nobody has awaited it yet."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            return file.read().rpartition(b")")[2].split()[0] in {b"Z", b"X"}
+    except OSError:
+        return _LINUX
+
+
+def hold(folder: int) -> bool:
+    """Keep an open folder from being swept as long as this process lives; say whether it is kept.
+
+    Shared: the runner and its zygote hold the same one.
+    """
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:  # it is being swept
+        return False
+    except OSError:  # no locks are to be had there, so nobody sweeps there either
+        return True
+    return True
+
+
+def threads() -> int:
+    """Return the number of operating-system threads of this process; 1 where it cannot be known."""
+    try:
+        return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - pathlib costs more per fork
+    except OSError:
+        return 1
+
+
+def tasks(pid: int) -> int:
+    """Return the number of threads of a process; 0 when it is gone."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
+    except OSError:
+        return 0
+
+
+def children(pid: int) -> list[int]:
+    """Return the direct children of a process."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except OSError:
+        return []
+    found: list[int] = []
+    for task in tasks:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123
+            found.extend(int(child) for child in file.read().split())
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return every process below a process, nearest first."""
+    found = children(pid)
+    for child in found:  # grows while it is walked
+        found.extend(children(child))
+    return found
+
+
+def adopted(session: int, family: set[int]) -> list[int]:
+    """Return our own children that came from a cell: of its session, or seen in it before."""
+    return [
+        pid
+        for pid in children(os.getpid())
+        if pid != session and (pid in family or _session(pid) == session)
+    ]
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def resident(pid: int) -> int:
+    """Return the resident memory of one process in bytes; 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def is_stopped(pid: int) -> bool:
+    """Say whether somebody stopped a process, so that it neither ends nor answers."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+            return file.read().rpartition(")")[2].split()[0] in {"T", "t"}
+    except (OSError, IndexError):
+        return False
+
+
+def kill(pids: list[int]) -> None:
+    """Kill processes that may already be gone."""
+    _signal(pids, signal.SIGKILL)
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def end_tree(tops: list[int]) -> None:
+    """Kill processes and all below them."""
+    end_every(lambda: [pid for top in tops for pid in (top, *descendants(top))])
+
+
+def end_every(listed: Callable[[], Iterable[int]]) -> None:
+    """Kill what is listed, again and again.
+
+    They are stopped first, until no other one appears: what forks faster than it is killed would
+    go on for ever, and what is stopped forks no more.
+    """
+    stopped: dict[int, None] = {}
+    while True:
+        found = [pid for pid in listed() if pid not in stopped]
+        if not found:
+            kill(list(stopped))
+            return
+        _signal(found, signal.SIGSTOP)
+        stopped.update(dict.fromkeys(found))
+
+
+def end_group(leader: int) -> None:
+    """Kill the process group of a cell, whose leader is not reaped yet."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def sweep(spared: set[int]) -> None:
+    """Kill and reap every adopted orphan, with all below it.
+
+    `spared` are the processes of cells that are still running. Repeated until nothing is left,
+    because a process may fork while it is being killed.
+    """
+    while True:
+        left = [child for child in children(os.getpid()) if child not in spared]
+        if not left:
+            return
+        end_tree(left)
+        # In no order of ours: the first process of a room ends after all others are reaped.
+        reaped = [child for child in left if _reaped(child)]
+        if not reaped:
+            time.sleep(_MOMENT)
+
+
+def _reaped(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
+def end_strays(folder: str) -> None:
+    """Kill every process whose environment names a folder: what nobody is left to sweep."""
+    for _ in range(_TRIES):
+        found = [pid for pid in _processes() if _names(pid, folder)]
+        if not found:
+            return
+        kill(found)
+        time.sleep(0.01)
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _names(pid: int, folder: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            return os.fsencode(folder) in file.read()
+    except OSError:
+        return False
+
+
+class ProcessGroup(TypedDict):
+    """The group of the system that counts us and all below us; its descriptors are -1 for none."""
+
+    entrance: int
+    bound: int
+    listing: str
+    tasks: int
+    """How many it may have."""
+
+
+class ProcessList:
+    """Lists all processes below this one, and holds them still."""
+
+    def __init__(self, group: ProcessGroup, *, walled: bool) -> None:
+        """Enter the group; within walls /proc is ours alone, and the group is not seen."""
+        self.listing = "" if walled else group["listing"]
+        self.bound = group["bound"]
+        self.tasks = group["tasks"]
+        self.walled = walled
+        if self.bound >= 0:
+            os.set_inheritable(self.bound, False)  # noqa: FBT003
+            with contextlib.suppress(OSError):
+                os.write(group["entrance"], b"0")
+            os.close(group["entrance"])
+
+    def call(self) -> set[int]:
+        """Return their numbers."""
+        own = os.getpid()
+        if self.walled:
+            return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {own}  # noqa: PTH208
+        if self.listing:
+            with contextlib.suppress(OSError), open(self.listing) as file:  # noqa: PTH123
+                return {int(line) for line in file.read().split()} - {own, 0}
+        return set(descendants(own))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Let nobody fork for a while: what is killed then is not replaced."""
+        self._allow(0)
+        try:
+            yield
+        finally:
+            self._allow(self.tasks)
+
+    def _allow(self, tasks: int) -> None:
+        if self.bound >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self.bound, str(tasks).encode())

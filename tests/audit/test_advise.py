@@ -1,0 +1,262 @@
+"""The newest release on which all cases pass, and a specifier whose exclusions are cited."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING
+
+from factories import BREAKS, case, cell, provenance, seen, what_is_known
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+
+from repromatrix.runner import project
+from repromatrix.runner.audit.advice import advise
+from repromatrix.runner.audit.questions import AuditQuestion
+from repromatrix.runner.audit.questions import known as known_of
+from repromatrix.runner.audit.render_advice import as_json, markdown, text
+from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.evidence.answers import published_rows
+from repromatrix.runner.model.observation import LOCAL
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.paths import ROOT, Paths
+
+if TYPE_CHECKING:
+    from repromatrix.runner.audit.advice import Advice
+    from repromatrix.runner.audit.questions import KnownEvidence
+
+PASSES, FAILS, NOT_RUN = Outcome.PASSES, Outcome.FAILS, Outcome.NOT_RUN
+BF16 = AuditQuestion(precisions=(Precision.BF16,))
+
+
+def advice(**line: Outcome) -> Advice:
+    return advise(
+        what_is_known({name.strip("v").replace("_", "."): one for name, one in line.items()}), BF16
+    )
+
+
+def test_an_answer_about_a_device_that_never_ran_says_so() -> None:
+    on_cpu = what_is_known({"4.50.0": PASSES})
+    found = advise(on_cpu, AuditQuestion(precisions=(Precision.BF16,), device=Device.CUDA))
+
+    assert text(found).endswith("\nNothing is measured on CUDA.\n")
+    assert json.loads(as_json(found))["measured-on"] == {"torch": [], "python": []}
+
+
+def test_every_exclusion_cites_its_cell() -> None:
+    found = advice(
+        v4_48_0=FAILS,
+        v4_49_0=PASSES,
+        v4_50_0=FAILS,
+        v4_50_1=FAILS,
+        v4_51_0=PASSES,
+        v4_51_1=FAILS,
+        v4_51_2=PASSES,
+        v4_52_0=FAILS,
+    )
+
+    assert (found.specifier, found.code) == (
+        ">=4.49.0,!=4.50.*,!=4.51.1,<=4.51.2",
+        ExitCode.AS_EXPECTED,
+    )
+    assert [[row.cell.environment for row in one.cites] for one in found.exclusions] == [
+        ["4.48.0"],
+        ["4.50.0", "4.50.1"],
+        ["4.51.1"],
+        ["4.52.0"],
+    ]
+    assert found.within == ("4.49.0", "4.51.0", "4.51.2")
+
+
+def test_what_is_not_measured_is_not_advised_and_the_runs_are_named() -> None:
+    found = advice(v4_49_0=PASSES, v4_50_0=NOT_RUN, v4_51_0=NOT_RUN)
+
+    assert (found.specifier, found.code) == ("==4.49.0", ExitCode.AS_EXPECTED)
+    assert text(found) == (
+        "4.49.0 is the newest release on which all pass: 1 case, bf16.\n"
+        "transformers==4.49.0\n"
+        "\n"
+        "  ==4.49.0     4.50.0: not enough evidence, toy_breaks (bf16);"
+        " toy_breaks bf16 passes in 4.49.0\n"
+        "\n"
+        "Not enough evidence for 2 newer releases (4.50.0, 4.51.0). Run:\n"
+        "  nox -s matrix -- --case toy_breaks --release 4.50.0,4.51.0"
+        " --precision bf16 --workaround none\n"
+        "\n"
+        "Measured on CPU, torch 2.13.0+cpu, Python 3.11.\n"
+    )
+
+
+def test_without_a_passing_release_the_answer_is_no_or_not_enough_evidence() -> None:
+    no, open_ = advice(v4_49_0=FAILS, v4_50_0=FAILS), advice(v4_49_0=FAILS, v4_50_0=NOT_RUN)
+
+    assert (no.code, open_.code) == (ExitCode.UNEXPECTED, ExitCode.UNDECIDED)
+    assert text(no).startswith("No release passes all of 1 case, bf16:")
+    assert text(open_).startswith("Not enough evidence: no release is measured to pass")
+    assert markdown(open_).count("`nox -s matrix -- --case toy_breaks --release 4.50.0") == 1
+
+
+def test_where_none_passes_all_the_one_that_comes_nearest_is_named() -> None:
+    asked = AuditQuestion(precisions=(Precision.BF16, Precision.FP16))
+    toy = case(BREAKS)
+    line = what_is_known({"4.49.0": FAILS, "4.50.0": FAILS}, toy)
+    ran = provenance(toy, line.environments["4.49.0"])
+    fp16 = seen(PASSES, cell("4.49.0", Precision.FP16), ran=ran)
+    rows = [*line.seen.values(), fp16]
+    found = advise(known_of({toy.name: toy}, line.environments, rows), asked)
+
+    assert text(found).splitlines()[1] == "The fewest fail on 4.49.0: toy_breaks (bf16)."
+    assert json.loads(as_json(found))["fewest-failing"] == {
+        "release": "4.49.0",
+        "passing": ["toy_breaks:fp16"],
+        "failing": ["toy_breaks:bf16"],
+        "not-applicable": [],
+        "unknown": [],
+    }
+
+
+def test_a_release_to_which_nothing_applies_is_not_advised() -> None:
+    toy = case(BREAKS, dependencies=("torch", "transformers>=4.50"))
+    found = advise(what_is_known({"4.49.0": NOT_RUN, "4.50.0": FAILS}, toy), BF16)
+
+    assert (found.newest, found.code) == (None, ExitCode.UNEXPECTED)
+
+
+@given(
+    outcomes=st.lists(st.sampled_from([PASSES, FAILS, NOT_RUN]), min_size=1, max_size=30),
+    lines=st.integers(min_value=1, max_value=4),
+)
+def test_the_specifier_allows_measured_passes_alone_and_the_newest_of_them(
+    outcomes: list[Outcome], lines: int
+) -> None:
+    line = {f"4.{place // lines}.{place % lines}": one for place, one in enumerate(outcomes)}
+    found = advise(what_is_known(line), BF16)
+    passing = [name for name, one in line.items() if one is PASSES]
+
+    if not passing:
+        assert found.specifier == ""
+        return
+    allowed = [name for name in line if SpecifierSet(found.specifier).contains(name)]
+    assert allowed == list(found.within)
+    assert set(allowed) <= set(passing)
+    assert allowed[-1] == passing[-1]
+    failing = {name for name, one in line.items() if one is FAILS}
+    for one in found.exclusions:
+        said = {standing.release for standing in one.releases}
+        cited = {row.cell.environment for row in one.cites}
+        assert cited == said & failing or (not said & failing and cited and cited <= set(passing))
+
+
+def _pair(**pairs: Outcome) -> KnownEvidence:
+    toy = case(PAIRED)
+    names = dict(zip(pairs, toy.block.environments, strict=True))
+    line = {"4.49.0": FAILS, "4.50.0": PASSES, "4.51.0": PASSES}
+    pins = {name: {"peft": "0.14.0"} for name in line}
+    known = what_is_known(line, toy, pins)
+    rows = [
+        seen(one, cell(names[pair]), ran=provenance(toy, known.environments[names[pair]]))
+        for pair, one in pairs.items()
+    ]
+    environments = known.environments
+    return known_of({toy.name: toy}, environments, [*known.seen.values(), *rows])
+
+
+PAIRED = """
+environments = ["4.50.0+peft0.15.2", "4.51.0+peft0.15.2", "4.49.0+peft0.15.2"]
+[[tool.repromatrix.fails]]
+when = ["peft>=0.15,<0.16"]
+raises = "ValueError"
+match = "it breaks"
+"""
+
+
+def test_pairs_that_fail_on_a_release_that_the_specifier_allows_are_named() -> None:
+    found = advise(_pair(first=FAILS, second=PASSES, outside=FAILS), BF16)
+
+    assert found.specifier == ">=4.50.0,<=4.51.0"
+    assert [row.cell.environment for row in found.contradicted] == ["4.50.0+peft0.15.2"]
+    assert (
+        "\n\n"
+        "That alone is not enough: with another peft, releases that it allows fail:\n"
+        "  toy_breaks bf16 fails in 4.50.0+peft0.15.2: ValueError: it breaks\n"
+        "Measured to pass together: transformers==4.51.0 peft==0.14.0\n"
+    ) in text(found)
+    assert "\n\n- toy\\_breaks bf16 fails in 4.50.0+peft0.15.2: ValueError" in markdown(found)
+    assert json.loads(as_json(found))["contradicted-by"] == [
+        {
+            "case": "toy_breaks",
+            "environment": "4.50.0+peft0.15.2",
+            "precision": "bf16",
+            "outcome": "fails",
+            "error": "ValueError: it breaks",
+            "source": LOCAL,
+            "packages": {"peft": "0.15.2"},
+        }
+    ]
+
+
+def test_of_a_case_that_only_pairs_can_run_each_pair_is_told() -> None:
+    names = ("4.49.0+peft0.15.2", "4.50.0+peft0.15.2")
+    toy = case(
+        f"environments = {[*names]}\n".replace("'", '"') + BREAKS,
+        dependencies=("torch", "transformers", "peft"),
+    )
+    known = what_is_known({"4.49.0": NOT_RUN, "4.50.0": NOT_RUN}, toy)
+    rows = [
+        seen(outcome, cell(name), ran=provenance(toy, known.environments[name]))
+        for name, outcome in zip(names, (FAILS, PASSES), strict=True)
+    ]
+    found = advise(known_of({toy.name: toy}, known.environments, rows), BF16)
+
+    assert text(found).split("\n\n")[1].splitlines() == [
+        "Of cases that no release by itself can run:",
+        "  4.49.0+peft0.15.2: fails toy_breaks (bf16)",
+        "  4.50.0+peft0.15.2: passes toy_breaks (bf16)",
+    ]
+    assert [one["release"] for one in json.loads(as_json(found))["apart"]] == [*names]
+
+
+def test_pairs_that_pass_or_say_nothing_contradict_nothing() -> None:
+    found = advise(_pair(first=PASSES, second=Outcome.OUT_OF_MEMORY, outside=FAILS), BF16)
+
+    assert found.contradicted == ()
+    assert "not enough" not in text(found)
+
+
+def test_of_every_real_case_each_clause_cites_cells_that_are_in_the_evidence() -> None:
+    places = Paths(root=ROOT)
+    loaded = project.load(places, code=False)
+    rows = {
+        row.cell: row
+        for row in published_rows(places)
+        if row.cell.workaround == "" and row.cell.device is Device.CPU
+    }
+    known = known_of(loaded.cases, loaded.environments, rows.values())
+    advised = 0
+    for name, precisions in itertools.product(loaded.cases, [tuple(Precision), *_EACH]):
+        found = advise(known, AuditQuestion(cases=(name,), precisions=precisions))
+        advised += bool(found.specifier)
+        for one in found.exclusions:
+            assert one.cites, (name, precisions, one.clause)
+            assert all(rows[row.cell] == row for row in one.cites)
+            assert {row.outcome is PASSES for row in one.cites} == {not one.failing}
+        allowed = SpecifierSet(found.specifier or "<0")
+        asked = [one for one in loaded.cases[name].head.dependencies if one.name == "transformers"]
+        for standing in found.standings:
+            if not all(one.specifier.contains(standing.release) for one in asked):
+                assert standing.unknown == ()
+        assert {row.cell for row in found.contradicted} == {
+            at
+            for at, row in rows.items()
+            if at.case == name
+            and at.precision in precisions
+            and "+peft" in at.environment
+            and row.outcome.is_failure
+            and allowed.contains(at.environment.partition("+")[0])
+        }
+
+    assert advised > len(loaded.cases)
+
+
+_EACH = [(one,) for one in Precision]

@@ -1,0 +1,337 @@
+"""Which known bugs a set of packages has, what avoids them, and what an upgrade changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+from factories import (
+    BREAKS,
+    MARKERS,
+    case,
+    cell,
+    failed,
+    installed,
+    provenance,
+    seen,
+    what_is_known,
+)
+from factories import environment as held
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repromatrix.runner.audit.hits import audit
+from repromatrix.runner.audit.levels import Level
+from repromatrix.runner.audit.packages import Installed, Other
+from repromatrix.runner.audit.questions import AuditQuestion, known
+from repromatrix.runner.audit.render import as_json, markdown, text
+from repromatrix.runner.audit.upgrades import Spot
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+
+if TYPE_CHECKING:
+    from repromatrix.runner.audit.questions import KnownEvidence
+    from repromatrix.runner.model.case import Case
+
+PASSES, FAILS = Outcome.PASSES, Outcome.FAILS
+BF16 = AuditQuestion(precisions=(Precision.BF16,))
+HELPED = (
+    BREAKS
+    + """
+[tool.repromatrix.workarounds]
+avoid = { says = "Leave it.", skips = true }
+works = "Do it otherwise."
+useless = "Hope."
+"""
+)
+LINE = {"4.49.0": PASSES, "4.50.0": FAILS, "4.50.1": FAILS, "4.51.0": PASSES, "4.52.0": FAILS}
+TRIED = {"avoid": PASSES, "works": PASSES, "useless": FAILS}
+
+
+def helped() -> KnownEvidence:
+    """Return a case with workarounds, each tried in the release that breaks."""
+    toy = case(HELPED)
+    line = what_is_known(LINE, toy)
+    ran = provenance(toy, line.environments["4.50.0"])
+    tried = [seen(one, cell(workaround=name), ran=ran) for name, one in TRIED.items()]
+    return known({toy.name: toy}, line.environments, [*line.seen.values(), *tried])
+
+
+def test_a_hit_names_what_it_rests_on_the_nearest_versions_and_what_works_there() -> None:
+    found = audit(installed("4.50.0"), helped(), BF16)
+    (hit,) = found.hits
+
+    assert [(one.precision, one.level) for one in hit.stands] == [(Precision.BF16, Level.MEASURED)]
+    assert hit.newer is not None
+    assert hit.older is not None
+    assert (hit.newer.changes, hit.older.changes) == (
+        {"transformers": "4.51.0"},
+        {"transformers": "4.49.0"},
+    )
+    assert [(one.name, one.skips) for one in hit.remedies] == [("works", False), ("avoid", True)]
+    assert [(one.package, one.ours, one.measured) for one in hit.differences] == [
+        ("torch", "2.6.0", ("2.13.0+cpu",))
+    ]
+
+
+def test_a_workaround_that_was_tried_elsewhere_is_not_known_to_work() -> None:
+    (hit,) = audit(installed("4.50.1"), helped(), BF16).hits
+
+    assert hit.remedies == ()
+
+
+def test_an_upgrade_says_what_it_heals_and_what_it_breaks() -> None:
+    toys = {
+        name: case(BREAKS, name=name) for name in ("healed", "kept", "broken", "brought", "doubted")
+    }
+    toys["brought"] = case(BREAKS, name="brought", dependencies=("torch", "transformers>=4.51"))
+    lines: dict[str, dict[str, Outcome]] = {
+        "healed": {"4.50.0": FAILS, "4.51.0": PASSES},
+        "kept": {"4.50.0": FAILS, "4.51.0": FAILS},
+        "broken": {"4.50.0": PASSES, "4.51.0": FAILS},
+        "brought": {"4.51.0": FAILS},
+        "doubted": {"4.51.0": FAILS},
+    }
+    environments = {name: held(name) for name in ("4.50.0", "4.51.0")}
+    rows = [
+        seen(outcome, cell(release, name=name), ran=provenance(toys[name], environments[release]))
+        for name, line in lines.items()
+        for release, outcome in line.items()
+    ]
+    found = audit(installed("4.50.0"), known(toys, environments, rows), BF16)
+    newest = found.newest
+
+    assert newest is not None
+    assert (found.nearest, newest.release) == (None, "4.51.0")
+    spots = (newest.heals, newest.keeps, newest.breaks, newest.brings, newest.doubts)
+    assert spots == tuple(
+        (Spot(name, Precision.BF16),) for name in ("healed", "kept", "broken", "brought", "doubted")
+    )
+
+
+def test_the_nearest_release_without_hits_is_one_on_which_everything_was_measured() -> None:
+    line = {"4.50.0": FAILS, "4.50.1": Outcome.NOT_RUN, "4.51.0": PASSES, "4.52.0": FAILS}
+    found = audit(installed("4.50.0"), what_is_known(line), BF16)
+
+    assert found.nearest is not None
+    assert found.newest is not None
+    assert (found.nearest.release, found.newest.release) == ("4.51.0", "4.52.0")
+
+
+def test_a_release_of_which_little_is_known_is_not_the_one_with_the_fewest_bugs() -> None:
+    names = ("one", "two", "three")
+    toys = {name: case(BREAKS, name=name) for name in names}
+    environments = {name: held(name) for name in ("4.50.0", "4.51.0", "4.52.0", "4.53.0")}
+    lines = {
+        "4.50.0": (FAILS, FAILS, FAILS),
+        "4.51.0": (PASSES,),
+        "4.52.0": (FAILS, PASSES, PASSES),
+    }
+    rows = [
+        seen(outcome, cell(release, name=name), ran=provenance(toys[name], environments[release]))
+        for release, line in lines.items()
+        for name, outcome in zip(names, line, strict=False)
+    ]
+    found = audit(installed("4.50.0"), known(toys, environments, rows), BF16)
+
+    assert found.fewest is not None
+    assert found.newest is not None
+    assert (found.nearest, found.fewest.release, found.newest.release) == (None, "4.52.0", "4.52.0")
+
+
+def test_where_nothing_was_measured_no_release_is_recommended_and_nothing_called_measured() -> None:
+    on_cpu = what_is_known({"4.50.0": FAILS, "4.51.0": PASSES})
+    found = audit(installed("4.50.0"), on_cpu, dataclasses.replace(BF16, device=Device.CUDA))
+
+    assert (found.nearest, found.fewest, found.newest) == (None, None, None)
+    assert "Evidence: nothing is measured on CUDA.\n" in text(found)
+    assert "To transformers" not in text(found)
+
+
+def test_a_release_that_declines_to_judge_is_not_one_on_which_it_passes() -> None:
+    line = {"4.50.0": FAILS, "4.51.0": Outcome.DECLINES, "4.52.0": PASSES}
+    found = audit(installed("4.50.0"), what_is_known(line), BF16)
+
+    assert found.nearest is not None
+    assert found.nearest.release == "4.52.0"
+
+
+def test_an_ignored_case_does_not_hit() -> None:
+    asked = AuditQuestion(precisions=(Precision.BF16,), ignored=frozenset({"toy_breaks"}))
+    found = audit(installed("4.50.0"), helped(), asked)
+
+    assert (found.hits, found.clear, found.unknown) == ((), (), ())
+
+
+GRID = st.dictionaries(
+    st.tuples(
+        st.sampled_from(["one", "two"]),
+        st.sampled_from(["4.49.0", "4.50.0", "4.51.0"]),
+        st.sampled_from(list(Precision)),
+    ),
+    st.sampled_from([PASSES, FAILS, Outcome.CRASHES, Outcome.DECLINES, Outcome.OUT_OF_MEMORY]),
+)
+
+
+@given(grid=GRID, release=st.sampled_from(["4.49.0", "4.50.0", "4.51.0"]))
+def test_a_measured_environment_has_exactly_its_own_failing_cells(
+    grid: dict[tuple[str, str, Precision], Outcome], release: str
+) -> None:
+    toys: dict[str, Case] = {name: case(BREAKS, name=name) for name in ("one", "two")}
+    environments = {name: held(name) for name in ("4.49.0", "4.50.0", "4.51.0")}
+    rows = [
+        seen(
+            outcome,
+            cell(where, precision, name=name),
+            ran=provenance(toys[name], environments[where]),
+        )
+        for (name, where, precision), outcome in grid.items()
+    ]
+    mine = Installed(
+        what="it",
+        form="interpreter",
+        pins=environments[release].pins,
+        python="3.11",
+        markers=MARKERS,
+    )
+    found = audit(mine, known(toys, environments, rows))
+    failing = {
+        (name, precision)
+        for (name, where, precision), outcome in grid.items()
+        if where == release and outcome.is_failure
+    }
+    passing = {
+        (name, precision)
+        for (name, where, precision), outcome in grid.items()
+        if where == release and outcome is PASSES
+    }
+    cells = [one for hit in found.hits for one in hit.stands]
+
+    assert {(one.case, one.precision) for one in cells} == failing
+    assert {(one.case, one.precision) for one in found.clear} == passing
+    assert {one.level for one in [*cells, *found.clear]} <= {Level.MEASURED}
+    declining = sum(
+        where == release and outcome is Outcome.DECLINES for (_, where, _), outcome in grid.items()
+    )
+    assert len(found.not_applicable) == declining
+    assert len(found.unknown) == 6 - len(failing) - len(passing) - declining
+
+
+def test_the_text_says_what_was_audited_what_hits_and_what_an_upgrade_does() -> None:
+    assert text(audit(installed("4.50.0"), helped(), BF16)) == (
+        "mine.txt (requirements file): transformers 4.50.0, torch 2.6.0\n"
+        "Evidence: measured on CPU, torch 2.13.0+cpu, Python 3.11; yours is torch 2.6.0.\n"
+        "1 case hits (1 cell: 1 measured, 0 derived); 0 passing (0 measured), 0 not applicable.\n"
+        "\n"
+        "toy_breaks  bf16  measured\n"
+        "  A toy breaks\n"
+        "  ValueError: it breaks\n"
+        "  avoided by newer: transformers 4.51.0; older: transformers 4.49.0\n"
+        "  works here: works (measured): Do it otherwise.\n"
+        "  works here: avoid (measured, only by not doing the thing): Leave it.\n"
+        "\n"
+        "To transformers 4.51.0, the nearest newer release on which all of this passes:\n"
+        "  heals 1: toy_breaks (bf16)\n"
+        "To transformers 4.52.0, the newest measured release:\n"
+        "  keeps 1: toy_breaks (bf16)\n"
+    )
+
+
+def test_what_is_derived_says_from_where_and_what_else_differs() -> None:
+    toy = case(BREAKS, dependencies=("torch", "transformers", "accelerate"))
+    pins = {name: {"accelerate": "1.5.2"} for name in LINE}
+    found = audit(
+        installed("4.50.0.post1", accelerate="1.2.0"), what_is_known(LINE, toy, pins), BF16
+    )
+
+    assert "  derived: it fails on both sides, in 4.50.0 and in 4.50.1\n" in text(found)
+    assert "  differs: accelerate 1.2.0, measured with 1.5.2\n" in text(found)
+
+
+def test_where_nothing_is_known_the_answer_does_not_sound_like_a_pass() -> None:
+    shown = text(audit(installed("4.48.0"), helped(), BF16))
+
+    assert shown.splitlines()[2] == (
+        "Nothing is known of these versions; 1 cell unknown, which is no pass,"
+        " 0 passing (0 measured), 0 not applicable."
+    )
+    assert shown.splitlines()[-2:] == [
+        "Unknown, 1 cell:",
+        "  older than what was measured (4.49.0): toy_breaks (bf16)",
+    ]
+
+
+def test_an_error_is_shown_and_obeyed_by_nobody() -> None:
+    toy, environment = case(BREAKS), held("4.50.0")
+    ran = provenance(toy, environment)
+    how = failed("ValueError", "\x1b[2J<script>`|`\nit breaks")
+    rows = [seen(FAILS, ran=ran, how=how)]
+    found = audit(installed("4.50.0"), known({toy.name: toy}, {"4.50.0": environment}, rows), BF16)
+
+    assert "  ValueError: �[2J<script>`|`\n" in text(found)
+    assert "| `` ValueError: �[2J<script>`\\|` `` |" in markdown(found)
+
+
+def test_json_holds_every_cell_with_its_level() -> None:
+    found = json.loads(as_json(audit(installed("4.50.0"), helped(), BF16)))
+    (hit,) = found["hits"]
+
+    assert found["audited"]["transformers"] == "4.50.0"
+    assert found["measured-on"] == {"device": "cpu", "torch": ["2.13.0+cpu"], "python": ["3.11"]}
+    assert (hit["case"], hit["error"], hit["newer"]) == (
+        "toy_breaks",
+        "ValueError: it breaks",
+        {"transformers": "4.51.0"},
+    )
+    assert [one["level"] for one in hit["cells"]] == ["measured"]
+    assert found["upgrades"]["newest"]["keeps"] == ["toy_breaks:bf16"]
+
+
+def test_what_a_lock_holds_for_other_platforms_is_said() -> None:
+    others = (Other("colorama", "0.4.6", ""), Other("transformers", "4.51.0", "os_name == 'nt'"))
+    mine = dataclasses.replace(installed("4.50.0"), conditional=True, others=others)
+    found = audit(mine, helped(), BF16)
+    said = json.loads(as_json(found))["audited"]
+
+    assert text(found).splitlines()[1] == (
+        "Read for Python 3.11 on linux; it also holds transformers 4.51.0 for os_name == 'nt'."
+    )
+    assert said["read-for"] == {"python": "3.11", "platform": "linux"}
+    assert said["also-holds"] == [
+        {"package": "transformers", "version": "4.51.0", "marker": "os_name == 'nt'"}
+    ]
+
+
+def test_of_many_cases_each_line_keeps_what_is_intended_and_how_sure_a_workaround_is() -> None:
+    names = [f"toy_{number}" for number in range(7)]
+    toys = {name: case(f'kind = "change"\n{HELPED}', name=name) for name in names}
+    environment = held("4.50.0")
+    rows = [
+        seen(
+            FAILS if workaround in {"", "useless"} else PASSES,
+            cell(name=name, workaround=workaround),
+            ran=provenance(toys[name], environment),
+        )
+        for name in names
+        for workaround in ("", *TRIED)
+    ]
+    found = audit(installed("4.50.0"), known(toys, {"4.50.0": environment}, rows), BF16)
+
+    line = "  toy_3  bf16            measured  works here: works (measured)  (change, intended)\n"
+    assert line in text(found)
+    assert markdown(found).count("| works (measured), avoid (measured, only by not doing") == 7
+    assert markdown(found).count(" A toy breaks  (change, intended) |") == 7
+
+
+def test_the_text_to_paste_names_every_reason_and_sends_nobody_to_an_option() -> None:
+    names = [f"toy_{number}" for number in range(5)]
+    asked = {
+        name: case(BREAKS, name=name, dependencies=("torch", "transformers", f"needed-{name}"))
+        for name in names
+    }
+    mine = dataclasses.replace(installed("4.50.0"), whole=False)
+    found = audit(mine, known(asked, {"4.50.0": held("4.50.0")}, []), BF16)
+
+    assert text(found).splitlines()[-1] == "  and 2 more reasons; `--verbose` lists all"
+    assert markdown(found).count("  - needs needed-toy") == 5
+    assert "--verbose" not in markdown(found)

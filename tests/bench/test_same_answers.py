@@ -1,0 +1,275 @@
+"""Two checkouts asked the same: what differs is printed, what was decided is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import same_answers
+from questions import Printed, Question, as_csv, as_json, gathered
+from same_answers import Accepted, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+ANSWER = {
+    "counts": {"same": 2},
+    "cells": [
+        {"case": "one", "precision": "fp32", "outcome": "passes"},
+        {"case": "one", "precision": "bf16", "outcome": "fails"},
+    ],
+}
+CASE = """\
+# /// script
+# dependencies = []
+#
+# [tool.repromatrix]
+# area = "loading"
+# models = ["gemma3"]
+#
+# [tool.repromatrix.workarounds]
+# cast = "Cast it."
+# ///
+"""
+# A program with every command: its answers are its arguments, so that they tell what was asked.
+PROGRAM = """\
+import json, os, pathlib, sys
+command, *words = sys.argv[1:]
+if "--help" in words:
+    print("  {option}  <bool>  Answer from evidence alone.")
+elif "{other}" in words:
+    sys.exit(2)
+elif command == "report":
+    site = pathlib.Path(os.environ["REPROMATRIX_SITE"])
+    site.mkdir(exist_ok=True)
+    (site / "cells.json").write_text('{{"columns": ["case"], "rows": [["one"]]}}')
+elif command == "check":
+    print("{check}")
+elif "json" in words:
+    print(json.dumps({{"words": [word for word in words if word != "{option}"], **{extra}}}))
+else:
+    print("case,workaround,release,precision,outcome")
+    print("one,,4.50.0,bf16,passes")
+    print("one,,4.51.0,bf16,fails")
+"""
+
+
+def _lines(before: object, after: object) -> list[str]:
+    return [str(found) for found in same_answers.compare("ask", before, after)]
+
+
+def _changed(change: Callable[[dict[str, list[dict[str, object]]]], object]) -> list[str]:
+    after = json.loads(json.dumps(ANSWER))
+    change(after)
+    return _lines(ANSWER, after)
+
+
+def test_equal_answers_differ_in_nothing_whatever_the_order_of_their_keys() -> None:
+    assert _lines(ANSWER, dict(reversed(ANSWER.items()))) == []
+
+
+def test_a_changed_value_is_told_with_its_place_and_both_values() -> None:
+    assert _changed(lambda answer: answer["cells"][1].update(outcome="passes")) == [
+        'ask: cells/case=one precision=bf16/outcome: "fails" -> "passes"'
+    ]
+
+
+def test_a_missing_row_is_one_difference_and_those_behind_it_are_the_same() -> None:
+    row = '{"case": "one", "outcome": "passes", "precision": "fp32"}'
+
+    assert _changed(lambda answer: answer["cells"].pop(0)) == [
+        f"ask: cells/case=one precision=fp32: {row} -> missing"
+    ]
+
+
+def test_an_extra_key_and_another_order_are_differences() -> None:
+    assert _changed(lambda answer: answer["cells"][0].update(new=1)) == [
+        "ask: cells/case=one precision=fp32/new: missing -> 1"
+    ]
+    assert _changed(lambda answer: answer["cells"].reverse()) == [
+        'ask: cells/order: "case=one precision=fp32" -> "case=one precision=bf16"'
+    ]
+
+
+def test_values_that_python_takes_for_equal_are_not_the_same_data() -> None:
+    assert _lines({"n": 1}, {"n": True}) == ["ask: n: 1 -> true"]
+    assert _lines([1.0, 1.0], [1.0]) == ["ask: 1.0 #2: 1.0 -> missing"]
+    assert _lines(float("nan"), float("nan")) == []
+
+
+def test_a_table_is_read_by_its_columns_and_their_order_is_data() -> None:
+    read = [as_csv(Printed(code=0, out=out)) for out in ("case,n\none,1\n", "n,case\n1,one\n")]
+
+    assert read[0] == {"columns": ["case", "n"], "rows": [{"case": "one", "n": "1"}]}
+    assert _lines(*read) == ['ask: columns/order: "\\"case\\"" -> "\\"n\\""']
+
+
+def test_where_neither_checkout_answers_nothing_was_compared() -> None:
+    question = Question(arguments=("audit", "x"), read=as_json)
+    refused = Printed(code=2, out="", err="x: no such file\n")
+    wrong = Printed(code=70, out="{}", err="")
+
+    assert [str(one) for one in same_answers.differences(question, [refused, wrong])] == [
+        "audit x: answer: no answer, exit code 2: x: no such file -> no answer, exit code 70"
+    ]
+
+
+def test_another_exit_code_is_a_difference() -> None:
+    question = Question(arguments=("audit", "x"), read=as_json)
+    printed = [Printed(code=code, out="{}") for code in (0, 1)]
+
+    assert [str(one) for one in same_answers.differences(question, printed)] == [
+        "audit x: exit: 0 -> 1"
+    ]
+
+
+def test_an_accepted_difference_matches_the_whole_line_and_has_to_occur(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "accepted.toml"
+    entry = "[[accepted]]\nwhy = '{}'\npattern = '{}'\n"
+    path.write_text(entry.format("Numbers.", "ask: n: .*") + entry.format("Others.", "n"))
+    accepted = Accepted(path)
+    (difference,) = same_answers.compare("ask", {"n": 1}, {"n": 2})
+
+    assert accepted.holds(difference)
+    assert same_answers._summed_up(0, accepted, whole=True) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "Accepted, 1 times: Numbers.",
+        "Accepted, but it does not occur any more: Others.",
+        "The answers are the same.",
+    ]
+    assert same_answers._summed_up(0, accepted, whole=False) == 0
+
+
+def test_an_accepted_difference_without_a_sentence_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "accepted.toml"
+    path.write_text("[[accepted]]\npattern = '.*'\n")
+
+    with pytest.raises(ValueError, match="needs `why`"):
+        Accepted(path)
+
+
+def _checkout(root: Path, name: str, option: str, extra: str = "{}", check: str = "ok") -> Path:
+    """Make a checkout whose program prints its arguments."""
+    other = {"--plan": "--evidence-only", "--evidence-only": "--plan"}[option]
+    files = {
+        f"{name}/__init__.py": "",
+        f"{name}/__main__.py": PROGRAM.format(option=option, other=other, extra=extra, check=check),
+        "cases/one.py": CASE,
+        "environments/matrix.toml": 'releases = [{ name = "4.50.0" }, { name = "4.51.0" }]\n',
+        "environments/locks/4.50.0.txt": "transformers==4.50.0 \\\n    --hash=sha256:00\n",
+        "environments/locks/4.50.0+peft0.15.2.txt": "peft==0.15.2\n",
+        "reports/published/publications.toml": '[publications]\n"2026-11-21" = {}\n',
+    }
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+def _ran(before: Path, after: Path, *words: str) -> int:
+    return same_answers.main(["--before", str(before), "--after", str(after), *words])
+
+
+def test_an_old_and_a_new_checkout_are_asked_each_in_its_own_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = _checkout(tmp_path / "old", "runner", "--plan", check="1 case is sound")
+    new = _checkout(tmp_path / "new", "repromatrix", "--evidence-only", check="Sound: 1")
+
+    for command in ("results", "bisect", "check", "report"):
+        assert _ran(old, new, "--only", command, "--quick") == 0
+        assert capsys.readouterr().out == "The answers are the same.\n"
+
+
+def test_a_planted_change_is_printed_and_can_be_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = _checkout(tmp_path / "old", "runner", "--plan")
+    new = _checkout(tmp_path / "new", "runner", "--plan", extra='{"planted": command}')
+    accepted = tmp_path / "accepted.toml"
+    accepted.write_text(
+        "[[accepted]]\nwhy = 'Planted.'\npattern = 'blame .*: data/planted: missing -> .*'\n"
+    )
+    asked = "blame one --precision bf16 --good 4.50.0 --bad 4.51.0 --format json"
+
+    assert _ran(old, new, "--only", "blame") == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f'{asked}: data/planted: missing -> "blame"',
+        "1 differences.",
+    ]
+    assert _ran(old, new, "--only", "blame", "--accepted", str(accepted)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Accepted, 1 times: Planted.",
+        "The answers are the same.",
+    ]
+
+
+def test_what_is_no_checkout_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = _checkout(tmp_path / "old", "runner", "--plan")
+
+    assert _ran(old, tmp_path, "--only", "check") == 2
+    assert "no checkout" in capsys.readouterr().err
+
+
+def test_a_pair_is_audited_with_what_its_base_holds(tmp_path: Path) -> None:
+    old = _checkout(tmp_path / "old", "runner", "--plan")
+    (tmp_path / "facts").mkdir()
+    facts = gathered(old, tmp_path / "facts")
+
+    assert facts.locks == ["locks/4.50.0+peft0.15.2.txt", "locks/4.50.0.txt"]
+    assert (
+        tmp_path / "facts" / facts.locks[0]
+    ).read_text() == "peft==0.15.2\ntransformers==4.50.0\n"
+
+
+def _sleeping(root: Path) -> Path:
+    """Make a checkout whose program says that it runs, and does not end."""
+    _checkout(root, "runner", "--plan")
+    main = root / "runner" / "__main__.py"
+    main.write_text(
+        "import os, pathlib, time\n"
+        "path = pathlib.Path(__file__).parents[1] / 'pid'\n"
+        "path.with_suffix('.draft').write_text(str(os.getpid()))\n"
+        "path.with_suffix('.draft').rename(path)\n"
+        "time.sleep(600)\n"
+    )
+    return root
+
+
+def test_a_question_that_takes_too_long_has_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Side(checkout=_sleeping(tmp_path / "old"), folder=tmp_path / "own")
+    side.folder.mkdir()
+    assert side.module == "runner"
+    monkeypatch.setattr(same_answers, "LIMIT", 0.5)
+    question = Question(arguments=("audit", "x"), read=as_json)
+    (printed,) = same_answers.ask([side], question)
+
+    assert printed.code == -signal.SIGTERM
+
+
+def test_an_interrupted_comparison_leaves_no_process(tmp_path: Path) -> None:
+    old = _sleeping(tmp_path / "old")
+    script = ROOT / "bench" / "same_answers.py"
+    command = [sys.executable, str(script), "--before", str(old), "--after", str(old)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as program:
+        until = time.monotonic() + 60
+        while not (old / "pid").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        program.terminate()
+        _, told = program.communicate(timeout=60)
+
+    assert (program.returncode, told.strip()) == (130, "Interrupted: what is printed is not all.")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((old / "pid").read_text()), 0)

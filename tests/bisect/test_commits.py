@@ -1,0 +1,616 @@
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from histories import History, fingerprint, sources
+from laboratory import FAKE, HERE, LIMITS, Laboratory, laboratory, side, straight
+from programs import started
+
+from repromatrix.runner.bisect.commit_search import search
+from repromatrix.runner.bisect.commit_trials import (
+    CommitTrial,
+    Plan,
+    read,
+    read_trials,
+    trial_line,
+    written,
+)
+from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt
+from repromatrix.runner.bisect.git_sources import PackageSources
+from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.paths import Paths
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+
+@pytest.mark.parametrize("at", [1, 171])
+def test_over_256_commits_at_most_ten_are_tried(tmp_path: Path, at: int) -> None:
+    lab = straight(tmp_path, ["works"] * at + ["breaks"] * (257 - at))
+
+    answer = lab.search()
+
+    assert lab.named(answer) == [str(at)]
+    assert answer.searched is not None
+    assert (answer.searched.count, answer.searched.name) == (256, "main")
+    assert len(answer.trials) <= 10
+
+
+def test_the_whole_answer_is_told(tmp_path: Path) -> None:
+    states = ["works", "works", "breaks", "breaks"]
+    lab = straight(tmp_path, states, m2="Cache everything (#36001)")
+
+    answer = lab.search(command=FAKE)
+
+    assert (answer.ending, answer.code) == (CommitOutcome.FOUND, ExitCode.AS_EXPECTED)
+    assert answer.culprit is not None
+    assert (answer.culprit.pull_request, answer.culprit.date) == (
+        36001,
+        "2025-03-04T01:00:00+01:00",
+    )
+    assert [answer.older.mark.revision, answer.newer.mark.revision] == ["v4.50.3", "v4.51.0"]
+    assert lab.tried(answer) == [("0", "no"), ("3", "yes"), ("2", "yes"), ("1", "no")]
+    assert (answer.ran, answer.known, answer.unjudged, answer.is_dirty) == (4, 0, (), False)
+    trial = answer.trials[2]
+    assert trial == CommitTrial(
+        commit=lab.history.shas["2"],
+        answer=Answer.YES,
+        environment="4.51.0",
+        reason="ValueError: it breaks",
+        version=f"4.51.0.dev0+g{lab.history.shas['2'][:12]}",
+        file="transformers/__init__.py",
+    )
+
+
+def test_a_heal_is_found_from_bad_to_good(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["breaks", "breaks", "works", "works"])
+
+    answer = lab.search(lab.inquiry(Edge.FALL))
+
+    assert lab.named(answer) == ["2"]
+
+
+def test_what_was_tried_once_is_not_run_again(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "breaks", "breaks"])
+
+    first, second = lab.search(command=FAKE), lab.search(command=FAKE)
+
+    assert (first.ran, second.ran, second.known) == (4, 0, 4)
+    assert lab.tried(first) == lab.tried(second)
+    assert lab.named(second) == ["2"]
+
+
+def test_a_commit_that_fails_in_another_way_is_stepped_over(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "works", "other", "works", "breaks", "breaks"])
+
+    answer = lab.search()
+
+    assert lab.named(answer) == ["5"]
+    reasons = {(lab.history.name(one.commit), one.reason) for one in answer.unjudged}
+    assert reasons == {("3", "other")}
+
+
+def test_a_commit_that_cannot_be_judged_is_never_blamed(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "unimportable", "breaks", "breaks"])
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.code) == (CommitOutcome.CANDIDATES, ExitCode.UNDECIDED)
+    assert lab.named(answer) == ["2", "3"]
+    assert answer.last_old
+    assert answer.first_new
+    ends = [lab.history.name(one.sha) for one in (answer.last_old, answer.first_new)]
+    assert ends == ["1", "3"]
+    assert [one.reason for one in answer.unjudged] == ["unimportable"]
+
+
+def test_a_commit_that_only_the_older_environment_can_import_is_tried_there(
+    tmp_path: Path,
+) -> None:
+    states = ["imported only in the older", "imported only in the older", "breaks", "breaks"]
+    lab = straight(tmp_path, states)
+
+    answer = lab.search()
+
+    assert lab.named(answer) == ["2"]
+    assert [(one.environment, one.answer) for one in answer.trials] == [
+        ("4.50.3", "no"),
+        ("4.51.0", "yes"),
+        ("4.51.0", "yes"),
+        ("4.50.3", "no"),
+        ("4.50.3", "yes"),
+    ]
+    assert answer.apart
+
+
+def test_a_commit_is_not_blamed_for_what_the_environment_of_its_side_does(tmp_path: Path) -> None:
+    states = ["imported only in the older"] * 4 + ["works only in the older"] * 5
+    lab = straight(tmp_path, states)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.candidates) == (CommitOutcome.ENVIRONMENT, ())
+    assert answer.last_old
+    assert answer.first_new
+    assert [lab.history.name(one.sha) for one in (answer.last_old, answer.first_new)] == ["3", "4"]
+    assert answer.environments(answer.first_new) == ("4.51.0", "4.50.3")
+
+
+def test_a_commit_that_the_environment_of_the_other_side_cannot_judge_is_a_candidate(
+    tmp_path: Path,
+) -> None:
+    states = ["imported only in the older"] * 2 + ["imported only in the newer"] * 2
+    lab = straight(tmp_path, states)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (CommitOutcome.CANDIDATES, Doubt.ENVIRONMENTS)
+    assert (lab.named(answer), answer.code) == (["2"], ExitCode.UNDECIDED)
+
+
+def test_where_the_environment_decides_no_commit_is_blamed(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works only in the older"] * 3)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.code) == (CommitOutcome.ENVIRONMENT, ExitCode.UNDECIDED)
+    assert [(one.environment, one.answer) for one in answer.trials] == [
+        ("4.51.0", "yes"),
+        ("4.50.3", "no"),
+    ]
+    assert answer.culprit is None
+
+
+@pytest.mark.parametrize(
+    ("states", "ending", "code"),
+    [
+        (["works"] * 3, CommitOutcome.NEVER, 5),
+        (["breaks"] * 3, CommitOutcome.ALWAYS, 6),
+        (["breaks", "works", "works"], CommitOutcome.CONTRARY, 5),
+        (["unimportable"] * 9, CommitOutcome.MUTE, 7),
+    ],
+)
+def test_ends_that_do_not_differ_are_no_boundary(
+    tmp_path: Path, states: list[str], ending: CommitOutcome, code: int
+) -> None:
+    answer = straight(tmp_path, states).search()
+
+    assert (answer.ending, answer.code, answer.candidates) == (ending, code, ())
+
+
+def test_an_end_that_cannot_be_judged_is_replaced_by_its_neighbour(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["other", "works", "works", "breaks", "breaks", "other"])
+
+    answer = lab.search()
+
+    assert lab.named(answer) == ["3"]
+    assert [lab.history.name(one.commit) for one in answer.unjudged] == ["0", "5", "new release"]
+
+
+def test_a_newer_end_that_cannot_be_judged_is_not_said_to_be_bad(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works"] * 8 + ["other"])
+
+    answer = lab.search(lab.inquiry(good="main~8", bad="main"))
+
+    assert (answer.ending, answer.doubt) == (CommitOutcome.CANDIDATES, Doubt.NEWER_END)
+    assert answer.last_old
+    assert (lab.history.name(answer.last_old.sha), answer.first_new) == ("7", None)
+    assert (lab.named(answer), answer.not_asked) == (["8"], ())
+
+
+def test_an_older_end_that_cannot_be_judged_leaves_what_follows_it(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["other"] * 3 + ["breaks"] * 6)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (CommitOutcome.CANDIDATES, Doubt.OLDER_END)
+    assert answer.first_new
+    assert (answer.last_old, lab.history.name(answer.first_new.sha)) == (None, "3")
+    assert lab.named(answer) == ["1", "2", "3"]
+    assert [lab.history.name(one.sha) for one in answer.not_asked] == ["2"]
+
+
+def test_both_sides_are_run_once_more_and_counted_apart(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "breaks", "breaks"])
+
+    answer, later = lab.search(command=FAKE), lab.search(command=FAKE)
+
+    again = [(lab.history.name(one.commit), one.answer, one.known) for one in answer.confirmations]
+    assert again == [("1", "no", False), ("2", "yes", False)]
+    assert all(one.again for one in answer.confirmations)
+    assert [one.known for one in later.confirmations] == [True, True]
+    assert len(answer.trials) == len(later.trials) == 4
+
+
+def test_with_rerun_nothing_of_another_run_is_known(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "breaks", "breaks"])
+    lab.search(command=FAKE)
+
+    answer = lab.search(lab.inquiry(rerun=True, run="another"), command=FAKE)
+
+    assert (answer.ran, answer.known, lab.named(answer)) == (4, 0, ["2"])
+    assert [one.known for one in answer.confirmations] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("states", "left", "sides"),
+    [
+        (["works", "works", "works", "breaks once", "breaks", "breaks"], ["3", "4"], "24"),
+        (["works", "works", "works once", "breaks", "breaks", "breaks"], ["1", "2", "3"], "03"),
+    ],
+)
+def test_a_side_that_contradicts_itself_decides_nothing(
+    tmp_path: Path, states: list[str], left: list[str], sides: str
+) -> None:
+    lab = straight(tmp_path, states)
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (CommitOutcome.CANDIDATES, Doubt.CONTRADICTION)
+    assert answer.last_old
+    assert answer.first_new
+    ends = [lab.history.name(one.sha) for one in (answer.last_old, answer.first_new)]
+    assert (lab.named(answer), "".join(ends)) == (left, sides)
+    ((before, after),) = answer.contradictions
+    assert {before.answer, after.answer} == {Answer.YES, Answer.NO}
+
+
+def test_an_end_that_contradicts_itself_leaves_the_search_undecided(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works once", "breaks"])
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (CommitOutcome.MUTE, Doubt.CONTRADICTION)
+    assert answer.candidates == ()
+
+
+def feature(merged: str) -> History:
+    """Write a line that breaks and is healed, and a branch of before the heal that merges it."""
+    history = History()
+    history.commit("G", sources("4.51.0.dev0", "works"))
+    history.commit("F", {"src/transformers/state.txt": "breaks"})
+    history.commit("H", {"src/transformers/state.txt": "works"})
+    history.commit("f1", {"f": "1"}, branch="feature", on="F")
+    for number in range(2, 7):
+        history.commit(f"f{number}", {"f": str(number)}, branch="feature")
+    files = {"src/transformers/state.txt": merged}
+    history.commit("merge", files, branch="feature", merges="H")
+    return history
+
+
+def test_a_branch_into_which_main_was_merged_gets_no_innocent_commit_blamed(
+    tmp_path: Path,
+) -> None:
+    history = feature("works")
+    history.commit("f7", {"src/transformers/state.txt": "breaks"}, branch="feature")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good="main", bad="feature"))
+
+    assert (answer.ending, lab.named(answer)) == (CommitOutcome.FOUND, ["f7"])
+    assert answer.last_old
+    assert history.name(answer.last_old.sha) == "merge"
+
+
+def test_a_merge_that_is_as_bad_as_its_own_parent_is_not_blamed(tmp_path: Path) -> None:
+    history = feature("breaks")
+    history.commit("f7", {"f": "7"}, branch="feature")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good="main", bad="feature"))
+
+    assert (answer.ending, answer.doubt) == (CommitOutcome.CANDIDATES, Doubt.PARENT)
+    assert lab.named(answer) == ["merge"]
+
+
+def test_the_first_commit_of_a_branch_is_found_before_main_was_merged(tmp_path: Path) -> None:
+    history = History()
+    history.commit("G", sources("4.51.0.dev0", "works"))
+    history.commit("f1", {"src/transformers/state.txt": "breaks"}, branch="feature", on="G")
+    history.commit("H", {"h": "h"})
+    history.commit("merge", {}, branch="feature", merges="H")
+    history.commit("f2", {"f": "2"}, branch="feature")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good="main", bad="feature"))
+
+    assert (answer.ending, lab.named(answer)) == (CommitOutcome.FOUND, ["f1"])
+    assert answer.last_old
+    assert history.name(answer.last_old.sha) == "G"
+
+
+def branches() -> History:
+    """Main and two release branches; what their commits do is added by the tests."""
+    history = History()
+    history.commit("a", sources("4.50.0.dev0", "works"))
+    return history
+
+
+def test_a_heal_that_was_cherry_picked_is_named_on_both_lines(tmp_path: Path) -> None:
+    history = History()
+    for name in "abc":
+        history.commit(name, {**sources("4.51.0.dev0", "breaks"), name: name})
+    history.commit("fix", sources("4.52.0.dev0", "works"), message="Heal it (#37044)")
+    history.commit("old release", sources("4.50.3", "breaks"), branch="old", on="a")
+    history.commit("bump", sources("4.51.0", "breaks"), branch="new", on="c")
+    history.commit("pick", sources("4.51.0", "works"), branch="new", message="Heal it (#37044)")
+    history.commit("notes", {"README": "4.51"}, branch="new")
+    history.tag("v4.50.3", "old release")
+    history.tag("v4.51.0", "notes")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(Edge.FALL))
+
+    assert lab.named(answer) == ["pick"]
+    assert answer.twin is not None
+    assert (history.name(answer.twin.commit.sha), answer.twin.line) == ("fix", "main")
+    assert answer.searched is not None
+    assert answer.searched.name == "the branch of v4.51.0"
+
+
+def test_a_break_on_main_names_its_cherry_pick_on_the_release_branch(tmp_path: Path) -> None:
+    history = branches()
+    history.commit("b", sources("4.51.0.dev0", "breaks"), message="Cache (#36001)")
+    history.commit("c", {"c": "c"})
+    history.commit("old release", sources("4.50.3", "works"), branch="old", on="a")
+    history.commit("pick", sources("4.50.4", "breaks"), branch="old", message="Cache, too (#36001)")
+    history.commit("new release", sources("4.51.0", "breaks"), branch="new", on="c")
+    history.tag("v4.50.3", "old release")
+    history.tag("v4.50.4", "pick")
+    history.tag("v4.51.0", "new release")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search()
+
+    assert (lab.named(answer), answer.twin) == (["b"], None)  # 4.50.3 does not have it yet
+    later = lab.search(lab.inquiry(good="main~2", bad="v4.50.4"))
+    assert lab.named(later) == ["pick"]
+    assert later.twin is not None
+    assert history.name(later.twin.commit.sha) == "b"
+
+
+def test_a_heal_of_the_older_release_alone_is_found_on_its_branch(tmp_path: Path) -> None:
+    history = History()
+    history.commit("a", sources("4.50.0.dev0", "breaks"))
+    history.commit("b", {"b": "b"})
+    history.commit("bump", sources("4.50.3", "breaks"), branch="old", on="a")
+    history.commit("revert", sources("4.50.3", "works"), branch="old")
+    history.commit("new release", sources("4.51.0", "breaks"), branch="new", on="b")
+    history.tag("v4.50.3", "revert")
+    history.tag("v4.51.0", "new release")
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search()
+
+    assert lab.named(answer) == ["revert"]
+    assert answer.searched is not None
+    assert (answer.searched.name, answer.searched.edge) == ("the branch of v4.50.3", Edge.FALL)
+
+
+def test_a_revert_and_a_second_break_give_one_of_the_breaks(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks", "breaks", "works", "works", "breaks", "breaks"])
+
+    answer = lab.search()
+
+    assert lab.named(answer) in (["1"], ["5"])
+    assert answer.last_old is not None
+    place = int(lab.named(answer)[0])
+    assert lab.history.name(answer.last_old.sha) == str(place - 1)
+
+
+def test_revisions_take_the_place_of_tags(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks", "works", "works", "breaks", "breaks"])
+    shas = lab.history.shas
+
+    answer = lab.search(lab.inquiry(good=shas["2"][:10], bad="main"))
+
+    assert lab.named(answer) == ["4"]
+    assert answer.older.mark.wanted == ""
+
+
+def test_a_merged_branch_counts_as_one_commit(tmp_path: Path) -> None:
+    history = branches()
+    history.commit("x", {**sources("4.51.0.dev0", "breaks"), "x": "x"}, branch="feature", on="a")
+    history.commit("y", {"y": "y"}, branch="feature")
+    history.commit("b", {"b": "b"})
+    history.commit("merge", sources("4.51.0.dev0", "breaks"), merges="y", message="Merge (#7)")
+    history.commit("c", {"c": "c"})
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good=history.shas["a"], bad="main"))
+
+    assert lab.named(answer) == ["merge"]
+
+
+@pytest.mark.usefixtures("store_below_root")
+def test_the_clone_stays_as_it_was_and_nothing_stays_of_ours(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "other", "breaks", "breaks"])
+    (lab.clone / "number").write_text("mine")
+    (lab.clone / "new").write_text("mine")
+    before = fingerprint(lab.clone)
+
+    answer = lab.search(command=FAKE)
+
+    assert answer.is_dirty
+    assert fingerprint(lab.clone) == before
+    kept = sorted(path.name for path in (tmp_path / "ours" / ".repromatrix").iterdir())
+    assert kept == ["bisect", "trials-evidence.sqlite"]
+    assert [path.name for path in (tmp_path / "ours/.repromatrix/bisect").iterdir()] == ["1.lock"]
+
+
+def test_missing_tags_are_refused_before_anything_is_run(tmp_path: Path) -> None:
+    history = branches()
+    lab = laboratory(tmp_path, history)
+
+    with pytest.raises(RunnerError, match=r"no tag that claims transformers 4\.50\.3.*--tags"):
+        lab.search()
+    assert not (tmp_path / "ours").exists()
+
+
+def test_a_clone_of_a_package_that_did_not_change_is_refused(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks"])
+    same = lab.inquiry(older=side("4.51.0"))
+    pins = {
+        name: version for name, version in same.older.environment.pins.items() if name == "torch"
+    }
+    without = dataclasses.replace(
+        same.older, environment=dataclasses.replace(same.older.environment, pins=pins)
+    )
+
+    with pytest.raises(RunnerError, match=r"4\.51\.0 in 4\.51\.0 and 4\.51\.0 in 4\.51\.0.*blame"):
+        lab.search(same)
+    with pytest.raises(RunnerError, match=r"transformers missing in 4\.51\.0"):
+        lab.search(dataclasses.replace(same, older=without))
+
+
+def test_a_trial_that_goes_wrong_blames_no_commit(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "a state that raises KeyError", "breaks", "breaks"])
+
+    with pytest.raises(RunnerError, match=r"exit code .*KeyError") as caught:
+        lab.search(command=FAKE)
+    assert caught.value.code is ExitCode.OUR_FAULT
+
+
+def test_a_program_that_cannot_start_blames_no_commit(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks"])
+    places = Paths(root=tmp_path / "ours")
+
+    with pytest.raises(RunnerError, match=r"exit code 1"):
+        search(
+            places, lab.inquiry(), lab.clone, command=(sys.executable, "-c", "raise SystemExit(1)")
+        )
+
+
+def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
+    lab = straight(tmp_path / "a folder", ["works", "works", "breaks", "breaks"])
+
+    assert lab.named(lab.search()) == ["2"]
+
+
+def test_a_plan_is_what_was_written(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "breaks"])
+    inquiry = lab.inquiry()
+    plan = Plan(
+        places=Paths(root=tmp_path, own=True),
+        asked=inquiry.asked,
+        sides=(inquiry.newer, inquiry.older),
+        sources=PackageSources(package="transformers", root="src"),
+        limits=LIMITS,
+        run="a test",
+    )
+
+    found = read(written(plan))
+
+    assert found.asked.case.digest == plan.asked.case.digest
+    case = plan.asked.case
+    assert dataclasses.replace(found, asked=dataclasses.replace(found.asked, case=case)) == plan
+
+
+def test_a_line_that_is_being_written_is_no_trial() -> None:
+    trial = CommitTrial(commit="0" * 40, answer=Answer.NO, environment="4.51.0")
+    line = trial_line(trial)
+
+    assert read_trials(line + line[:20]) == (trial,)
+
+
+SEARCHING = """
+import signal, sys
+from pathlib import Path
+sys.path[:0] = {tests!r}
+from laboratory import FAKE, Laboratory
+from histories import History
+from repromatrix.runner.errors import Interrupted
+def stop(*_): raise Interrupted
+signal.signal(signal.SIGINT, stop)
+lab = Laboratory(folder=Path({folder!r}), history=History())
+try:
+    lab.search(command=FAKE)
+except Interrupted:
+    sys.exit(130)
+"""
+
+
+@contextlib.contextmanager
+def searching(lab: Laboratory) -> Iterator[subprocess.Popen[str]]:
+    """Start a search in a process of its own and wait until it tries the slow commit."""
+    root = str(Path(__file__).parents[2])
+    code = SEARCHING.format(tests=[str(HERE)], folder=str(lab.folder))
+    environ = {**os.environ, "PYTHONPATH": root}
+    journal = lab.folder / "ours/.repromatrix/bisect/1/journal"
+    with started([sys.executable, "-c", code], env=environ) as process:
+        until(lambda: journal.exists() and journal.read_text().count("\n") >= 2)
+        until(lambda: len(workers(lab)) > 0)
+        time.sleep(1)
+        yield process
+
+
+def until(holds: object, seconds: float = 30) -> None:
+    assert callable(holds)
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def workers(lab: Laboratory) -> list[int]:
+    """Return the processes that work in the checkout of a laboratory."""
+    mark = f"REPROMATRIX_SEARCH={lab.folder}/ours/.repromatrix/bisect/1\0".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_an_interrupted_search_ends_its_trial_and_goes_on_from_there(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
+    before = fingerprint(lab.clone)
+    with searching(lab) as process:
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(timeout=20) == 130
+    assert workers(lab) == []
+    assert [path.name for path in (tmp_path / "ours/.repromatrix/bisect").iterdir()] == ["1.lock"]
+    assert fingerprint(lab.clone) == before
+    again = hurried(lab)
+    assert (again.known, again.ran, lab.named(again)) == (2, 2, ["3"])
+
+
+def hurried(lab: Laboratory) -> CommitAnswer:
+    """Search again, with the slow commit as quick as the others."""
+    (lab.folder / "quick").touch()
+    return lab.search(command=FAKE)
+
+
+def test_the_next_search_cleans_up_after_one_that_was_killed(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
+    with searching(lab) as process:
+        process.kill()
+    left = tmp_path / "ours/.repromatrix/bisect/1/tree"
+
+    assert left.exists()
+    again = hurried(lab)
+    assert (again.known, again.ran, lab.named(again)) == (2, 2, ["3"])
+    assert not left.exists()
+    until(lambda: workers(lab) == [])
+
+
+def test_a_trial_ends_by_itself_when_its_search_was_killed(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
+    with searching(lab) as process:
+        process.kill()
+
+    until(lambda: workers(lab) == [], seconds=10)

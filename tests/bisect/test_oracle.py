@@ -1,0 +1,68 @@
+"""What a cell answers to a search: this bug, no bug, or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case, failed, seen
+
+from repromatrix.runner.bisect.oracle import answer
+from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.model.outcomes import Exercised, Outcome
+
+if TYPE_CHECKING:
+    from repromatrix.runner.model.observation import Observation
+
+DESCRIBED = seen(Outcome.FAILS)
+OTHER = seen(Outcome.FAILS, how=failed("KeyError", "elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (DESCRIBED, Answer.YES),
+        (OTHER, Answer.UNKNOWN),
+        (seen(Outcome.PASSES), Answer.NO),
+        (seen(Outcome.PASSES, exercised=Exercised.NO), Answer.UNKNOWN),
+        (seen(Outcome.FAILS, how=failed(), unstable=True), Answer.UNKNOWN),
+        (seen(Outcome.CRASHES), Answer.UNKNOWN),
+        (seen(Outcome.DECLINES), Answer.UNKNOWN),
+        (seen(Outcome.OUT_OF_MEMORY), Answer.UNKNOWN),
+        (seen(Outcome.UNBUILDABLE), Answer.UNKNOWN),
+        (None, Answer.UNKNOWN),
+    ],
+)
+def test_bad_is_what_the_case_describes_and_nothing_else(
+    row: Observation | None, expected: Answer
+) -> None:
+    assert answer(case(BREAKS), row) is expected
+
+
+def test_any_failure_is_bad_where_that_is_asked_for() -> None:
+    rows = (DESCRIBED, OTHER, seen(Outcome.CRASHES), seen(Outcome.PASSES), None)
+
+    assert [answer(case(BREAKS), row, any_failure=True) for row in rows] == [
+        *[Answer.YES] * 3,
+        Answer.NO,
+        Answer.UNKNOWN,
+    ]
+
+
+def test_a_script_that_does_not_say_what_it_exercises_is_taken_at_its_word() -> None:
+    row = seen(Outcome.PASSES, exercised=Exercised.NO)
+    bare = dataclasses.replace(case(), bare=True)
+
+    assert [answer(case(), row), answer(bare, row)] == [Answer.UNKNOWN, Answer.NO]
+
+
+def test_a_script_that_describes_no_failure_is_asked_about_a_signature() -> None:
+    script = case()
+    first = DESCRIBED.failed.signature if DESCRIBED.failed else ""
+
+    assert [answer(script, row, signature=first) for row in (DESCRIBED, OTHER)] == [
+        Answer.YES,
+        Answer.UNKNOWN,
+    ]
+    assert answer(script, DESCRIBED) is Answer.UNKNOWN

@@ -1,0 +1,707 @@
+"""Which packages make the difference: the search over mixtures, and what is said of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case, cell, environment, failed, provenance, seen
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+
+from repromatrix.runner.bisect import package_locks
+from repromatrix.runner.bisect.mixture import PackageChange, difference, name
+from repromatrix.runner.bisect.package_locks import UnresolvableError, in_short
+from repromatrix.runner.bisect.package_runs import (
+    BlameQuestion,
+    MixtureEvidence,
+    MixtureOracle,
+    MixtureRuns,
+    likely,
+)
+from repromatrix.runner.bisect.packages import (
+    Blame,
+    BlameOutcome,
+    MixtureTrial,
+    Sweep,
+    TableEvidence,
+    VersionSpan,
+    company,
+    minors,
+    search,
+)
+from repromatrix.runner.bisect.render_packages import (
+    BlameReport,
+    blame_markdown,
+    blame_text,
+    sentence,
+    structured,
+    swept,
+)
+from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.environments import building
+from repromatrix.runner.environments.building import Built, UnbuildableError
+from repromatrix.runner.errors import ExitCode, Interrupted, RunnerError
+from repromatrix.runner.execution import one_off
+from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.model.lock import Lock, read_lock
+from repromatrix.runner.model.observation import LOCAL, MERGED
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from repromatrix.runner.bisect.mixture import EnvironmentDifference, Taken
+    from repromatrix.runner.execution.events import Ready
+    from repromatrix.runner.model.case import Case
+    from repromatrix.runner.model.cell import Environment
+    from repromatrix.runner.model.matrix import Matrix
+    from repromatrix.runner.model.observation import Observation
+    from repromatrix.runner.paths import Paths
+
+YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
+PINS = {"accelerate": "1.6.0", "peft": "0.15.1", "numpy": "2.2.4"}
+
+
+def holding(called: str, pins: Mapping[str, str]) -> Environment:
+    """Return an environment that holds also what is said."""
+    held = environment(called)
+    return dataclasses.replace(held, pins={**held.pins, **pins})
+
+
+GOOD = holding("4.51.0", PINS)
+BAD = environment("4.50.3", accelerate="1.5.2", peft="0.14.0", numpy="2.2.3")
+ENDS = difference(GOOD, BAD)
+WORDS = {YES: Outcome.FAILS, NO: Outcome.PASSES}
+
+
+def world(
+    ends: EnvironmentDifference,
+    causes: Iterable[Collection[str]],
+    impossible: Callable[[Taken], bool] = lambda _: False,
+) -> Callable[[Taken], MixtureTrial]:
+    """Return an oracle: bad is what takes all of one of the causes from the bad end."""
+
+    def ask(taken: Taken) -> MixtureTrial:
+        called = name(ends, taken)
+        if impossible(taken) and taken not in {frozenset(), ends.everything}:
+            reason = "unresolvable: transformers==4.50.3 depends on peft<0.15"
+            return MixtureTrial(taken=taken, name=called, answer=UNKNOWN, reason=reason)
+        answer = YES if any(taken.issuperset(cause) for cause in causes) else NO
+        holds = holding(called, {one.package: one.version(taken) for one in ends.changes})
+        row = seen(WORDS[answer])
+        return MixtureTrial(taken=taken, name=called, answer=answer, seen=row, environment=holds)
+
+    return ask
+
+
+def found(
+    causes: Iterable[Collection[str]], impossible: Callable[[Taken], bool] = lambda _: False
+) -> Blame:
+    return search(ENDS, world(ENDS, causes, impossible))
+
+
+def packages(blame: Blame) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    assert blame.breaks
+    assert blame.heals
+    return blame.breaks.packages, blame.heals.packages
+
+
+def report(blame: Blame) -> BlameReport:
+    return BlameReport(
+        blame=blame,
+        company=(),
+        subject="toy_breaks bf16",
+        ground="on cpu with torch 2.13.0, Python 3.11",
+        command="nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3",
+    )
+
+
+def test_the_changes_stand_in_order_of_likelihood_and_torch_is_none() -> None:
+    good = environment("4.51.0", zlib="1", accelerate="1.6.0", httpx="1", torch="2.13.0+cpu")
+    bad = environment("4.50.3", zlib="2", accelerate="1.6.0", requests="2")
+
+    found = difference(good, bad)
+
+    assert found.changes == (
+        PackageChange(package="transformers", good="4.51.0", bad="4.50.3"),
+        PackageChange(package="zlib", good="1", bad="2"),
+    )
+    assert found.along == {"httpx": "1", "requests": "2"}
+    assert difference(good, bad, ("zlib",)).packages == ("zlib", "transformers")
+
+
+def test_what_the_name_of_one_end_asks_for_is_a_change_of_its_own() -> None:
+    good, bad = environment("4.51.0"), environment("4.51.0+timm", timm="1.0", transformers="4.51.0")
+
+    assert difference(good, bad).changes == (PackageChange(package="timm", good="", bad="1.0"),)
+
+
+@pytest.mark.parametrize(
+    ("taken", "expected"),
+    [
+        ({"accelerate"}, "4.51.0+accelerate1.5.2"),
+        ({"accelerate", "peft", "numpy"}, "4.50.3+transformers4.51.0"),
+        ({"accelerate", "peft"}, "4.51.0+accelerate1.5.2+peft0.14.0"),
+        (set(), "4.51.0"),
+        ({"transformers", "accelerate", "peft", "numpy"}, "4.50.3"),
+    ],
+)
+def test_a_mixture_is_named_after_the_nearer_end(taken: set[str], expected: str) -> None:
+    assert name(ENDS, frozenset(taken)) == expected
+
+
+def test_a_mixture_of_many_is_named_after_its_digest_and_one_of_a_pair_keeps_its_parts() -> None:
+    many = {f"package{number}": "1" for number in range(7)}
+    ends = difference(holding("4.51.0", many), holding("4.51.0", dict.fromkeys(many, "2")))
+    pair = difference(
+        environment("4.51.0+peft0.15.2+timm", transformers="4.51.0", peft="0.15.2", numpy="1"),
+        environment("4.50.3+timm", transformers="4.50.3", peft="0.15.2", numpy="2"),
+    )
+
+    assert re.fullmatch(r"4\.51\.0@[0-9a-f]{8}", name(ends, frozenset([*many][:3])))
+    assert len({name(ends, frozenset(three)) for three in combinations(many, 3)}) == 35
+    assert name(pair, frozenset({"numpy"})) == "4.51.0+peft0.15.2+numpy2+timm"
+
+
+def test_one_package_is_named_alone_and_asked_first() -> None:
+    blame = found([{"transformers"}])
+
+    assert packages(blame) == (("transformers",), ("transformers",))
+    assert blame.ending is BlameOutcome.FOUND
+    assert [trial.name for trial in blame.trials] == [
+        "4.51.0",
+        "4.50.3",
+        "4.51.0+transformers4.50.3",
+        "4.50.3+transformers4.51.0",
+    ]
+    assert sentence(blame) == (
+        "transformers alone: 4.50.3 with transformers 4.51.0 and nothing else changed passes; "
+        "4.51.0 with transformers 4.50.3 fails."
+    )
+
+
+def test_packages_that_suffice_only_together_are_named_as_such() -> None:
+    blame = found([{"transformers", "peft"}])
+
+    assert packages(blame) == (("transformers", "peft"), ("transformers",))
+    assert blame.ending is BlameOutcome.FOUND
+    assert sentence(blame) == (
+        "transformers and peft break it only together; transformers alone heals it: "
+        "4.50.3 with transformers 4.51.0 and nothing else changed passes; "
+        "4.51.0 with transformers 4.50.3 and peft 0.14.0 fails."
+    )
+
+
+def test_two_causes_have_to_be_healed_together() -> None:
+    blame = found([{"numpy"}, {"peft"}])
+
+    assert packages(blame)[1] == ("peft", "numpy")
+    assert sentence(blame).startswith("peft alone breaks it; peft and numpy heal it only together:")
+
+
+def test_packages_that_no_environment_tells_apart_are_both_named_and_nothing_is_decided() -> None:
+    apart = {"transformers", "peft"}
+    blame = found([{"transformers"}], lambda taken: len(taken & apart) == 1)
+
+    assert packages(blame) == (("transformers", "peft"), ("transformers", "peft"))
+    assert blame.ending is BlameOutcome.UNDECIDED
+    assert sentence(blame).startswith("transformers or peft, which cannot be told apart: ")
+    # The reason of the resolver names what has to come with it: no other package is tried.
+    assert len(blame.trials) == 8
+    reason = "unresolvable: transformers==4.50.3 depends on peft<0.15"
+    told = "4.51.0 with transformers 4.50.3; 4.51.0 with peft 0.14.0 and 2 more"
+    assert f"{reason} ({told})\n" in blame_text(report(blame))
+    assert f"{reason.replace('<', '&lt;')} ({told})\n" in blame_markdown(report(blame))
+
+
+def test_what_only_has_to_come_with_the_culprit_is_told_from_it() -> None:
+    blame = found(
+        [{"transformers"}], lambda taken: taken & {"transformers", "peft"} == {"transformers"}
+    )
+
+    assert packages(blame) == (("transformers", "peft"), ("transformers",))
+    assert blame.ending is BlameOutcome.FOUND
+    assert sentence(blame) == (
+        "transformers (with peft): 4.50.3 with transformers 4.51.0 and nothing else changed passes;"
+        " 4.51.0 with transformers 4.50.3 and peft 0.14.0 fails."
+    )
+    assert "Alone they change nothing: peft.\n" in blame_text(report(blame))
+
+
+def end(taken: Taken, answer: Answer, row: Observation | None = None) -> MixtureTrial:
+    return MixtureTrial(taken=taken, name="4.50.3" if taken else "4.51.0", answer=answer, seen=row)
+
+
+FAILING = "4.51.0, which should be good, fails: ValueError: it breaks"
+SILENT = "There is nothing to compare, an end answers nothing"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "ending", "expected"),
+    [
+        (
+            *(YES, YES, BlameOutcome.GOOD_IS_BAD),
+            f"{FAILING}; 4.50.3 is bad, too.",
+        ),
+        (
+            *(YES, NO, BlameOutcome.GOOD_IS_BAD),
+            f"{FAILING}; 4.50.3 is good: exchange the two.",
+        ),
+        (
+            *(NO, NO, BlameOutcome.BAD_IS_GOOD),
+            "Not reproduced: 4.50.3, which should be bad, passes; 4.51.0 passes, too.",
+        ),
+        (
+            *(NO, UNKNOWN, BlameOutcome.SILENT),
+            f"{SILENT}: 4.50.3: fails: KeyError: elsewhere (not what the case describes).",
+        ),
+    ],
+)
+def test_ends_that_are_not_what_they_were_said_to_be_end_the_search(
+    good: Answer, bad: Answer, ending: BlameOutcome, expected: str
+) -> None:
+    rows = {
+        YES: seen(Outcome.FAILS),
+        NO: seen(Outcome.PASSES),
+        UNKNOWN: seen(Outcome.FAILS, how=failed("KeyError", "elsewhere")),
+    }
+    blame = search(
+        ENDS, lambda taken: end(taken, bad, rows[bad]) if taken else end(taken, good, rows[good])
+    )
+
+    assert (blame.ending, len(blame.trials)) == (ending, 2)
+    assert sentence(blame) == expected
+
+
+def test_an_environment_held_against_itself_is_asked_once() -> None:
+    ends = difference(GOOD, GOOD)
+    blame = search(ends, world(ends, []))
+
+    assert [trial.name for trial in blame.trials] == ["4.51.0"]
+    assert sentence(blame) == "Both ends are the same environment: 4.51.0 passes."
+
+
+names = st.sampled_from([f"package-{letter}" for letter in "abcdefgh"])
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[EnvironmentDifference, list[frozenset[str]]]:
+    held = sorted(draw(st.sets(names, min_size=1)))
+    ends = difference(
+        holding("4.51.0", {"transformers": "4", **dict.fromkeys(held, "1")}),
+        holding("4.50.3", {"transformers": "4", **dict.fromkeys(held, "2")}),
+    )
+    cause = st.frozensets(st.sampled_from(held), min_size=1, max_size=3)
+    return ends, draw(st.lists(cause, min_size=1, max_size=3))
+
+
+@given(worlds())
+def test_what_is_named_suffices_and_with_one_package_less_it_does_not(
+    drawn: tuple[EnvironmentDifference, list[frozenset[str]]],
+) -> None:
+    ends, causes = drawn
+    ask = world(ends, causes)
+    blame = search(ends, ask)
+    breaks, heals = map(frozenset, packages(blame))
+
+    assert ask(breaks).answer is YES
+    assert ask(ends.everything - heals).answer is NO
+    assert all(ask(breaks - {one}).answer is NO for one in breaks)
+    assert all(ask(ends.everything - heals | {one}).answer is YES for one in heals)
+    assert blame.ending is BlameOutcome.FOUND
+
+
+@given(worlds(), st.sets(st.frozensets(names, max_size=8), max_size=60))
+def test_no_mixture_is_asked_twice_and_what_has_no_answer_decides_nothing(
+    drawn: tuple[EnvironmentDifference, list[frozenset[str]]], silent: set[frozenset[str]]
+) -> None:
+    ends, causes = drawn
+    answers = world(ends, causes, lambda taken: taken in silent)
+    asked: list[Taken] = []
+
+    def ask(taken: Taken) -> MixtureTrial:
+        asked.append(taken)
+        return answers(taken)
+
+    blame = search(ends, ask)
+    breaks, heals = map(frozenset, packages(blame))
+
+    assert len(asked) == len(set(asked)) == len(blame.trials)
+    assert answers(breaks).answer is YES
+    assert answers(ends.everything - heals).answer is NO
+    smaller = [frozenset(part) for part in combinations(sorted(breaks), len(breaks) - 1) if part]
+    assert all(answers(part).answer is not YES for part in smaller)
+    if blame.ending is BlameOutcome.FOUND and blame.breaks:
+        beside = breaks - frozenset(blame.breaks.suspects)
+        assert world(ends, causes)(beside).answer is NO
+        assert (
+            all(answers(part).answer is NO for part in smaller) or len(blame.breaks.suspects) == 1
+        )
+
+
+def test_the_page_names_every_trial_and_how_many_were_run() -> None:
+    assert blame_text(report(found([{"transformers"}]))) == (
+        "transformers alone: 4.50.3 with transformers 4.51.0 and nothing else changed passes; "
+        "4.51.0 with transformers 4.50.3 fails.\n"
+        "\n"
+        "toy_breaks bf16, good 4.51.0, bad 4.50.3; on cpu with torch 2.13.0, Python 3.11.\n"
+        "4 packages differ, good to bad: transformers 4.51.0 to 4.50.3, accelerate 1.6.0 to 1.5.2,"
+        " peft 0.15.1 to 0.14.0, numpy 2.2.4 to 2.2.3.\n"
+        "\n"
+        "  good  4.51.0                     passes (run now)\n"
+        "  bad   4.50.3                     fails: ValueError: it breaks (run now)\n"
+        "        4.51.0+transformers4.50.3  fails: ValueError: it breaks (run now)\n"
+        "        4.50.3+transformers4.51.0  passes (run now)\n"
+        "\n"
+        "4 environments asked: 0 known, 4 run, 0 without an answer.\n"
+        "Again: nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3\n"
+    )
+
+
+def test_what_is_pasted_says_the_same_and_its_cells_hold_hostile_text() -> None:
+    ask = world(ENDS, [{"transformers"}])
+    hostile = seen(Outcome.FAILS, how=failed("ValueError", "a | b <img> `c`"))
+
+    def asked(taken: Taken) -> MixtureTrial:
+        trial = ask(taken)
+        if trial.answer is NO:
+            return trial
+        return dataclasses.replace(trial, seen=hostile)
+
+    pasted = blame_markdown(report(search(ENDS, asked)))
+
+    assert pasted.startswith("**transformers alone: 4.50.3 with transformers 4.51.0 and nothing")
+    assert "| 4.50.3 | bad | fails: ValueError: a \\| b &lt;img> \\`c\\` (run now) |\n" in pasted
+
+
+def test_programs_read_what_was_found_as_json() -> None:
+    read = json.loads(structured(report(found([{"transformers", "peft"}]))))
+
+    assert (read["ending"], read["breaks"], read["heals"]) == (
+        "found",
+        ["transformers", "peft"],
+        ["transformers"],
+    )
+    assert read["trials"][2] == {
+        "environment": "4.51.0+transformers4.50.3",
+        "packages": {
+            "transformers": "4.50.3",
+            "accelerate": "1.6.0",
+            "peft": "0.15.1",
+            "numpy": "2.2.4",
+        },
+        "along": [],
+        "answer": "good",
+        "outcome": "passes",
+        "error": "",
+        "reason": "",
+        "known": False,
+        "source": "this machine",
+        "environment_digest": read["trials"][2]["environment_digest"],
+    }
+
+
+def test_what_came_along_and_what_went_is_said() -> None:
+    ends = difference(environment("5.0.0", httpx="1"), environment("4.57.6", requests="2"))
+    holds = environment("5.0.0", requests="2")
+    mixture = MixtureTrial(
+        taken=frozenset({"transformers"}), name="x", answer=YES, environment=holds
+    )
+    half = difference(
+        environment("5.0.0", httpx="1", numpy="1"), environment("4.57.6", requests="2", numpy="2")
+    )
+
+    assert mixture.company(ends) == ()  # it is the bad end
+    assert mixture.company(half) == ("-httpx", "+requests 2")
+
+
+def test_the_resolvers_reason_is_told_in_short() -> None:
+    said = (
+        "error: No solution found when resolving dependencies cause: Because transformers==5.0.0"
+        " depends on huggingface-hub>=1.3.0,<2.0 and accelerate==1.12.0 depends on"
+        " huggingface-hub==0.36.0, we can conclude that accelerate==1.12.0 and transformers==5.0.0"
+        " are incompatible. And because you require both, they are unsatisfiable."
+    )
+
+    assert in_short(said, ["huggingface-hub==0.36.0 ; sys_platform == 'linux'"]) == (
+        "transformers==5.0.0 depends on huggingface-hub>=1.3.0,<2.0"
+        " and this has huggingface-hub==0.36.0"
+    )
+    assert in_short("the index does not answer") == "the index does not answer"
+
+
+def test_the_table_tells_the_versions_around_the_culprits_that_fail_in_every_environment() -> None:
+    grid = {
+        name: environment(name, peft=peft, accelerate=accelerate)
+        for name, peft, accelerate in [
+            ("4.49.0", "0.14.0", "1.3.0"),
+            ("4.50.0", "0.15.0", "1.4.0"),
+            ("4.51.0", "0.15.0", "1.5.0"),
+            ("4.52.0", "0.15.2", "1.5.0"),
+            ("4.53.0", "0.16.0", "1.6.0"),
+            ("4.54.0", "0.17.0", "1.7.0"),
+        ]
+    }
+    answers = dict(zip(grid, [NO, YES, YES, UNKNOWN, YES, NO], strict=True))
+    others = ("transformers", "accelerate", "peft")
+
+    assert company("peft", "0.15.0", answers, grid, others) == TableEvidence(
+        culprit=VersionSpan(package="peft", first="0.15.0", last="0.16.0"),
+        environments=3,
+        others=(
+            VersionSpan(package="transformers", first="4.50.0", last="4.53.0"),
+            VersionSpan(package="accelerate", first="1.4.0", last="1.6.0"),
+        ),
+    )
+    assert company("peft", "0.17.0", answers, grid, others) is None
+    assert company("peft", "0.15.2", answers, grid, others) is None
+
+
+def test_the_packages_that_a_case_itself_names_are_tried_first() -> None:
+    entry = '[[tool.repromatrix.fails]]\nwhen = ["{}<1"]\nraises = "E"\nmatch = "x"\n'
+    several = case("".join(entry.format(package) for package in ("zlib", "peft", "accelerate")))
+
+    assert likely(several) == ("accelerate", "peft", "zlib")
+
+
+def test_every_minor_line_is_swept_by_its_newest_version_or_by_the_one_that_is_there() -> None:
+    versions = ["1.10.0", "1.5.2", "1.5.1", "1.6.0", "1.6.1", "1.7.0", "2.0.0", "0.9.0"]
+
+    assert minors(versions, SpecifierSet(">=1.5,<2"), "1.6.0") == (
+        *("1.5.2", "1.6.0", "1.7.0", "1.10.0"),
+    )
+    assert minors(["1.5.0"], SpecifierSet(">=1"), "0.3.1") == ("0.3.1", "1.5.0")
+
+
+def sweep_of(said: str) -> Sweep:
+    letters = {"y": YES, "n": NO, "?": UNKNOWN}
+    return Sweep(
+        package="accelerate",
+        base="4.50.3",
+        trials=tuple(
+            (f"1.{number}.0", MixtureTrial(taken=frozenset(), name="x", answer=letters[one]))
+            for number, one in enumerate(said)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            "yyyy",
+            (
+                "4.50.3 fails with every accelerate from 1.0.0 to 1.3.0 (4 minor versions);"
+                " transformers alone heals it."
+            ),
+        ),
+        (
+            "nyyn",
+            (
+                "4.50.3 and accelerate: passes with 1.0.0, fails with 1.1.0 to 1.2.0,"
+                " passes with 1.3.0."
+            ),
+        ),
+        ("y", "4.50.3 and accelerate: fails with 1.0.0."),
+        (
+            "y?yy",
+            (
+                "4.50.3 and accelerate: fails with 1.0.0, answers nothing with 1.1.0,"
+                " fails with 1.2.0 to 1.3.0."
+            ),
+        ),
+    ],
+)
+def test_a_sweep_says_every_version_only_where_every_one_answers(said: str, expected: str) -> None:
+    assert swept(sweep_of(said), found([{"transformers"}])) == expected
+
+
+# --- with stored evidence, and with what is run ---
+
+
+def question(of: Case) -> BlameQuestion:
+    return BlameQuestion(
+        case=of,
+        workaround="",
+        precision=Precision.BF16,
+        device=Device.CPU,
+        good="4.51.0",
+        bad="4.50.3",
+    )
+
+
+def row(outcome: Outcome, on: Environment, of: Case | None = None) -> Observation:
+    ran = provenance(of or case(BREAKS), on)
+    return seen(outcome, cell(on.name), ran=ran)
+
+
+def lock_of(held: Environment) -> Lock:
+    pins = (one for one in held.pins.items() if one[0] != "torch")
+    lines = "".join(f"{package}=={version} --hash=sha256:aa\n" for package, version in pins)
+    return read_lock(lines, held.name, "")
+
+
+class Machine:
+    """Stands in for all that builds and runs: bad is whatever holds transformers 4.50.3."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, matrix: Matrix, places: Paths) -> None:
+        self.case = case(BREAKS)
+        self.ran: list[str] = []
+        self.kept: list[Observation] = []
+        self.ends_after = 99
+        self.project = Project(
+            places=places,
+            matrix=matrix,
+            locks={one.name: lock_of(one) for one in (GOOD, BAD)},
+            environments={one.name: one for one in (GOOD, BAD)},
+            cases={"toy_breaks": case(BREAKS)},
+        )
+        monkeypatch.setattr(building, "build", self.build)
+        monkeypatch.setattr(package_locks, "mixed", self.mixed)
+        monkeypatch.setattr(one_off, "measure", self.measure)
+
+    def build(self, places: Paths, recipe: object) -> Built:
+        del recipe
+        return Built(name="", folder=places.root, python=places.root, versions={})
+
+    def mixed(self, *known: object) -> Lock:
+        taken: Taken = known[-1]  # type: ignore[assignment]
+        held = {one.package: one.version(taken) for one in ENDS.changes}
+        return lock_of(holding(name(ENDS, taken), held))
+
+    def measure(self, ready: Ready, *_: object, **__: object) -> tuple[Observation, ...]:
+        if len(self.ran) >= self.ends_after:
+            raise Interrupted
+        self.ran.append(ready.environment.name)
+        bad = ready.environment.version("transformers") == "4.50.3"
+        return (row(Outcome.FAILS if bad else Outcome.PASSES, ready.environment, self.case),)
+
+    def bench(self, *rows: Observation) -> MixtureOracle:
+        terms = Terms(
+            run="", limits=self.project.matrix.limits, device=Device.CPU, jobs=1, fork=True
+        )
+        evidence = MixtureEvidence(rows=(*rows, *self.kept), keep=self.kept.append)
+        return MixtureOracle(
+            MixtureRuns(
+                project=self.project,
+                question=question(self.case),
+                evidence=evidence,
+                terms=terms,
+                say=lambda _: None,
+            )
+        )
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, matrix: Matrix, places: Paths) -> Machine:
+    return Machine(monkeypatch, matrix, places)
+
+
+FOUND = ["4.51.0+transformers4.50.3", "4.50.3+transformers4.51.0"]
+
+
+def test_ends_that_are_known_are_not_run(machine: Machine) -> None:
+    blame = machine.bench(row(Outcome.PASSES, GOOD), row(Outcome.FAILS, BAD)).blame()
+
+    assert packages(blame) == (("transformers",), ("transformers",))
+    assert machine.ran == FOUND
+    assert [trial.known for trial in blame.trials] == [True, True, False, False]
+
+
+def test_an_end_whose_evidence_is_stale_is_run(machine: Machine) -> None:
+    stale = row(Outcome.PASSES, holding("4.51.0", PINS | {"peft": "0.15.0"}))
+    blame = machine.bench(stale, row(Outcome.FAILS, BAD)).blame()
+
+    assert machine.ran == ["4.51.0", *FOUND]
+    assert blame.ending is BlameOutcome.FOUND
+
+
+def test_what_holds_the_same_packages_is_known_whatever_it_is_called(machine: Machine) -> None:
+    same = holding("other", PINS | {"transformers": "4.50.3"})
+    blame = machine.bench(row(Outcome.FAILS, same)).blame()
+
+    assert machine.ran == ["4.50.3", "4.51.0", "4.50.3+transformers4.51.0"]
+    assert blame.ending is BlameOutcome.FOUND
+
+
+def test_an_interrupted_search_goes_on_where_it_was(machine: Machine) -> None:
+    machine.ends_after = 3
+    with pytest.raises(Interrupted):
+        machine.bench().blame()
+    machine.ends_after = 99
+    before = list(machine.ran)
+    blame = machine.bench().blame()
+
+    assert machine.ran == [*before, FOUND[1]]
+    assert sorted(before) == ["4.50.3", "4.51.0", FOUND[0]]
+    assert packages(blame) == (("transformers",), ("transformers",))
+
+
+def test_a_script_that_describes_no_failure_is_blamed_by_how_it_fails_in_the_bad_end(
+    machine: Machine,
+) -> None:
+    machine.case = case()
+    blame = machine.bench().blame()
+
+    assert machine.ran == ["4.50.3", "4.51.0", *FOUND]
+    assert packages(blame) == (("transformers",), ("transformers",))
+
+
+@pytest.mark.parametrize("source", [LOCAL, MERGED, "2026-11-21"])
+def test_an_end_about_which_the_evidence_disagrees_is_run_again(
+    machine: Machine, source: str
+) -> None:
+    denied = dataclasses.replace(row(Outcome.FAILS, BAD), source=source)
+    blame = machine.bench(row(Outcome.PASSES, GOOD), denied, row(Outcome.PASSES, BAD)).blame()
+
+    assert machine.ran == ["4.50.3", *FOUND]
+    assert packages(blame) == (("transformers",), ("transformers",))
+
+
+def test_an_end_that_contradicts_itself_when_it_is_run_answers_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unstable = dataclasses.replace(row(Outcome.FAILS, BAD), unstable=True)
+    monkeypatch.setattr(one_off, "measure", lambda *_, **__: (unstable,))
+
+    assert machine.bench(row(Outcome.PASSES, GOOD)).blame().ending is BlameOutcome.SILENT
+
+
+def test_a_mixture_that_cannot_be_made_is_named_with_its_reason(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> Lock:
+        msg = "transformers==4.50.3 depends on peft<0.15"
+        raise UnresolvableError(msg)
+
+    monkeypatch.setattr(package_locks, "mixed", refused)
+    blame = machine.bench(row(Outcome.PASSES, GOOD), row(Outcome.FAILS, BAD)).blame()
+
+    assert machine.ran == []
+    assert packages(blame) == (ENDS.packages, ENDS.packages)
+    assert blame.ending is BlameOutcome.UNDECIDED
+    assert {one.reason for one in blame.trials[2:]} == {
+        "unresolvable: transformers==4.50.3 depends on peft<0.15"
+    }
+
+
+def test_an_end_that_cannot_be_built_ends_it_with_its_own_code(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> Built:
+        msg = "no wheel"
+        raise UnbuildableError(msg)
+
+    monkeypatch.setattr(building, "build", refused)
+    with pytest.raises(RunnerError) as caught:
+        machine.bench().blame()
+
+    assert caught.value.code is ExitCode.UNBUILDABLE
+    assert [fault.where for fault in caught.value.faults] == ["4.50.3"]

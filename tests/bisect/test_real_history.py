@@ -1,0 +1,209 @@
+"""A history made of the sources of real releases, searched in their real environments.
+
+Main goes from 4.49.0 over 4.50.0 to 4.51.0; the patch releases stand on a branch of their own, as
+they do in transformers, and the real heal of BLIP-2 in 4.50.3 is a cherry-pick of the one on main.
+Between the first two are planted commits that change one file, all of one size and within one
+second or so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from fakes import processes_of
+from histories import fingerprint, git
+from programs import started
+from real_history import CASE, MODEL, Real, found
+
+from repromatrix.runner import project
+from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome
+from repromatrix.runner.bisect.search import Edge
+from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.paths import ROOT, Paths
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repromatrix.runner.project import Project
+
+INTERRUPTED = """
+import signal, sys
+from pathlib import Path
+sys.path[:0] = {tests!r}
+from real_history import Real, found, CASE
+from repromatrix.runner import project
+from repromatrix.runner.errors import Interrupted
+from repromatrix.runner.paths import Paths
+def stop(*_): raise Interrupted
+signal.signal(signal.SIGINT, stop)
+real = object.__new__(Real)
+real.folder, real.loaded = Path({clone!r}), project.load(Paths(), [CASE])
+try:
+    found(real, Paths(root=Path({ours!r})), "4.49.0", "4.50.0")
+except Interrupted:
+    sys.exit(130)
+"""
+HEAL = "Give the Q-Former the precision of its weights (#37068)"
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Project:
+    return project.load(Paths(), [CASE])
+
+
+@pytest.fixture(scope="module")
+def clone(loaded: Project, tmp_path_factory: pytest.TempPathFactory) -> Real:
+    real = Real(tmp_path_factory.mktemp("real") / "clone", loaded)
+    real.lay("4.49.0")
+    real.commit("4.49.0")
+    git(real.folder, "tag", "v4.49.0")
+    real.plant(1, 7, 8, 2, 3, 4, 5)
+    real.lay("4.50.0")
+    real.commit("4.50.0")
+    git(real.folder, "tag", "v4.50.0")
+    real.commit("notes")
+    real.lay("4.51.0")
+    real.commit("heal", HEAL)
+    real.commit("more notes")
+    git(real.folder, "checkout", "--quiet", "-b", "v4.51-release")
+    real.commit("4.51.0")
+    git(real.folder, "tag", "v4.51.0")
+    git(real.folder, "checkout", "--quiet", "-b", "v4.50-release", "v4.50.0")
+    for release in ("4.50.1", "4.50.2"):
+        real.lay(release)
+        real.commit(release)
+        git(real.folder, "tag", f"v{release}")
+    real.lay("4.50.3")
+    real.commit("pick", HEAL)
+    real.commit("4.50.3")
+    git(real.folder, "tag", "v4.50.3")
+    git(real.folder, "checkout", "--quiet", "main")
+    return real
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Paths:
+    return Paths(root=tmp_path_factory.mktemp("ours"))
+
+
+def told(real: Real, answer: CommitAnswer) -> list[tuple[str, str, str]]:
+    return [(real.name(one.commit), one.environment, one.reason) for one in answer.trials]
+
+
+@pytest.mark.builds
+def test_the_heal_of_a_patch_release_is_found_with_its_twin_on_main(
+    clone: Real, ours: Paths
+) -> None:
+    before = fingerprint(clone.folder)
+    answer = found(clone, ours, "4.50.0", "4.50.3", edge=Edge.FALL)
+
+    assert answer.ending is CommitOutcome.FOUND
+    assert answer.culprit is not None
+    assert answer.twin is not None
+    assert [clone.name(one.sha) for one in (answer.culprit, answer.twin.commit)] == ["pick", "heal"]
+    assert (answer.culprit.pull_request, answer.twin.line) == (37068, "main")
+    assert {one.file for one in answer.trials} == {"transformers/__init__.py"}
+    versions = {clone.name(one.commit): one.version.partition("+")[0] for one in answer.trials}
+    assert versions["4.50.0"] == "4.50.0"
+    assert versions["4.50.3"] == "4.50.3"
+    assert fingerprint(clone.folder) == before
+
+
+@pytest.mark.builds
+def test_between_two_branches_the_heal_is_found_on_main(clone: Real, ours: Paths) -> None:
+    answer = found(clone, ours, "4.50.2", "4.51.0", edge=Edge.FALL)
+
+    assert answer.culprit is not None
+    assert clone.name(answer.culprit.sha) == "heal"
+    assert answer.searched is not None
+    assert (answer.searched.name, answer.searched.count) == ("main", 3)
+
+
+@pytest.mark.builds
+def test_the_break_is_found_among_commits_of_one_size_and_time(clone: Real, ours: Paths) -> None:
+    shas = clone.shas
+    answer = found(clone, ours, "4.49.0", "4.50.0", good="v4.49.0", bad=shas["state 3"])
+
+    assert answer.culprit is not None
+    assert clone.name(answer.culprit.sha) == "state 3"
+    assert answer.last_old is not None
+    assert clone.name(answer.last_old.sha) == "state 2"
+    sizes = {
+        git(clone.folder, "cat-file", "-s", f"{shas[f'state {state}']}:{MODEL}")
+        for state in (1, 2, 3, 4, 5, 7, 8)
+    }
+    assert len(sizes) == 1
+    reasons = {clone.name(one.commit): one.reason for one in answer.unjudged}
+    assert reasons["state 7"].startswith("cannot be imported: RuntimeError: Failed to import")
+    assert reasons["state 7"].endswith("it cannot be imported")
+    other = {"state 8": "ValueError: it fails for another reason"}
+    assert {name: why for name, why in reasons.items() if name != "state 7"} in ({}, other)
+    assert environments(ours, shas["state 7"]) == {"4.49.0", "4.50.0"}
+    assert environments(ours, shas["state 3"]) == {"4.50.0"}
+
+
+def environments(places: Paths, commit: str) -> set[str]:
+    """Return the ends in whose environments a commit was tried."""
+    with contextlib.closing(Store(places.trials, print)) as store:
+        names = [row.cell.environment.split("@") for row in store.rows()]
+    return {end for end, sha in names if commit.startswith(sha)}
+
+
+@pytest.mark.builds
+def test_after_a_revert_the_break_that_lasts_is_found(clone: Real, ours: Paths) -> None:
+    answer = found(clone, ours, "4.49.0", "4.50.0")
+
+    assert answer.culprit is not None
+    assert clone.name(answer.culprit.sha) == "state 5"
+    assert (answer.older.mark.revision, answer.newer.mark.revision) == ("v4.49.0", "v4.50.0")
+
+
+@pytest.mark.builds
+def test_an_interrupted_search_leaves_no_process_and_no_checkout(
+    clone: Real, tmp_path: Path
+) -> None:
+    environ = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    code = INTERRUPTED.format(
+        tests=[str(ROOT / "tests" / "support")],
+        clone=str(clone.folder),
+        ours=str(tmp_path / "ours"),
+    )
+    with started([sys.executable, "-c", code], env=environ) as search:
+        deadline = time.monotonic() + 60
+        while not any(path.name == "cells" for path in tmp_path.glob("repromatrix-*/*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(2)  # in the middle of importing
+        search.send_signal(signal.SIGINT)
+
+        assert search.wait(timeout=30) == ExitCode.INTERRUPTED
+    assert processes_of(tmp_path) == []
+    home = tmp_path / "ours" / ".repromatrix"
+    assert [path.name for path in (home / "bisect").iterdir()] == ["1.lock"]
+    assert list(tmp_path.glob("repromatrix-*")) == []
+
+
+@pytest.mark.builds
+def test_bisect_goes_on_from_the_releases_to_the_commit(clone: Real, tmp_path: Path) -> None:
+    environ = {**os.environ, "REPROMATRIX_STORE": str(tmp_path / "store.sqlite")}
+    wanted = ["blip2_load_half", "--precision", "bf16", "--fix", "--format", "json"]
+    command = [sys.executable, "-m", "repromatrix", "bisect", *wanted]
+    more = ["--commits", "--repo", str(clone.folder)]
+    done = subprocess.run(
+        [*command, *more], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+    answer = json.loads(done.stdout)
+
+    assert done.returncode == ExitCode.AS_EXPECTED, done.stderr
+    assert (answer["older"]["release"], answer["newer"]["release"]) == ("4.50.2", "4.50.3")
+    assert (answer["commit"]["commit"], answer["runs"]) == (clone.shas["pick"], 3)
+    assert answer["twin"]["commit"] == clone.shas["heal"]

@@ -1,0 +1,277 @@
+"""The answers of `bisect` in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case, environment, failed, provenance, seen
+
+from repromatrix.runner.bisect.release_runs import ReleaseSearches
+from repromatrix.runner.bisect.releases import ReleaseRequest, Search, searches
+from repromatrix.runner.bisect.render_releases import Page, as_json, cost, markdown, text
+from repromatrix.runner.bisect.search import Edge
+from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+
+if TYPE_CHECKING:
+    from repromatrix.runner.bisect.releases import Finding
+    from repromatrix.runner.model.cell import Cell
+    from repromatrix.runner.model.observation import Observation
+
+ENVIRONMENTS = {
+    one.name: one
+    for one in (
+        environment("4.49.0", accelerate="1.4.0"),
+        environment("4.50.0", accelerate="1.5.2"),
+        environment("4.50.1", accelerate="1.5.2"),
+        environment("4.51.0", accelerate="1.5.2"),
+    )
+}
+COMMAND = ("toy_breaks", "--precision", "bf16")
+MEASURED = "Measured on CPU, torch 2.13.0+cpu, Python 3.11."
+
+
+def asking(
+    letters: str,
+    edge: Edge = Edge.RISE,
+    precisions: tuple[Precision, ...] = (Precision.BF16,),
+    older: bool = False,  # noqa: FBT001, FBT002
+) -> ReleaseSearches:
+    """Return searches that are answered from evidence; `n` passes, `y` fails, `-` is not known."""
+    of = case(BREAKS, dependencies=["torch", "transformers>=4.50" if older else "transformers"])
+    found: list[Search] = []
+    known: dict[Cell, Observation] = {}
+    for precision in precisions:
+        wanted = ReleaseRequest(precision=precision, device=Device.CPU, workaround="", edge=edge)
+        (search,) = searches(of, wanted, ENVIRONMENTS)
+        found.append(search)
+        for place, letter in enumerate(letters):
+            cell = search.cell(place)
+            ran = provenance(of, ENVIRONMENTS[cell.environment])
+            row = {
+                "n": seen(Outcome.PASSES, cell, ran=ran),
+                "y": seen(Outcome.FAILS, cell, ran=ran),
+                "o": seen(Outcome.FAILS, cell, ran=ran, how=failed("KeyError", "elsewhere")),
+            }.get(letter)
+            if row is not None:
+                known[cell] = row
+    return ReleaseSearches(searches=found, known=known)
+
+
+def page(*findings: Finding) -> Page:
+    return Page(findings=findings, command=COMMAND, environments=ENVIRONMENTS)
+
+
+def told(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in [*lines, "", MEASURED])
+
+
+KNOWN = "  0 runs needed: known from this machine's evidence."
+BLAME = "nox -s blame -- toy_breaks --precision bf16 --good 4.49.0 --bad 4.50.0"
+
+
+def test_what_a_search_along_pairs_lacks_is_told_as_a_command() -> None:
+    names = ("4.49.0+peft0.15.2", "4.50.0+peft0.15.2")
+    of = case(
+        f"environments = {[*names]}\n".replace("'", '"'),
+        dependencies=["torch", "transformers", "peft"],
+    )
+    pairs = {name: environment(name, source=Source.PAIR, peft="0.15.2") for name in names}
+    wanted = ReleaseRequest(
+        precision=Precision.BF16, device=Device.CPU, workaround="", edge=Edge.RISE
+    )
+    (search,) = searches(of, wanted, pairs)
+    row = seen(Outcome.PASSES, search.cell(1), ran=provenance(of, pairs[names[1]]))
+    (finding,) = ReleaseSearches(searches=[search], known={row.cell: row}).findings()
+
+    assert cost(finding) == (
+        "Pairs are answered from evidence alone. Run: nox -s matrix -- --case toy_breaks"
+        " --release 4.49.0+peft0.15.2 --precision bf16 --workaround none"
+    )
+
+
+def test_a_break_names_both_sides_what_else_changed_and_the_next_command() -> None:
+    assert text(page(*asking("nyyn").findings())) == told(
+        "toy_breaks, bf16",
+        "  Broke in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
+        "  Also seen: healed in 4.51.0.",
+        "  Between them also changed: accelerate 1.4.0 to 1.5.2.",
+        f"  Whose it is: {BLAME}",
+        KNOWN,
+    )
+
+
+def test_precisions_that_say_the_same_stand_together() -> None:
+    found = asking("nyyn", Edge.FALL, (Precision.BF16, Precision.FP16)).findings()
+
+    assert text(page(*found)) == told(
+        "toy_breaks, bf16 and fp16",
+        "  Healed in 4.51.0: 4.50.1 fails, 4.51.0 passes. ValueError: it breaks.",
+        "  Also seen: broke in 4.50.0.",
+        KNOWN,
+    )
+
+
+@pytest.mark.parametrize(
+    ("letters", "edge", "older", "lines"),
+    [
+        (
+            "noyy",
+            Edge.RISE,
+            False,
+            [
+                (
+                    "  Broke after 4.49.0, by 4.50.1: 4.49.0 passes, 4.50.1 fails."
+                    " ValueError: it breaks."
+                ),
+                "  Could not be judged: 4.50.0 fails otherwise (KeyError: elsewhere).",
+            ],
+        ),
+        (
+            "yyn",
+            Edge.RISE,
+            True,
+            [
+                (
+                    "  Fails since its first release, 4.50.0; older ones cannot run it: 4.49.0"
+                    " (needs transformers>=4.50, has 4.49.0). ValueError: it breaks."
+                ),
+                "  Also seen: healed in 4.51.0.",
+            ],
+        ),
+        (
+            "yyyy",
+            Edge.RISE,
+            False,
+            [
+                (
+                    "  Fails already in 4.49.0, the oldest release that is measured."
+                    " ValueError: it breaks."
+                )
+            ],
+        ),
+        ("yyyy", Edge.FALL, False, ["  Not healed: 4.51.0 fails. ValueError: it breaks."]),
+        (
+            "nnnn",
+            Edge.RISE,
+            False,
+            [
+                (
+                    "  Did not reproduce: passes in 4.49.0 and 4.51.0, and wherever else it was"
+                    " asked (4 of 4)."
+                )
+            ],
+        ),
+        (
+            "oooo",
+            Edge.RISE,
+            False,
+            [
+                (
+                    "  Undecided: nothing answers. 4.49.0 fails otherwise (KeyError: elsewhere);"
+                    " 4.50.0 fails otherwise (KeyError: elsewhere);"
+                    " 4.50.1 fails otherwise (KeyError: elsewhere);"
+                    " 4.51.0 fails otherwise (KeyError: elsewhere)."
+                )
+            ],
+        ),
+    ],
+)
+def test_every_ending_is_a_sentence(
+    letters: str,
+    edge: Edge,
+    older: bool,  # noqa: FBT001
+    lines: list[str],
+) -> None:
+    found = asking(letters, edge, older=older).findings()
+
+    assert text(page(*found)) == told("toy_breaks, bf16", *lines, KNOWN)
+
+
+def test_a_search_that_is_not_at_its_end_says_how_far_it_came() -> None:
+    (found,) = asking("n--y").findings()
+
+    assert text(page(found)) == told(
+        "toy_breaks, bf16",
+        "  Not decided yet: it lies in 4.50.0 to 4.50.1; at most 2 runs are left.",
+        "  Also seen: broke after 4.49.0, by 4.51.0.",
+        "  0 runs so far; at most 2 are left.",
+    )
+
+
+def test_what_is_pasted_shows_where_it_was_seen_and_how_to_repeat_it() -> None:
+    (found,) = asking("nyyn").findings()
+
+    assert markdown(page(found)) == "\n".join(
+        [
+            "**`toy_breaks`**, bf16: A toy breaks",
+            "",
+            "Broke in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
+            "Also seen: healed in 4.51.0.",
+            "",
+            "| release | outcome | error | known from |",
+            "| --- | --- | --- | --- |",
+            "| 4.49.0 | passes |  | this machine |",
+            "| 4.50.0 | fails | `ValueError: it breaks` | this machine |",
+            "| 4.50.1 | fails | `ValueError: it breaks` | this machine |",
+            "| 4.51.0 | passes |  | this machine |",
+            "",
+            "Between them also changed: accelerate 1.4.0 to 1.5.2.",
+            f"Whose it is: `{BLAME}`",
+            KNOWN.strip(),
+            "",
+            MEASURED,
+            "",
+            "Repeat it: `nox -s bisect -- toy_breaks --precision bf16`",
+            "",
+        ]
+    )
+
+
+def test_markup_in_a_message_stays_text() -> None:
+    (found,) = asking("nyyn").findings()
+    hostile = {
+        cell: dataclasses.replace(row, failed=failed("ValueError", "a|b `c` <script>*x*"))
+        if row.failed
+        else row
+        for cell, row in found.known.items()
+    }
+    wanted = dataclasses.replace(found.search.wanted, any_failure=True)
+    of = dataclasses.replace(found.search, wanted=wanted)
+    said = markdown(page(dataclasses.replace(found, search=of, known=hostile)))
+
+    assert "ValueError: a\\|b \\`c\\` &lt;script>\\*x\\*." in said
+    assert "| 4.50.0 | fails | ``ValueError: a\\|b `c` <script>*x*`` | this machine |" in said
+
+
+def test_programs_read_every_point_that_was_asked() -> None:
+    (found,) = asking("nyyn", Edge.FALL).findings()
+    (said,) = json.loads(as_json(page(found)))
+
+    assert said | {"points": []} == {
+        "case": "toy_breaks",
+        "precision": "bf16",
+        "workaround": "",
+        "device": "cpu",
+        "looked-for": "fix",
+        "answer": "Healed in 4.51.0: 4.50.1 fails, 4.51.0 passes. ValueError: it breaks.",
+        "ending": "found",
+        "before": "4.50.1",
+        "at": "4.51.0",
+        "not-judged": [],
+        "changes": ["broke in 4.50.0", "healed in 4.51.0"],
+        "older": [],
+        "points": [],
+        "ran": [],
+        "left-at-most": 0,
+        "exit": 0,
+    }
+    assert [(one["release"], one["answer"]) for one in said["points"]] == [
+        ("4.49.0", "good"),
+        ("4.50.0", "bad"),
+        ("4.50.1", "bad"),
+        ("4.51.0", "good"),
+    ]

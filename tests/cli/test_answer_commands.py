@@ -1,0 +1,126 @@
+"""`audit` and `advise` as they are called, on the published evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from repromatrix.runner.paths import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """Return an environment without a store: only what is published answers."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"REPROMATRIX_STORE": str(tmp_path / "store.sqlite")}
+
+
+def call(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "repromatrix", *arguments],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> str:
+    """Return what the environment of 4.50.0 holds, with a torch of somebody's own."""
+    pins = re.findall(
+        r"(?m)^\S+==\S+(?: ; [^\\]+)?", (ROOT / "environments/locks/4.50.0.txt").read_text()
+    )
+    path = tmp_path / "requirements.txt"
+    path.write_text("\n".join([*pins, "torch==2.6.0"]))
+    return str(path)
+
+
+def test_a_lock_of_a_measured_release_has_the_bugs_of_that_release(
+    environ: dict[str, str], lock: str
+) -> None:
+    asked = ("--precision", "bf16", "--format")
+    cells = json.loads(
+        call(
+            environ, "results", "--release", "4.50.0", "--workaround", "none", *asked, "json"
+        ).stdout
+    )
+    done = call(environ, "audit", lock, *asked, "json")
+    found = json.loads(done.stdout)
+    failing = {
+        one["case"]
+        for one in cells
+        if one["outcome"] in {"fails", "crashes", "times-out"} and one["exercised"] != "no"
+    }
+
+    assert done.returncode == 1
+    assert {hit["case"] for hit in found["hits"]} == failing
+    assert {cell["level"] for hit in found["hits"] for cell in hit["cells"]} == {"measured"}
+
+
+def test_what_is_ignored_does_not_hit_and_versions_of_which_nothing_is_known_are_no_green(
+    environ: dict[str, str], lock: str, tmp_path: Path
+) -> None:
+    newer = tmp_path / "newer.txt"
+    newer.write_text("transformers==5.99.0\n")
+    case = ("--case", "gemma3_trainer_eval,blip2_load_half", "--precision", "bf16")
+    hit = call(environ, "audit", lock, *case)
+    ignored = call(environ, "audit", lock, *case, "--ignore", "gemma3*", "--ignore", "blip2*")
+    one = call(environ, "audit", lock, *case, "--ignore", "blip2*")
+    unknown = call(environ, "audit", str(newer), *case)
+
+    assert (hit.returncode, one.returncode, ignored.returncode) == (1, 1, 2)
+    assert "gemma3_trainer_eval  bf16  measured" in one.stdout
+    assert "--ignore: found every chosen case" in ignored.stderr
+    assert unknown.returncode == 7
+    assert "Ignored: blip2_load_half." in one.stdout
+    assert "Nothing is known of these versions; 2 cells unknown, which is no pass" in unknown.stdout
+
+
+def test_advice_cites_the_cell_that_broke_gemma_3(environ: dict[str, str]) -> None:
+    done = call(
+        environ,
+        "advise",
+        "--case",
+        "gemma3_trainer_eval",
+        "--precision",
+        "bf16",
+        "--format",
+        "json",
+    )
+    found = json.loads(done.stdout)
+    first = found["exclusions"][0]
+
+    assert done.returncode == found["exit"] == 0
+    assert (first["clause"], first["releases"]) == (">=4.51.0", ["4.50.3"])
+    assert first["cites"][0]["error"] == (
+        "AttributeError: 'HybridCache' object has no attribute 'float'"
+    )
+
+
+def test_the_example_in_python_says_what_the_command_says(
+    environ: dict[str, str], lock: str
+) -> None:
+    (code,) = re.findall(r"(?s)```python\n(.*?)```", (ROOT / "docs/audit.md").read_text())
+    asked = code.replace('"uv.lock"', repr(lock)) + "\nprint(*measured)\n"
+    example = subprocess.run(
+        [sys.executable, "-c", asked],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    done = call(environ, "audit", lock, "--precision", "bf16", "--format", "json")
+
+    assert example.stdout.split() == [hit["case"] for hit in json.loads(done.stdout)["hits"]]

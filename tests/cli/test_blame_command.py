@@ -1,0 +1,155 @@
+"""`blame` from its options to its page and exit code, on published evidence and on real builds."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+from repromatrix.runner.cli.blame import BlameOptions, find
+from repromatrix.runner.errors import ExitCode
+
+if TYPE_CHECKING:
+    from repromatrix.runner.paths import Paths
+
+CACHE = "gemma2_accelerate_outputs"
+MERGE = "peft_dora_merge"
+
+
+def asking(case: str, good: str, bad: str, **more: Any) -> BlameOptions:  # noqa: ANN401 - any option
+    options: dict[str, Any] = {"precision": "bf16", "format": "json"} | more
+    return BlameOptions(case=case, good=good, bad=bad, **options)
+
+
+class Asked:
+    """Asks `blame` with a store of its own, and reads what it prints."""
+
+    def __init__(self, places: Paths, capsys: pytest.CaptureFixture[str], console: Console) -> None:
+        self.places = places
+        self.capsys = capsys
+        self.console = console
+
+    def __call__(self, options: BlameOptions) -> tuple[ExitCode, dict[str, Any]]:
+        code = find(self.places, options, self.console)
+        return code, json.loads(self.capsys.readouterr().out)
+
+
+@pytest.fixture
+def ask(places: Paths, capsys: pytest.CaptureFixture[str]) -> Asked:
+    return Asked(places, capsys, Console(stderr=True))
+
+
+def trials(found: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
+    return [
+        (one["environment"], one["answer"], one["outcome"], one["known"]) for one in found["trials"]
+    ]
+
+
+def test_a_pair_and_its_base_are_answered_from_evidence(ask: Asked) -> None:
+    code, found = ask(asking(MERGE, "4.53.3", "4.53.3+peft0.15.2"))
+
+    assert code is ExitCode.AS_EXPECTED
+    assert (found["breaks"], found["heals"]) == (["peft"], ["peft"])
+    assert trials(found) == [
+        ("4.53.3", "good", "passes", True),
+        ("4.53.3+peft0.15.2", "bad", "fails", True),
+    ]
+    assert found["answer"] == (
+        "peft alone: 4.53.3+peft0.15.2 with peft 0.16.0 and nothing else changed passes;"
+        " 4.53.3 with peft 0.15.2 fails."
+    )
+    assert found["table"][0]["versions"]["peft"] == ["0.14.0", "0.15.2"]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected", "ending"),
+    [
+        ("4.50.3", "4.51.0", ExitCode.FAILS_ON_BOTH_SIDES, "good-is-bad"),
+        ("4.50.0", "4.50.3", ExitCode.FAILS_ON_BOTH_SIDES, "good-is-bad"),
+        ("4.49.0", "4.51.0", ExitCode.NOT_REPRODUCED, "bad-is-good"),
+        ("4.51.0", "4.51.0", ExitCode.NOT_REPRODUCED, "bad-is-good"),
+    ],
+)
+def test_ends_that_do_not_differ_as_said_have_their_exit_codes(
+    ask: Asked, good: str, bad: str, expected: ExitCode, ending: str
+) -> None:
+    code, found = ask(asking(CACHE, good, bad))
+
+    assert (code, found["ending"]) == (expected, ending)
+    assert all(one["known"] for one in found["trials"])
+
+
+def test_a_case_with_extras_is_asked_about_where_they_are(ask: Asked) -> None:
+    code, found = ask(asking("rt_detr_matcher_infeasible", "5.0.0", "5.17.0", precision="fp16"))
+
+    assert code is ExitCode.FAILS_ON_BOTH_SIDES
+    assert (found["good"], found["bad"]) == ("5.0.0+pillow+scipy", "5.17.0+pillow+scipy")
+
+
+@pytest.mark.builds
+def test_the_cache_that_transformers_healed_is_blamed_on_it_alone(ask: Asked) -> None:
+    options = asking(CACHE, "4.51.0", "4.50.3", sweep="accelerate>=1.5,<1.7")
+    first, second = (ask(options) for _ in range(2))
+    expected = [
+        ("4.51.0", "good", "passes"),
+        ("4.50.3", "bad", "fails"),
+        ("4.51.0+transformers4.50.3", "bad", "fails"),
+        ("4.50.3+transformers4.51.0", "good", "passes"),
+    ]
+
+    assert [code for code, _ in (first, second)] == [ExitCode.AS_EXPECTED] * 2
+    assert [[one[:3] for one in trials(found)] for _, found in (first, second)] == [expected] * 2
+    assert [one[3] for one in trials(first[1])] == [True, True, False, False]
+    assert [one[3] for one in trials(second[1])] == [True] * 4
+    assert first[1]["answer"] == (
+        "transformers alone: 4.50.3 with transformers 4.51.0 and nothing else changed passes;"
+        " 4.51.0 with transformers 4.50.3 fails."
+    )
+    assert [
+        {
+            version: (one["answer"], one["known"])
+            for version, one in found["sweep"]["versions"].items()
+        }
+        for _, found in (first, second)
+    ] == [
+        {"1.5.2": ("bad", False), "1.6.0": ("bad", True)},
+        {"1.5.2": ("bad", True), "1.6.0": ("bad", True)},
+    ]
+    assert first[1]["table"] == [
+        {
+            "culprit": "transformers",
+            "environments": 4,
+            "versions": {
+                "transformers": ["4.50.0", "4.50.3"],
+                "accelerate": ["1.5.2", "1.6.0"],
+                "peft": ["0.15.1", "0.15.1"],
+            },
+        }
+    ]
+
+
+@pytest.mark.builds
+def test_a_merge_that_peft_healed_is_blamed_on_peft_among_ten_changes(ask: Asked) -> None:
+    code, found = ask(asking(MERGE, "4.53.0", "4.52.4"))
+
+    assert code is ExitCode.AS_EXPECTED
+    assert len(found["changes"]) == 10
+    assert (found["breaks"], found["heals"]) == (["peft"], ["peft"])
+    assert len(found["trials"]) == 4
+
+
+@pytest.mark.builds
+def test_packages_that_need_each_other_are_not_told_apart(ask: Asked) -> None:
+    code, found = ask(asking("gpt2_tuple_past", "4.57.6", "5.0.0"))
+
+    assert (code, found["ending"]) == (ExitCode.UNDECIDED, "undecided")
+    assert found["breaks"] == ["transformers", "huggingface-hub"]
+    newer = "unresolvable: transformers==5.0.0 depends on huggingface-hub>=1.3.0,<2.0"
+    older = "unresolvable: transformers==4.57.6 depends on huggingface-hub>=0.34.0,<1.0"
+    newer += " and this has huggingface-hub==0.36.0"
+    older += " and this has huggingface-hub==1.3.7"
+    reasons = [one["reason"] for one in found["trials"] if one["answer"] == "unknown"]
+    assert reasons == [newer, older, older, newer]
+    assert "+anyio 4.12.1" in found["trials"][3]["along"]

@@ -1,0 +1,514 @@
+"""Evidence of others brought in: in any order and how often, the same is there, and all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import cell, failed, provenance, seen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from repromatrix.runner import project
+from repromatrix.runner.cli.merge import MergeOptions, bring
+from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence.published import Publication
+from repromatrix.runner.evidence.store import VERSION, Store
+from repromatrix.runner.model.matrix import MAIN
+from repromatrix.runner.model.observation import LOCAL, MERGED
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.paths import Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from repromatrix.runner.model.observation import Observation
+
+CASE = "gemma2_accelerate_outputs"
+FORMAT_1 = """
+CREATE TABLE provenances (
+    id TEXT PRIMARY KEY, packages TEXT NOT NULL, python TEXT NOT NULL, torch_build TEXT NOT NULL,
+    hardware TEXT NOT NULL, imported TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE cells (
+    case_name TEXT NOT NULL, workaround TEXT NOT NULL, environment TEXT NOT NULL,
+    precision TEXT NOT NULL, device TEXT NOT NULL, case_digest TEXT NOT NULL,
+    environment_digest TEXT NOT NULL, protocol INTEGER NOT NULL,
+    outcome TEXT NOT NULL, error_class TEXT, message TEXT, signature TEXT, traceback TEXT,
+    reason TEXT NOT NULL, exercised TEXT NOT NULL, computed TEXT NOT NULL, measured TEXT NOT NULL,
+    unstable INTEGER NOT NULL, repeats INTEGER NOT NULL, seconds REAL, output TEXT NOT NULL,
+    run TEXT NOT NULL, provenance TEXT NOT NULL REFERENCES provenances(id),
+    PRIMARY KEY (case_name, workaround, environment, precision, device,
+                 case_digest, environment_digest, protocol)
+);
+INSERT INTO provenances VALUES ('1', '{"torch": "2.13.0"}', '3.11.9', '2.13.0+cpu', 'old', '{}');
+INSERT INTO cells VALUES ('toy_breaks', '', '4.50.0', 'bf16', 'cpu', 'a', 'b', 1, 'fails',
+    'ValueError', 'it breaks', 'ValueError: it breaks', '', '', 'yes', '{}', '{}', 0, 1, 0.25, '',
+    '20261101T000000-000001', '1');
+PRAGMA user_version=1;
+"""
+"""A store as the first format had it, with a row."""
+
+
+def row(
+    outcome: Outcome = Outcome.PASSES,
+    hardware: str = "there",
+    run: str = "20261121T000000-000001",
+    name: str = "toy_breaks",
+    **changed: object,
+) -> Observation:
+    ran = dataclasses.replace(provenance(), hardware=hardware, run=run)
+    return dataclasses.replace(
+        seen(outcome, cell(name=name), ran=ran),
+        **changed,  # type: ignore[arg-type]
+    )
+
+
+ROWS = st.builds(
+    row,
+    outcome=st.sampled_from([Outcome.PASSES, Outcome.FAILS, Outcome.OUT_OF_MEMORY]),
+    hardware=st.sampled_from(["here", "there"]),
+    run=st.sampled_from(["1", "2"]),
+    name=st.sampled_from(["toy_a", "toy_b"]),
+    unstable=st.booleans(),
+    seconds=st.sampled_from([None, 0.5, 1.5]),
+)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Store]:
+    store = Store(path, print)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def held(parts: Iterable[Sequence[Observation]], own: Sequence[Observation]) -> list[object]:
+    """Return all that is in a store into which parts were merged one after another."""
+    with tempfile.TemporaryDirectory() as name, opened(Path(name) / "evidence.sqlite") as store:
+        store.put(*own)
+        for part in parts:
+            store.take(part)
+        return [list(store.statements()), list(store.rows())]
+
+
+@settings(max_examples=25)
+@given(st.lists(ROWS, max_size=6), st.lists(ROWS, max_size=2), st.data())
+def test_any_order_any_repetition_and_any_split_of_rows_give_the_same_store(
+    rows: list[Observation], own: list[Observation], data: st.DataObject
+) -> None:
+    again = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
+    order = data.draw(st.permutations([*rows, *again]))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(order)), max_size=3)))
+    ends = [0, *cuts, len(order)]
+    parts = [order[begin:end] for begin, end in itertools.pairwise(ends)]
+
+    expected, actual = held([rows], own), held(parts, own)
+
+    assert expected == actual
+
+
+def test_what_is_merged_keeps_what_it_ran_on_and_is_not_called_our_own(tmp_path: Path) -> None:
+    rows = [row(hardware=one, name=f"toy_{one}") for one in ("a", "b")]
+    with opened(tmp_path / "evidence.sqlite") as store:
+        store.put(row(hardware="ours", name="toy_c"))
+        store.take(rows)
+        found = list(store.rows())
+
+    assert {(one.provenance.hardware, one.source) for one in found} == {
+        ("ours", LOCAL),
+        ("a", MERGED),
+        ("b", MERGED),
+    }
+    assert [one for one in found if one.source == MERGED] == [
+        dataclasses.replace(one, source=MERGED) for one in rows
+    ]
+
+
+def test_devices_do_not_overwrite_one_another(tmp_path: Path) -> None:
+    rows = [
+        dataclasses.replace(row(), cell=cell(device=device), provenance=row().provenance)
+        for device in Device
+    ]
+    with opened(tmp_path / "evidence.sqlite") as store:
+        for one in rows:
+            store.take([one])
+        found = list(store.rows())
+
+    assert {one.cell.device for one in found} == {*Device}
+
+
+def test_a_part_that_breaks_off_leaves_nothing_of_it(tmp_path: Path) -> None:
+    def breaking() -> Iterator[Observation]:
+        yield row(name="toy_b")
+        raise OSError
+
+    with opened(tmp_path / "evidence.sqlite") as store:
+        store.take([row(name="toy_a")])
+        with pytest.raises(OSError, match=r"^$"):
+            store.take(breaking())
+        found = [one.cell.case for one in store.rows()]
+
+    assert found == ["toy_a"]
+
+
+def test_our_own_row_that_comes_back_to_us_is_not_held_against_a_later_one(tmp_path: Path) -> None:
+    ours = row(run="1")
+    with opened(tmp_path / "evidence.sqlite") as store:
+        store.put(ours)
+        taken = store.take([ours])
+        store.put(row(Outcome.FAILS, run="2"))
+        (found,) = store.rows()
+
+    assert (taken.rows, taken.new, taken.newer) == (1, 0, 0)
+    assert (found.outcome, found.sides) == (Outcome.FAILS, ())
+
+
+@pytest.mark.parametrize(("repeats", "settled"), [(1, False), (3, True)])
+def test_what_is_measured_here_and_confirmed_settles_a_dispute(
+    tmp_path: Path, repeats: int, *, settled: bool
+) -> None:
+    others = [row(), row(Outcome.FAILS)]
+    mine = row(hardware="here", run="20261122T000000-000001", repeats=repeats)
+    with opened(tmp_path / "evidence.sqlite") as store:
+        store.take(others)
+        store.put(mine)
+        store.take(others)  # what was settled stays so, however often it is brought again
+        (found,) = store.rows()
+
+    assert (found.unstable, bool(found.sides)) == (not settled, not settled)
+    if settled:
+        assert found == mine
+
+
+def test_what_others_measure_later_disputes_again_what_was_settled(tmp_path: Path) -> None:
+    mine = row(hardware="here", run="20261122T000000-000001", repeats=3)
+    with opened(tmp_path / "evidence.sqlite") as store:
+        store.take([row(Outcome.FAILS)])
+        store.put(mine)
+        store.take([row(Outcome.FAILS, run="20261123T000000-000001")])
+        (found,) = store.rows()
+
+    assert found.unstable
+    assert [side.outcome for side in found.sides] == [Outcome.FAILS, Outcome.PASSES]
+
+
+def test_a_store_of_the_first_format_is_taken_over_with_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(FORMAT_1)
+    said: list[str] = []
+    store = Store(path, said.append)
+    store.take([row(name="toy_other")])
+    found = [(one.cell.case, one.provenance.hardware, one.source) for one in store.rows()]
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        version = database.execute("PRAGMA user_version").fetchone()[0]
+
+    assert found == [("toy_breaks", "old", LOCAL), ("toy_other", "there", MERGED)]
+    assert (version, said) == (VERSION, [])
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paths:
+    monkeypatch.setenv("REPROMATRIX_STORE", str(tmp_path / "mine" / "evidence.sqlite"))
+    return Paths()
+
+
+def real(outcome: Outcome, hardware: str = "there", release: str = "4.50.0") -> Observation:
+    """Return a current row of a case of this checkout."""
+    loaded = project.load(Paths(), code=False)
+    toy, held = loaded.cases[CASE], loaded.environments[release]
+    ran = dataclasses.replace(provenance(toy, held), hardware=hardware, run=f"1 {hardware}")
+    place = cell(release, Precision.FP32, name=CASE)
+    how = failed("KeyError", "not described") if outcome is Outcome.FAILS else None
+    return seen(outcome, place, how=how, ran=ran)
+
+
+def stored(path: Path, *rows: Observation, shards: Sequence[tuple[str, str]] = ()) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with opened(path) as store:
+        store.put(*rows)
+        for shard, split in shards:
+            store.end_shard(shard, split, "run")
+    return path
+
+
+def merging(
+    places: Paths, *files: Path, whole: bool = False, dry_run: bool = False
+) -> tuple[ExitCode, list[str]]:
+    """Merge, and return the exit code with what was said, paths by their name."""
+    console = Console(record=True, quiet=False, width=1000, file=None, stderr=True)
+    code = bring(places, MergeOptions(files=[*files], whole=whole, dry_run=dry_run), console)
+    lines = console.export_text().splitlines()
+    for path in files:
+        lines = [line.replace(str(path), path.name) for line in lines]
+    return code, lines
+
+
+def rows_of(places: Paths) -> list[Observation]:
+    with opened(places.store) as store:
+        return list(store.rows())
+
+
+def test_merging_says_what_came_and_repeats_nothing(places: Paths, tmp_path: Path) -> None:
+    one = stored(tmp_path / "one.sqlite", real(Outcome.PASSES), row())
+    first, second = merging(places, one, one), merging(places, one)
+    strangers = "1 cell of a case or an environment that is not in this checkout: kept."
+
+    assert first == (
+        ExitCode.AS_EXPECTED,
+        ["  one.sqlite: 2 rows, 2 new", "  one.sqlite: named twice, merged once", strangers],
+    )
+    assert second == (
+        ExitCode.AS_EXPECTED,
+        ["  one.sqlite: 2 rows, 2 already there", strangers],
+    )
+    assert len(rows_of(places)) == 2
+
+
+def test_a_dispute_is_shown_with_both_sides_and_is_a_surprise(
+    places: Paths, tmp_path: Path
+) -> None:
+    one = stored(tmp_path / "one.sqlite", real(Outcome.PASSES, "avx2"))
+    other = stored(tmp_path / "other.sqlite", real(Outcome.FAILS, "asimd"))
+    code, lines = merging(places, one, other)
+
+    assert code is ExitCode.UNEXPECTED
+    assert lines[2:] == [
+        (
+            "1 cell disputed between machines; each is unstable until `nox -s matrix` has measured"
+            " it here:"
+        ),
+        (
+            f"  disputed: {CASE} fp32 on 4.50.0: fails: KeyError: not described (asimd, torch"
+            " 2.13.0+cpu); passes (avx2, torch 2.13.0+cpu)"
+        ),
+    ]
+
+
+def test_what_machines_say_of_an_older_state_of_a_case_is_no_dispute_of_today(
+    places: Paths, tmp_path: Path
+) -> None:
+    old = [
+        dataclasses.replace(
+            one, provenance=dataclasses.replace(one.provenance, environment_digest="older pins")
+        )
+        for one in (real(Outcome.PASSES, "avx2"), real(Outcome.FAILS, "asimd"))
+    ]
+    one, other = stored(tmp_path / "one.sqlite", old[0]), stored(tmp_path / "other.sqlite", old[1])
+    now = stored(tmp_path / "now.sqlite", real(Outcome.PASSES, "avx2"))
+    files = one.name, other.name, now.name
+
+    assert merging(places, one, other, now) == (
+        ExitCode.AS_EXPECTED,
+        [f"  {name}: 1 rows, 1 new" for name in files],
+    )
+
+
+def test_a_merged_surprise_ends_in_one(places: Paths, tmp_path: Path) -> None:
+    code, lines = merging(places, stored(tmp_path / "one.sqlite", real(Outcome.FAILS)))
+
+    assert (code, lines[1:]) == (
+        ExitCode.UNEXPECTED,
+        [
+            "1 cell of these surprise:",
+            f"  regressed: {CASE} fp32 on 4.50.0: fails: KeyError: not described",
+        ],
+    )
+
+
+def test_a_rehearsal_says_the_same_and_writes_nothing(places: Paths, tmp_path: Path) -> None:
+    files = [
+        stored(tmp_path / f"{name}.sqlite", real(outcome, name))
+        for name, outcome in (("one", Outcome.PASSES), ("other", Outcome.FAILS))
+    ]
+    rehearsed = merging(places, *files, dry_run=True)
+    empty = rows_of(places)
+    done = merging(places, *files)
+
+    assert rehearsed == (done[0], [*done[1], "Nothing was written."])
+    assert empty == []
+
+
+def test_a_published_set_is_merged_with_what_it_ran_on(places: Paths, tmp_path: Path) -> None:
+    one = dataclasses.replace(real(Outcome.PASSES), source="2026-11-21")
+    facts = Publication(
+        name="2026-11-21",
+        date="2026-11-21",
+        hardware="avx2",
+        torch_build="2.13.0+cpu",
+        python="3.11.9",
+        main="unbuildable",
+    )
+    folder = tmp_path / "published"
+    for path, text in published.write(folder, [one], [facts], ["4.50.0"]).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    merging(places, folder)
+    (found,) = rows_of(places)
+
+    assert (found.source, found.provenance.hardware, found.provenance.run) == (
+        *(MERGED, "avx2", "2026-11-21"),
+    )
+    assert found.cell == one.cell
+
+
+def _newer(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA user_version={VERSION + 1}")
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:6000])
+
+
+def _piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _newer,
+        _cut,
+        lambda path: path.write_text("x" * 99),
+        lambda path: path.write_bytes(b""),
+        Path.unlink,
+        _piped,
+    ],
+)
+def test_a_file_that_cannot_be_merged_is_named_and_the_others_are_merged(
+    places: Paths, tmp_path: Path, spoil: object
+) -> None:
+    good = [stored(tmp_path / f"{name}.sqlite", row(name=f"toy_{name}")) for name in "ac"]
+    bad = stored(tmp_path / "b.sqlite", row(name="toy_b"))
+    spoil(bad)  # type: ignore[operator]
+    with pytest.raises(RunnerError) as caught:
+        merging(places, good[0], bad, good[1])
+    (fault,) = caught.value.faults
+
+    assert caught.value.code is ExitCode.BAD_INPUT
+    assert fault.where == str(bad)
+    assert {one.cell.case for one in rows_of(places)} == {"toy_a", "toy_c"}
+
+
+def test_a_row_that_is_none_of_ours_brings_nothing_of_its_file(
+    places: Paths, tmp_path: Path
+) -> None:
+    bad = stored(tmp_path / "b.sqlite", *(row(name=f"toy_{n}") for n in "abc"))
+    with contextlib.closing(sqlite3.connect(bad)) as database:
+        database.execute("UPDATE cells SET outcome='melts' WHERE case_name='toy_c'")
+        database.commit()
+    with pytest.raises(RunnerError, match="damaged: ValueError: 'melts'"):
+        merging(places, bad)
+
+    assert rows_of(places) == []
+
+
+SHARDS = [("1/2", "a"), ("2/2", "a")]
+
+
+@pytest.mark.parametrize(
+    "shards",
+    [SHARDS[:1], [("1/2", "b"), SHARDS[1]]],
+)
+def test_a_part_of_a_whole_is_not_merged_where_the_whole_was_asked_for(
+    places: Paths, tmp_path: Path, shards: list[tuple[str, str]]
+) -> None:
+    files = [
+        stored(tmp_path / f"{number}.sqlite", row(name=f"toy_{number}"), shards=[one])
+        for number, one in enumerate(shards)
+    ]
+    with pytest.raises(RunnerError, match=r"^--whole: "):
+        merging(places, *files, whole=True)
+
+    assert rows_of(places) == []
+
+
+def test_a_store_stands_for_the_last_split_that_was_begun_in_it(tmp_path: Path) -> None:
+    with opened(tmp_path / "evidence.sqlite") as store:
+        for shard, split in [*SHARDS, ("1/2", "b")]:
+            store.begin_shard(split)
+            store.end_shard(shard, split, "run")
+        ended = store.shards()
+        store.begin_shard("c")
+        begun = store.shards()
+
+    assert ended == {("1/2", "b")}
+    assert begun == frozenset()
+
+
+def test_a_whole_split_is_merged(places: Paths, tmp_path: Path) -> None:
+    files = [
+        stored(tmp_path / f"{number}.sqlite", real(Outcome.PASSES, release=release), shards=[one])
+        for number, (one, release) in enumerate(zip(SHARDS, ("4.50.0", "4.51.0"), strict=True))
+    ]
+    code, _ = merging(places, *files, whole=True)
+
+    assert (code, len(rows_of(places))) == (ExitCode.AS_EXPECTED, 2)
+
+
+def test_a_whole_with_a_file_that_cannot_be_read_is_not_merged(
+    places: Paths, tmp_path: Path
+) -> None:
+    files = [
+        stored(tmp_path / f"{number}.sqlite", row(name=f"toy_{number}"), shards=[one])
+        for number, one in enumerate(SHARDS)
+    ]
+    _newer(files[1])
+    with pytest.raises(RunnerError, match="Nothing was merged"):
+        merging(places, *files, whole=True)
+
+    assert rows_of(places) == []
+
+
+def test_the_main_of_two_machines_keeps_what_each_of_them_had(tmp_path: Path) -> None:
+    loaded = project.load(Paths(), code=False)
+    rows = [
+        dataclasses.replace(
+            row(run=run),
+            cell=cell(MAIN),
+            provenance=dataclasses.replace(
+                provenance(), environment_digest=digest, packages={"transformers": version}, run=run
+            ),
+        )
+        for run, digest, version in (("2", "late", "5.25.0.dev0"), ("1", "early", "5.24.0.dev0"))
+    ]
+    with opened(tmp_path / "evidence.sqlite") as store:
+        store.take(rows)
+        found = list(store.rows())
+
+    assert [one.provenance.packages["transformers"] for one in found] == [
+        *("5.24.0.dev0", "5.25.0.dev0"),
+    ]
+    assert [one.sides for one in found] == [(), ()]
+    assert project.informed(loaded, found).environments[MAIN].digest == "late"
+
+
+def test_no_terminal_is_obeyed_where_evidence_of_others_is_told(
+    places: Paths, tmp_path: Path
+) -> None:
+    bad = dataclasses.replace(
+        real(Outcome.FAILS, "\x1b[2Jthere"), failed=failed("KeyError", "\x1b]0;mine\x07[red]")
+    )
+    files = [
+        stored(tmp_path / "bad.sqlite", bad),
+        stored(tmp_path / "good.sqlite", real(Outcome.PASSES, "here")),
+    ]
+    code, lines = merging(places, *files)
+
+    assert code is ExitCode.UNEXPECTED
+    assert all(line.isprintable() for line in lines)
+    assert "KeyError: �]0;mine�[red] (�[2Jthere, torch" in lines[-1]

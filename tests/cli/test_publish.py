@@ -1,0 +1,171 @@
+"""Publishing what several machines measured: each keeps what it ran on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+import small_checkout
+from factories import case_text, cell, provenance, seen
+from rich.console import Console
+
+from repromatrix.runner import project
+from repromatrix.runner.cli.publish import publish_all
+from repromatrix.runner.compare.snapshots import read_changes
+from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.execution.events import not_built
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repromatrix.runner.model.observation import Observation
+    from repromatrix.runner.paths import Paths
+
+RELEASES = ("4.49.0", "4.50.0")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Paths:
+    found = small_checkout.checkout(tmp_path, RELEASES)
+    (found.cases / "toy_breaks.py").write_text(case_text())
+    return found
+
+
+def rows(
+    places: Paths,
+    hardware: str,
+    release: str,
+    outcome: Outcome = Outcome.PASSES,
+    device: Device = Device.CPU,
+) -> list[Observation]:
+    loaded = project.load(places)
+    ran = provenance(loaded.cases["toy_breaks"], loaded.environments[release])
+    ran = dataclasses.replace(ran, hardware=hardware, run=f"1 {hardware}")
+    return [seen(outcome, cell(release, one, device=device), ran=ran) for one in Precision]
+
+
+def test_machines_of_two_classes_are_two_publications(places: Paths) -> None:
+    store = Store(places.store, print)
+    store.put(*rows(places, "avx2", "4.49.0"))
+    store.take(rows(places, "asimd", "4.50.0"))
+    store.close()
+    publish_all(places, Console(quiet=True))
+    found = list(published.read(places.published))
+
+    assert {(row.cell.environment, row.provenance.hardware) for row in found} == {
+        ("4.49.0", "avx2"),
+        ("4.50.0", "asimd"),
+    }
+    assert len({row.source for row in found}) == 2
+
+
+def test_what_machines_dispute_is_published_as_unstable_and_said(places: Paths) -> None:
+    store = Store(places.store, print)
+    for release in RELEASES:
+        store.put(*rows(places, "avx2", release))
+    store.take(rows(places, "asimd", "4.50.0", Outcome.FAILS))
+    store.close()
+    console = Console(record=True, stderr=True, width=200)
+    publish_all(places, console)
+    found = list(published.read(places.published))
+
+    assert console.export_text().splitlines()[0] == (
+        "3 cells are disputed between machines; published as unstable."
+    )
+    assert {row.cell.environment for row in found if row.unstable} == {"4.50.0"}
+
+
+def test_a_release_is_published_from_a_gpu_whole_and_others_are_not_asked_for(
+    places: Paths,
+) -> None:
+    store = Store(places.store, print)
+    for release in RELEASES:
+        store.put(*rows(places, "avx2", release))
+    there = rows(places, "avx2; H200", "4.50.0", device=Device.CUDA)
+    store.take(there[:2])
+    with pytest.raises(RunnerError) as caught:
+        publish_all(places, Console(quiet=True))
+    store.take(there)
+    store.close()
+    publish_all(places, Console(quiet=True))
+    found = list(published.read(places.published))
+
+    assert [fault.where for fault in caught.value.faults] == ["publish"]
+    assert "4.50.0 (1)" in str(caught.value)
+    assert {(row.cell.device, row.cell.environment, row.provenance.hardware) for row in found} == {
+        (Device.CPU, "4.49.0", "avx2"),
+        (Device.CPU, "4.50.0", "avx2"),
+        (Device.CUDA, "4.50.0", "avx2; H200"),
+    }
+
+
+def test_a_gpu_that_is_away_keeps_nobody_from_publishing(places: Paths) -> None:
+    store = Store(places.store, print)
+    for device in Device:
+        for release in RELEASES:
+            store.put(*rows(places, str(device), release, device=device))
+    publish_all(places, Console(quiet=True))
+    store.close()
+    places.store.unlink()
+    (places.cases / "toy_breaks.py").write_text(case_text(code='"""Changed. It was a toy."""\n'))
+    store = Store(places.store, print)
+    for release in RELEASES:
+        store.put(*rows(places, "cpu", release))
+    store.close()
+    publish_all(places, Console(quiet=True))
+
+    assert {row.cell.device for row in published.read(places.published)} == {Device.CPU}
+
+
+def unbuilt(places: Paths, release: str, device: Device) -> tuple[Observation, ...]:
+    cells = [cell(release, one, device=device) for one in Precision]
+    return not_built(cells, project.load(places).cases, "no such torch", "2 here")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_of_what_could_not_be_built_main_alone_is_published_where_something_was_measured(
+    places: Paths, *, known: bool
+) -> None:
+    store = Store(places.store, print)
+    for release in RELEASES:
+        store.put(*rows(places, "avx2", release))
+    store.put(*unbuilt(places, "main", Device.CPU))
+    if known:
+        publish_all(places, Console(quiet=True))
+    for release in (*RELEASES, "main"):
+        store.put(*unbuilt(places, release, Device.CUDA))
+    store.close()
+    publish_all(places, Console(quiet=True))
+    found = Counter(
+        (row.cell.device, row.cell.environment, row.outcome)
+        for row in published.read(places.published)
+    )
+
+    assert found == {
+        (Device.CPU, "4.49.0", Outcome.PASSES): 3,
+        (Device.CPU, "4.50.0", Outcome.PASSES): 3,
+        (Device.CPU, "main", Outcome.UNBUILDABLE): 3,
+    }
+    assert [(one.new, one.gone) for one in read_changes(places.published)] == [((), ())] * known
+
+
+def test_what_ran_out_of_memory_here_is_not_published_in_place_of_what_was_measured(
+    places: Paths,
+) -> None:
+    store = Store(places.store, print)
+    for release in RELEASES:
+        store.put(*rows(places, "avx2", release))
+    publish_all(places, Console(quiet=True))
+    before = list(published.read(places.published))
+    store.put(*rows(places, "small", "4.49.0", Outcome.OUT_OF_MEMORY))
+    store.put(*rows(places, "avx2", "4.50.0"))
+    store.close()
+    publish_all(places, Console(quiet=True))
+    after = list(published.read(places.published))
+
+    assert [(row.cell, row.outcome) for row in after] == [(row.cell, row.outcome) for row in before]

@@ -1,0 +1,81 @@
+"""`report`: where the site will lie, and when there is nothing to do."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import small_checkout
+from factories import BREAKS, case_text
+from rich.console import Console
+from small_checkout import Toy
+
+from repromatrix.runner.cli.report import render_site
+from repromatrix.runner.errors import RunnerError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repromatrix.runner.paths import Paths
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Paths:
+    return small_checkout.checkout(tmp_path)
+
+
+def _rendered(places: Paths, base_url: str = "") -> str:
+    told = io.StringIO()
+    render_site(places, Console(file=told), base_url)
+    return told.getvalue()
+
+
+@pytest.fixture
+def toy(places: Paths) -> Toy:
+    """Return a case that was measured and published elsewhere."""
+    toy = Toy(places, case_text(BREAKS)).measured("+----+").published()
+    places.store.unlink()
+    return toy
+
+
+def test_a_site_is_drawn_once_for_each_address(toy: Toy) -> None:
+    first, again = _rendered(toy.places), _rendered(toy.places)
+    elsewhere = _rendered(toy.places, "https://example.org/site")
+
+    assert "nothing had changed" not in first
+    assert "nothing had changed" in again
+    assert "nothing had changed" not in elsewhere
+
+
+def test_feed_entries_and_badges_have_the_address_and_links_between_pages_do_not(toy: Toy) -> None:
+    _rendered(toy.places, "https://example.org/site")
+    site = toy.places.site
+    entry = json.loads((site / "osv" / "x_REPROMATRIX-toy-breaks.json").read_text())
+    pages = {path.name: path.read_text() for path in site.rglob("*.html")}
+    badge = "https://example.org/site/badge/case/toy_breaks.svg"
+
+    assert entry["references"][-1] == {
+        "type": "EVIDENCE",
+        "url": "https://example.org/site/case/toy_breaks.html",
+    }
+    assert 'href="https://example.org/site/feed.xml"' in (site / "feed.xml").read_text()
+    assert (
+        f"[![Badge of toy_breaks]({badge})](https://example.org/site/case/toy_breaks.html)"
+        in (pages["toy_breaks.html"])
+    )
+    assert [name for name, page in pages.items() if '="https://example.org/site' in page] == []
+
+
+@pytest.mark.parametrize("address", ["example.org", "file:///x", "https://", "https://x y", "//x"])
+def test_what_is_no_address_is_refused(toy: Toy, address: str) -> None:
+    with pytest.raises(RunnerError, match="--base-url"):
+        _rendered(toy.places, address)
+
+
+def test_another_publication_is_another_site(toy: Toy) -> None:
+    _rendered(toy.places)
+    (toy.places.published / "changes.json").write_text('{"format": 1, "publications": []}')
+
+    assert "nothing had changed" not in _rendered(toy.places)

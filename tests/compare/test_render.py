@@ -1,0 +1,242 @@
+"""The answer of `diff` in words: for the terminal, to paste, and for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case, cell, environment, failed, provenance, seen
+
+from repromatrix.runner.compare.diff import compare, without_environment
+from repromatrix.runner.compare.render import DiffReport, as_json, happened, markdown, text
+from repromatrix.runner.markdown import code
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
+
+if TYPE_CHECKING:
+    from repromatrix.runner.model.observation import Observation
+
+TOY = case('workarounds.aside = "Step aside."\n' + BREAKS)
+OTHER = case(name="toy_melts")
+CASES = {TOY.name: TOY, OTHER.name: OTHER}
+MINE = environment("4.50.0@abc")
+HOSTILE = failed("KeyError", "a | b `c` <img src=x> @someone")
+
+
+def before(outcome: Outcome, at: dict[str, object], **facts: object) -> Observation:
+    ran = dataclasses.replace(provenance(TOY), run="2026-11-21")
+    row = seen(outcome, cell("4.50.0", **at), ran=ran, **facts)  # type: ignore[arg-type]
+    return dataclasses.replace(row, source="2026-11-21")
+
+
+def after(outcome: Outcome, at: dict[str, object], **facts: object) -> Observation:
+    ran = dataclasses.replace(provenance(TOY, MINE), run="now")
+    return seen(outcome, cell(MINE.name, **at), ran=ran, **facts)  # type: ignore[arg-type]
+
+
+def answer(*pairs: tuple[Observation, Observation]) -> DiffReport:
+    one = {without_environment(row.cell): row for row, _ in pairs}
+    other = {without_environment(row.cell): row for _, row in pairs}
+    return DiffReport(
+        before="4.50.0",
+        after="a checkout of transformers",
+        differences=compare(one, other, CASES),
+        cases=CASES,
+        run="now",
+        sides=("4.50.0", "../my clone"),
+    )
+
+
+BF16: dict[str, object] = {"precision": Precision.BF16}
+FP16: dict[str, object] = {"precision": Precision.FP16}
+FP32: dict[str, object] = {"precision": Precision.FP32}
+ASIDE: dict[str, object] = {**BF16, "workaround": "aside"}
+MELTS: dict[str, object] = {**BF16, "name": "toy_melts"}
+
+WHOLE = answer(
+    (before(Outcome.PASSES, FP32), after(Outcome.PASSES, FP32)),
+    (before(Outcome.PASSES, BF16), after(Outcome.FAILS, BF16)),
+    (before(Outcome.PASSES, FP16), after(Outcome.FAILS, FP16)),
+    (before(Outcome.FAILS, ASIDE), after(Outcome.FAILS, ASIDE, how=HOSTILE)),
+    (before(Outcome.FAILS, MELTS), after(Outcome.FAILS, MELTS, unstable=True)),
+)
+
+PAGE = """\
+4.50.0 against a checkout of transformers.
+Of 5 cells of 2 cases: 2 broken, 0 fixed, 1 changed, 0 new, 0 gone, 1 unknown, 1 same.
+First side: 5 cells, measured on CPU (x86_64 avx2), torch 2.13.0+cpu, Python 3.11.9; \
+5 known (5 published as 2026-11-21), 0 run.
+Second side: 5 cells, measured on CPU (x86_64 avx2), torch 2.13.0+cpu, Python 3.11.9; \
+0 known, 5 run.
+
+Broken
+  toy_breaks: A toy breaks
+    plain bf16, fp16
+      before  passes
+      after   fails: ValueError: it breaks (as the case describes)
+      again   nox -s diff -- 4.50.0 '../my clone' --case toy_breaks --precision bf16 --workaround \
+none --rerun
+
+Changed
+  toy_breaks: A toy breaks
+    aside bf16
+      before  fails: ValueError: it breaks (as the case describes)
+      after   fails: KeyError: a | b `c` <img src=x> @someone (not as the case describes)
+      again   nox -s diff -- 4.50.0 '../my clone' --case toy_breaks --precision bf16 --workaround \
+aside --rerun
+
+Unknown: a side has no answer
+  toy_melts: A toy breaks
+    plain bf16
+      before  fails: ValueError: it breaks
+      after   unstable: fails: ValueError: it breaks
+      again   nox -s diff -- 4.50.0 '../my clone' --case toy_melts --precision bf16 --workaround \
+none --rerun
+"""
+
+PASTED = """\
+**4.50.0 against a checkout of transformers.**
+
+Of 5 cells of 2 cases: 2 broken, 0 fixed, 1 changed, 0 new, 0 gone, 1 unknown, 1 same.  
+First side: 5 cells, measured on CPU (x86\\_64 avx2), torch 2.13.0+cpu, Python 3.11.9; \
+5 known (5 published as 2026-11-21), 0 run.  
+Second side: 5 cells, measured on CPU (x86\\_64 avx2), torch 2.13.0+cpu, Python 3.11.9; \
+0 known, 5 run.  
+
+### Broken
+
+| case | cells | before | after |
+| --- | --- | --- | --- |
+| `toy_breaks`: A toy breaks | `plain bf16, fp16` | `passes` | \
+`fails: ValueError: it breaks (as the case describes)` |
+
+```sh
+nox -s diff -- 4.50.0 path/to/transformers --case toy_breaks --precision bf16 --workaround none \
+--rerun
+```
+"""  # noqa: W291 - two spaces at the end break a line in Markdown
+
+
+def test_the_page_names_every_cell_that_differs_with_what_repeats_it() -> None:
+    assert text(WHOLE) == PAGE
+
+
+def test_what_is_pasted_holds_no_path_of_this_machine() -> None:
+    pasted = markdown(dataclasses.replace(WHOLE, sides=("4.50.0", "path/to/transformers")))
+
+    assert pasted.startswith(PASTED)
+    assert "my clone" not in pasted
+
+
+def test_a_hostile_message_stays_text_when_it_is_pasted() -> None:
+    pasted = markdown(dataclasses.replace(WHOLE, sides=("4.50.0", "path/to/transformers")))
+    said = "fails: KeyError: a \\| b `c` <img src=x> @someone (not as the case describes)"
+
+    assert f"| ``{said}`` |" in pasted
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("plain", "`plain`"),
+        ("two\nlines", "`two lines`"),
+        ("`", "`` ` ``"),
+        ("a `` b", "```a `` b```"),
+        ("a|b", "`a\\|b`"),
+    ],
+)
+def test_a_code_span_is_fenced_by_more_than_it_holds(message: str, expected: str) -> None:
+    assert code(message) == expected
+
+
+def test_a_number_that_moved_is_named_and_is_no_change() -> None:
+    one = dataclasses.replace(before(Outcome.PASSES, BF16), measured={"largest error": 0.5})
+    other = dataclasses.replace(after(Outcome.PASSES, BF16), measured={"largest error": 1.0})
+    moved = answer((one, other))
+    headline = "Measured numbers that changed where both sides pass"
+    row = "| `toy_breaks bf16` | `largest error` | `0.5` | `1` |"
+
+    assert text(moved).endswith(
+        f"\n{headline}\n  toy_breaks bf16: largest error 0.5 before, 1 after\n"
+    )
+    assert markdown(moved).endswith(f"{row}\n")
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (None, "not on this side"),
+        (seen(Outcome.PASSES), "passes"),
+        (
+            seen(Outcome.PASSES, exercised=Exercised.NO),
+            "passes (never computed in its precision)",
+        ),
+        (seen(Outcome.DECLINES), "declines"),
+        (
+            dataclasses.replace(seen(Outcome.NOT_APPLICABLE), reason="needs peft"),
+            "not-applicable: needs peft",
+        ),
+        (seen(Outcome.CRASHES), "crashes (not as the case describes)"),
+    ],
+)
+def test_each_side_says_what_happened(row: Observation | None, expected: str) -> None:
+    assert happened(TOY, row) == expected
+
+
+def test_json_holds_every_cell_also_those_that_are_the_same() -> None:
+    told = json.loads(as_json(WHOLE))
+
+    assert told["counts"] == {
+        "broke": 2,
+        "fixed": 0,
+        "changed": 1,
+        "new": 0,
+        "gone": 0,
+        "unknown": 1,
+        "same": 1,
+    }
+    assert [one["change"] for one in told["cells"]] == [
+        *("same", "broke", "broke", "changed", "unknown")
+    ]
+    assert told["cells"][1] == {
+        "case": "toy_breaks",
+        "workaround": "",
+        "precision": "bf16",
+        "device": str(Device.CPU),
+        "change": "broke",
+        "before": {
+            "environment": "4.50.0",
+            "outcome": "passes",
+            "error": "",
+            "reason": "",
+            "unstable": False,
+            "source": "2026-11-21",
+            "packages": {"transformers": "4.50.0", "torch": "2.13.0"},
+        },
+        "after": {
+            "environment": "4.50.0@abc",
+            "outcome": "fails",
+            "error": "ValueError: it breaks",
+            "reason": "",
+            "unstable": False,
+            "source": "this machine",
+            "packages": {"transformers": "4.50.0@abc", "torch": "2.13.0"},
+        },
+        "moved": {},
+        "again": WHOLE.again(WHOLE.differences[1].cell),
+    }
+
+
+def test_a_file_of_the_users_is_typed_as_it_was() -> None:
+    command = dataclasses.replace(WHOLE, files={"toy_breaks": "../toy_breaks.py"})
+
+    assert "--case ../toy_breaks.py" in command.again(WHOLE.differences[0].cell)
+
+
+def test_json_has_no_number_that_it_cannot_hold() -> None:
+    one = dataclasses.replace(before(Outcome.PASSES, BF16), measured={"error": float("nan")})
+    other = dataclasses.replace(after(Outcome.PASSES, BF16), measured={"error": float("inf")})
+    (told,) = json.loads(as_json(answer((one, other))))["cells"]
+
+    assert told["moved"] == {"error": ["nan", "inf"]}

@@ -1,0 +1,638 @@
+"""The first page in a real browser, from disk: the table, the query, the keyboard, the box."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from chromium import violations
+from factories import environment, seen
+from small_site import CASES, ENVIRONMENTS, judged
+
+from repromatrix.reports.build import render
+from repromatrix.runner.judging.verdicts import judge_all
+from repromatrix.runner.model.cell import Cell, Source
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.signature import signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+    Show = Callable[..., Page]
+
+pytestmark = pytest.mark.browser
+
+BOTH = {"cache_float", "norm_drift"}
+EVERY = {*CASES}
+HOLDS = """(query) => {
+  const book = Book.open(matrix);
+  return book.cases.filter(Search.compile(query, book).holds).map((one) => one.name);
+}"""
+SCOPE = """(query) => {
+  const book = Book.open(matrix);
+  const scope = Search.compile(query, book).scope;
+  return [book.columns.map((one) => one.name).filter((_, at) => scope.columns[at]),
+          book.precisions.filter((_, at) => scope.precisions[at])];
+}"""
+MISPLACED = "says where the whole query looks, so it cannot stand"
+NEAREST = "takes a release up to 5.0.1, the nearest, or main."
+OF_OR = "on one side of an or; put it beside the parentheses: (… or …)"
+NESTED = "parentheses and minuses stand inside each other"
+OF_DENIAL = "in a denied group; put it beside the parentheses: -(…)"
+REFUSED = """(query) => {
+  try { Search.compile(query, Book.open(matrix)); } catch (error) {
+    if (error instanceof Query.Fault) return [error.message, error.start, error.end];
+    throw error;
+  }
+  return null;
+}"""
+
+
+def eventually(page: Page, ask: Callable[[], object], expected: object) -> None:
+    """Ask again until the page has come to it; its policy lets nobody wait inside of it."""
+    for _ in range(100):
+        if ask() == expected:
+            break
+        page.wait_for_timeout(20)
+    assert ask() == expected
+
+
+@pytest.fixture(scope="module")
+def language(browser: Browser, site: Path) -> Iterator[Page]:
+    """Return a page whose scripts are asked, and that nobody touches."""
+    page = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", EVERY),
+        ("fails:bf16", {"cache_float"}),
+        ("fails:any", BOTH),
+        ("fails:bf16,fp16", BOTH),
+        ("FAILS:BF16", {"cache_float"}),
+        ("fails:bf16 passes:fp32", {"cache_float"}),
+        ("fails:bf16 since:4.51", set()),
+        ("fails:any until:4.50", {"cache_float"}),
+        ("fails:any since:5.0", {"norm_drift"}),
+        ("fails:any release:4.50.1", {"cache_float"}),
+        ("fails:any -release:5.0", {"cache_float"}),
+        ("-fails:any", {"merge_quiet"}),
+        ("-fails:any since:4.51", {"cache_float", "merge_quiet"}),
+        ("fails:any -fails:fp16", {"cache_float"}),
+        ("fails:bf16 fails:fp16", set()),  # never both on one release
+        ("fails:bf16 or fails:fp16", BOTH),
+        ("(fails:bf16 or fails:fp16) -model:llama", {"cache_float"}),
+        ("-(fails:bf16 or fails:fp16)", {"merge_quiet"}),
+        ("fails:any precision:fp16", {"norm_drift"}),
+        ("passes:fp16 case:merge", set()),  # what never computed in fp16 has not passed
+        ("verdict:regressed", {"norm_drift"}),
+        ("outcome:fails", BOTH),
+        ("is:not-exercised", {"merge_quiet"}),
+        ("is:simulated", {"merge_quiet"}),
+        ("-is:simulated", BOTH),
+        ("is:unbuildable", EVERY),
+        ("is:simulated,unbuildable", EVERY),
+        ("is:simulated,unbuildable until:5.0", {"merge_quiet"}),
+        ("-is:simulated,unbuildable until:5.0", BOTH),
+        ("is:unstable,simulated", {"merge_quiet"}),
+        ("is:simulated outcome:fails", set()),  # one cell, and it passes
+        ("model:gemma3", {"cache_float"}),
+        ("area:norms,loading", {"norm_drift", "merge_quiet"}),
+        ("package:peft", {"merge_quiet"}),
+        ("workaround:none", {"norm_drift", "merge_quiet"}),
+        ("workaround:any", {"cache_float"}),
+        ("workaround:cache-off", {"cache_float"}),
+        ("hybridcache", {"cache_float"}),
+        ('"no attribute"', {"cache_float"}),
+        ('error:"no attribute"', {"cache_float"}),
+        ("drift or float", BOTH),
+        ("nothing-like-it", set()),
+        ("(fails:any since:5.0)", {"norm_drift"}),
+        ("(since:5.0) fails:bf16", set()),
+        ("((since:5.0 area:norms)) fails:any", {"norm_drift"}),
+        ("fails:any -since:5.0", {"cache_float"}),
+        ("fails:any -(since:5.0)", {"cache_float"}),
+        ("fails:any -(-(since:5.0))", {"norm_drift"}),
+        ("fails:any -until:4.50", {"norm_drift"}),
+        ("(fails:bf16 or fails:fp16) since:5.0", {"norm_drift"}),
+        ("-(fails:bf16 model:gemma3) until:4.51", {"merge_quiet", "norm_drift"}),
+    ],
+)
+def test_a_query_holds_for_cases(language: Page, query: str, expected: set[str]) -> None:
+    assert expected == set(language.evaluate(HOLDS, query))
+
+
+@pytest.mark.parametrize(
+    ("query", "columns", "precisions"),
+    [
+        ("since:5.0", ["5.0.0", "5.0.1", "main"], ["fp32", "bf16", "fp16"]),
+        ("until:4.50", ["4.49.0", "4.50.0", "4.50.1"], ["fp32", "bf16", "fp16"]),
+        ("until:4.50.0 -release:4.49.0", ["4.50.0"], ["fp32", "bf16", "fp16"]),
+        ("release:4.50 precision:bf16,fp16", ["4.50.0", "4.50.1"], ["bf16", "fp16"]),
+        ("since:main", ["main"], ["fp32", "bf16", "fp16"]),
+        ("-since:4.50", ["4.49.0"], ["fp32", "bf16", "fp16"]),
+        ("(-until:5.0 (precision:bf16))", ["main"], ["bf16"]),
+    ],
+)
+def test_a_scope_narrows_what_is_looked_at(
+    language: Page, query: str, columns: list[str], precisions: list[str]
+) -> None:
+    assert language.evaluate(SCOPE, query) == [columns, precisions]
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "start", "end"),
+    [
+        ("modle:x", "no key is called modle. Did you mean model?", 0, 5),
+        ("fails:bf61", "fails: does not know bf61. Did you mean bf16?", 6, 10),
+        ("x fails:", "a value must follow fails:", 2, 8),
+        ("(fails:bf16", "this parenthesis is never closed", 0, 1),
+        ("fails:bf16)", "this parenthesis was never opened", 10, 11),
+        ('a "b', "this quote is never closed", 2, 4),
+        ("or x", "nothing stands beside this or", 0, 2),
+        ("x or", "nothing stands beside this or", 2, 4),
+        ("since:soon", "since: takes a release, like 5.0 or 4.50.1, or main; not soon.", 6, 10),
+        ("x since:9.9", f"there is no release 9.9. since: {NEAREST}", 8, 11),
+        ("-until:5.0.2", f"there is no release 5.0.2. until: {NEAREST}", 7, 12),
+        (
+            "since:5.0 until:4.50",
+            "until:4.50 leaves no release to look at beside since:5.0.",
+            10,
+            20,
+        ),
+        ("until:4.48", "until:4.48 leaves no release to look at in this table.", 0, 10),
+        ("x -since:4.49", "-since:4.49 leaves no release to look at in this table.", 3, 13),
+        (
+            "precision:bf16 release:4.50 precision:fp16",
+            "precision:fp16 leaves no precision to look at beside precision:bf16.",
+            *(28, 42),
+        ),
+        ("release:4.51.9", "there is no release 4.51.9. Did you mean 4.51.0?", 8, 14),
+        ("model:gemma3,lama", "model: does not know lama. Did you mean llama?", 13, 17),
+        ("float or since:5.0", f"since: {MISPLACED} {OF_OR} since:5.0", 9, 18),
+        ("((float or drift or until:5) x)", f"until: {MISPLACED} {OF_OR} until:5", 20, 27),
+        ("(a or -precision:bf16) b", f"precision: {MISPLACED} {OF_OR} precision:bf16", 7, 21),
+        ("-(fails:any until:5.0)", f"until: {MISPLACED} {OF_DENIAL} until:5.0", 12, 21),
+        ("-(x (device:cpu y))", f"device: {MISPLACED} {OF_DENIAL} device:cpu", 5, 15),
+        ("(" * 5000, f"more than 100 {NESTED}", 100, 101),
+        ("-" * 5000 + "x", f"more than 100 {NESTED}", 100, 101),
+    ],
+)
+def test_a_fault_points_at_its_characters(
+    language: Page, query: str, message: str, start: int, end: int
+) -> None:
+    assert language.evaluate(REFUSED, query) == [message, start, end]
+
+
+def test_a_fault_is_shown_where_it_is_and_the_table_stays(show: Show) -> None:
+    page = show("index.html#q=modle%3Ax")
+
+    assert page.inner_text("#fault mark") == "modle"
+    assert "At character 1: no key is called modle." in page.inner_text("#fault p")
+    assert page.locator(".row:visible").count() == len(CASES)
+
+
+def test_what_is_chosen_beside_it_mends_a_query_that_leaves_nothing_to_look_at(
+    show: Show,
+) -> None:
+    page = show("index.html#q=since%3A5.0")
+    page.select_option("select[data-key=until]", "4.50")
+    assert page.inner_text("#fault mark") == "until:4.50"
+    page.select_option("select[data-key=until]", "5.0")
+
+    assert page.input_value("#query") == "since:5.0 until:5.0"
+    assert page.inner_text("#fault") == ""
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_why_a_query_is_refused_is_seen_beside_the_completions(show: Show, width: int) -> None:
+    page = show(viewport={"width": width, "height": 800})
+    page.focus("#query")
+    page.keyboard.type("modle:x fails:b")
+    reason = page.locator("#fault p")
+    reason.wait_for()
+    completions = page.locator("#completions")
+
+    assert completions.locator("b").all_inner_texts() == ["bf16"]
+    assert reason.inner_text() == "At character 1: no key is called modle. Did you mean model?"
+    # Both in one look: what is typed may draw them anew between two.
+    above, below = page.evaluate(
+        "['#fault p', '#completions'].map("
+        "place => document.querySelector(place).getBoundingClientRect().toJSON())"
+    )
+    assert above["height"] > 0
+    assert above["bottom"] <= below["top"]
+
+
+def test_what_stood_there_before_a_fault_is_no_answer_to_it(show: Show) -> None:
+    page = show("index.html#q=fails%3Abf16")
+    before = page.inner_text("#found")
+    for text, told in (("fails:bf1", "still that of fails:bf16"), ("fails:", "still that")):
+        page.fill("#query", text)
+        says = f"This query cannot be read; the table shows {told}"
+        eventually(page, lambda: page.inner_text("#found")[: len(says)], says)  # noqa: B023
+        assert page.locator("#counts").is_hidden()
+
+    page.fill("#query", "fails:bf16")
+    eventually(page, lambda: page.inner_text("#found"), before)
+    assert page.locator("#counts").is_visible()
+
+
+def test_a_filter_leaves_no_empty_parentheses(show: Show) -> None:
+    page = show("index.html#q=fails%3Aany%20((since%3A5.0))")
+    page.select_option("select[data-key=since]", "")
+
+    assert page.input_value("#query") == "fails:any"
+
+
+def test_the_counts_without_a_query_are_those_of_the_headline(show: Show) -> None:
+    page = show()
+    cells = page.inner_text(".sums div:has(dt:text-is('cells')) dd")
+    legend = page.locator("header .legend li").all_inner_texts()
+    shown = page.locator("#counts li").all_inner_texts()
+
+    assert page.inner_text("#found") == f"3 of 3 cases, {cells} cells with their workarounds"
+    assert [text.split()[-1] for text in legend if text.split()[-1] != "0"] == [
+        text.split()[-1] for text in shown
+    ]
+
+
+def test_a_line_folds_and_says_whether_it_is_uniform(show: Show) -> None:
+    page = show("index.html#q=case:norm")
+    line = page.get_by_role("button", name="5.0: 2 releases, unfold")
+    marks = page.locator(".row:not([hidden]) .cell")
+
+    eventually(page, lambda: marks.nth(3).inner_text(), "✓\n✓\n±")
+    assert marks.all_inner_texts()[:3] == ["✓"] * 3
+    line.click()
+    eventually(page, lambda: marks.nth(4).inner_text(), "✓\n✓\nR")
+    assert page.url.endswith("open=5.0")
+    page.go_back()
+    eventually(page, lambda: marks.nth(3).inner_text(), "✓\n✓\n±")
+
+
+def test_a_line_is_unfolded_with_the_keyboard_and_the_focus_stays(show: Show) -> None:
+    page = show("index.html#q=case:norm")
+    page.locator("#matrix").get_by_role("link", name="norm_drift").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowUp", "Enter"):
+        page.keyboard.press(key)
+
+    assert page.url.endswith("open=4.50")
+    assert page.evaluate("document.activeElement.textContent") == "4.50.0"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.inner_text(".detail h3") == "norm_drift on 4.50.1"
+
+
+COVERED = """() => {
+  const box = document.activeElement.getBoundingClientRect();
+  const seen = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return !document.activeElement.contains(seen);
+}"""
+
+
+def test_the_heads_never_cover_the_cell_that_the_keyboard_is_on(show: Show) -> None:
+    page = show("index.html#open=4.50&workarounds=1")
+    page.set_viewport_size({"width": 700, "height": 300})
+    page.locator("#matrix .name a").last.focus()
+    covered = []
+    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowUp", "End", "ArrowLeft", "ArrowLeft"):
+        page.keyboard.press(key)
+        covered.append(page.evaluate(COVERED))
+
+    assert covered == [False] * 7
+
+
+ENDS = """() => [".cell.opened", ".detail"].map((one) => {
+  const box = document.querySelector(one).getBoundingClientRect();
+  return box.top >= 0 && box.bottom <= innerHeight;
+})"""
+
+
+def test_a_cell_at_the_edge_of_the_window_opens_in_sight(show: Show) -> None:
+    page = show()
+    cell = page.locator("#matrix .cell.first").last
+    page.set_viewport_size({"width": 1280, "height": 900})
+    cell.evaluate("(one) => scrollBy(0, one.getBoundingClientRect().bottom - innerHeight + 4)")
+    cell.focus()
+    page.keyboard.press("Enter")
+
+    assert page.evaluate(ENDS) == [True, True]
+
+
+def test_a_permalink_opens_its_cell_and_back_leads_to_the_view_before(show: Show) -> None:
+    page = show("index.html#q=fails%3Abf16")
+    page.goto(page.url + "&at=cache_float&at=&at=cpu&at=4.50")
+
+    assert page.inner_text(".detail h3") == "cache_float on 4.50"
+    assert "nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 --rerun" in (
+        page.inner_text(".detail")
+    )
+    assert "AttributeError: 'HybridCache' object has no attribute 'float'" in page.inner_text(
+        ".detail"
+    )
+    link = page.locator(".detail h4 a").get_attribute("href")
+    assert link == "case/cache_float.html#4.50.1"
+    page.go_back()
+    eventually(page, page.locator(".detail").count, 0)
+    assert page.input_value("#query") == "fails:bf16"
+
+
+def test_the_table_is_used_with_the_keyboard_alone(show: Show) -> None:
+    page = show()
+    page.keyboard.press("/")
+    page.keyboard.type("fails:any")
+    page.keyboard.press("Enter")
+    page.locator("#matrix").get_by_role("link", name="cache_float").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowUp", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+
+    assert page.inner_text(".detail h3") == "cache_float on 4.50"
+    page.keyboard.press("Escape")
+    assert page.locator(".detail").count() == 0
+    assert "4.50" in str(page.evaluate("document.activeElement.getAttribute('aria-label')"))
+    assert page.locator("#matrix [tabindex='0']").count() == 1
+    page.keyboard.press("End")
+    page.keyboard.press("Home")
+    assert page.evaluate("document.activeElement.textContent") == "cache_float"
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#help").is_visible()
+
+
+def test_completion_offers_keys_and_values(show: Show) -> None:
+    page = show()
+    page.focus("#query")
+    page.keyboard.type("mo")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.keyboard.type("ge")
+
+    assert page.locator("#completions b").all_inner_texts() == ["gemma3"]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.input_value("#query") == "model:gemma3 "
+    assert page.url.endswith("#q=model%3Agemma3")
+
+
+def test_what_is_chosen_beside_the_query_is_written_into_it(show: Show) -> None:
+    page = show("index.html#q=fails%3Aany")
+    page.select_option("select[data-key=since]", "5.0")
+    page.select_option("select[data-key=area]", "norms")
+
+    assert page.input_value("#query") == "fails:any since:5.0 area:norms"
+    page.select_option("select[data-key=since]", "4.50")
+    page.select_option("select[data-key=area]", "")
+    assert page.input_value("#query") == "fails:any since:4.50"
+    page.go_back()
+    eventually(page, page.locator("select[data-key=area]").input_value, "norms")
+
+
+TWICE = """() => {
+  const one = known.cases.find((entry) => entry.case === "cache_float");
+  known.cases.push({ ...one, case: "another" });
+  Paste.attach(document.getElementById("pasted"), document.getElementById("answer"), known);
+}"""
+PASTED = """Traceback (most recent call last):
+  File "/home/me/train.py", line 12, in <module>
+    trainer.train()
+AttributeError: 'HybridCache' object has no attribute 'float'
+"""
+
+
+def answered(page: Page, text: str) -> str:
+    status = page.locator("#answer p")
+    page.fill("#pasted", text)
+    eventually(page, lambda: status.count() > 0 and status.inner_text() != "", expected=True)
+    return page.inner_text("#answer")
+
+
+def test_a_pasted_traceback_leads_to_its_case(show: Show) -> None:
+    page = show()
+
+    assert "the same message" in answered(page, PASTED)
+    link = page.locator("#answer li a").first
+    assert link.get_attribute("href") == "case/cache_float.html#failure-1"
+    assert "cache-off was measured to heal it" in page.inner_text("#answer li")
+    link.click()
+    page.wait_for_url("**/case/cache_float.html#failure-1")
+    assert page.locator("#failure-1").count() == 1
+
+
+def test_an_answer_says_on_what_it_rests_and_what_is_equally_near(show: Show) -> None:
+    page = show()
+    told = "Held against what was measured on cpu, torch 2.13.0, Python 3.11."
+
+    assert answered(page, "the kettle is boiling over").endswith(told)
+    assert told in answered(page, PASTED)
+    assert "equally near" not in page.inner_text("#answer")
+    page.evaluate(TWICE)
+    answered(page, PASTED)
+    first, second = page.locator("#answer li").all_inner_texts()[:2]
+    assert first.startswith("another")
+    assert second.startswith("cache_float")
+    assert all("others are equally near" in text for text in (first, second))
+
+
+def test_words_that_a_case_expects_are_not_called_a_message_that_was_seen(show: Show) -> None:
+    page = show()
+    answer = answered(page, "AttributeError: 'Cache' of another kind has no attribute 'float'")
+
+    first = "No case fails with this message; 1 case expects its words, the nearest first. "
+    assert answer.startswith(first)
+    assert "cache-off was measured to heal the failure above" in page.inner_text("#answer li")
+
+
+def test_a_message_of_other_sizes_is_the_same_message(show: Show) -> None:
+    page = show()
+    answer = answered(page, "AssertionError: error 0.25 of norms [16, 32] is too large")
+
+    assert page.locator("#answer li a").first.inner_text() == "norm_drift"
+    assert "of the words" in answer
+
+
+def test_an_error_like_no_other_is_told_so(show: Show) -> None:
+    page = show()
+
+    assert answered(page, "the kettle is boiling over").startswith("Nothing near:")
+    assert page.locator("#answer li").count() == 0
+
+
+def test_a_whole_log_is_looked_through_at_once(show: Show) -> None:
+    page = show()
+
+    assert answered(page, "1" * 100_000 + "x").startswith("Nothing near:")
+    assert "cache_float" in answered(page, "step 12: loss 3.4\n" * 2_000 + PASTED)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "found [2, 4] and torch.Size([1, 16]) at 0x7f00 in /usr/lib/é/x.py line 12",
+        "waited 3.5 s for 12 MiB, -1e-05 of float16 (2, 3) index_copy_ at C:/a/b/c",
+        "<b>$& $1</b> 12",
+    ],
+)
+def test_a_signature_is_the_same_in_the_page_and_in_the_runner(
+    language: Page, message: str
+) -> None:
+    script = "(text) => Paste.create(known).signature('ValueError', text)"
+
+    assert signature("ValueError", message) == language.evaluate(script, message)
+
+
+def test_hostile_titles_and_messages_stay_text(show: Show) -> None:
+    page = show("index.html#at=norm_drift&at=&at=cpu&at=5.0&ways=1")
+    answered(page, "AssertionError: error 0.5 of norms [2, 4] is too large <img src=x>")
+
+    assert page.evaluate("window.harmed") is None
+    assert page.locator("img").count() == 0
+    assert "<img src=x" in page.inner_text(".detail")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (360, "dark"), (2560, "light")])
+def test_the_page_fits(show: Show, width: int, scheme: str) -> None:
+    page = show(
+        "index.html#at=cache_float&at=&at=cpu&at=4.50",
+        viewport={"width": width, "height": 800},
+        color_scheme=scheme,
+    )
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".detail .close").is_visible()
+
+
+BESIDE = """() => [...document.querySelectorAll(".detail tbody tr:first-child > *")].map((one) => {
+  const box = one.getBoundingClientRect();
+  const fits = one.scrollWidth <= box.width;
+  return [one.dataset.head ?? "", Math.round(box.left), box.width > 250, fits];
+})"""
+
+
+def test_a_detail_is_read_downwards_where_there_is_no_room_for_columns(show: Show) -> None:
+    address = "index.html#q=precision:bf16&at=cache_float&at=&at=cpu&at=4.50"
+    page = show(address, viewport={"width": 360, "height": 800})
+    cells = page.evaluate(BESIDE)
+    heads = ["outcome", "verdict", "error or reason", "exercised", "measured", "repeat it"]
+    wide = ".detail .wide"
+
+    assert [name for name, *_ in cells] == ["", *heads]
+    assert {tuple(one) for _, *one in cells if one[1]} == {(cells[0][1], True, True)}
+    assert page.locator(".detail td:visible").count() == len(heads) - 1  # nothing was measured
+    assert page.evaluate(f"document.querySelector('{wide}').scrollWidth") <= page.evaluate(
+        f"document.querySelector('{wide}').clientWidth"
+    )
+    page.evaluate("document.querySelector('.inside').style.width = '1200px'")
+    assert len({left for _, left, *_ in page.evaluate(BESIDE)}) == len(cells)
+
+
+def test_the_heads_stay_in_sight(show: Show) -> None:
+    page = show("index.html#ways=1", viewport={"width": 500, "height": 300})
+    page.evaluate("document.getElementById('matrix').scrollTo(120, 200)")
+    sides = """(name) => { const box = document.querySelector(name).getBoundingClientRect();
+      const all = document.getElementById('matrix').getBoundingClientRect();
+      return [Math.round(box.top - all.top), Math.round(box.left - all.left)]; }"""
+
+    assert page.evaluate(sides, ".corner") == [1, 1]
+    assert page.evaluate(sides, ".row .name")[1] == 1
+
+
+def test_no_head_is_cut_off_however_long_the_name_of_its_environment_is(
+    browser: Browser, tmp_path: Path
+) -> None:
+    name = "4.50.0+flash-attn2.7.4.post1"
+    known = {**ENVIRONMENTS, name: environment(name, source=Source.PAIR)}
+    row = seen(Outcome.PASSES, Cell("cache_float", "", name, Precision.BF16, Device.CPU))
+    render(CASES, tuple(known.values()), (*judged(), *judge_all([row], CASES, known)), tmp_path)
+    page = browser.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    sizes = "[one.textContent, one.offsetHeight, one.offsetParent.offsetHeight]"
+    heads = page.eval_on_selector_all(".matrix .head span", f"all => all.map((one) => {sizes})")
+    page.close()
+
+    assert heads[-1][0] == name
+    assert [label for label, needed, there in heads if needed > there] == []
+
+
+def test_without_scripts_the_cases_and_their_ranges_are_a_list(show: Show) -> None:
+    page = show(java_script_enabled=False)
+
+    assert page.locator("#plain li").all_inner_texts()[0].splitlines()[-1] == (
+        "bf16: 4.50.0 to 4.50.1, healed in 4.51.0"
+    )
+    assert not page.locator("#table").is_visible()
+
+
+def downloaded(page: Page, kind: str) -> str:
+    with page.expect_download() as waited:
+        page.click(f"#take button[data-as={kind}]")
+    assert waited.value.suggested_filename == f"rows.{kind}"
+    return waited.value.path().read_text("utf-8")
+
+
+def test_the_rows_that_are_shown_can_be_downloaded(show: Show) -> None:
+    page = show("index.html#q=case%3Acache since%3A4.50 until%3A4.50 precision%3Abf16")
+    table = [*csv.reader(io.StringIO(downloaded(page, "csv")))]
+    found = json.loads(downloaded(page, "json"))
+
+    error = "AttributeError: 'HybridCache' object has no attribute 'float'"
+    cell = ["bf16", "cpu", "fails", "as-expected", error, "yes", ""]
+    assert table[1:] == [
+        ["cache_float", "", name, *cell, "false", "false", "0"] for name in ("4.50.0", "4.50.1")
+    ]
+    assert found == {
+        "query": "case:cache since:4.50 until:4.50 precision:bf16",
+        "columns": table[0],
+        "rows": [
+            ["cache_float", "", name, *cell, False, False, 0] for name in ("4.50.0", "4.50.1")
+        ],
+    }
+
+
+def test_the_rows_of_workarounds_are_downloaded_where_they_are_shown(show: Show) -> None:
+    page = show("index.html#q=case%3Acache&ways=1")
+    rows = json.loads(downloaded(page, "json"))["rows"]
+
+    assert {row[1] for row in rows} == {"", "away", "cache-off"}
+    assert len(rows) == 3 * 7 * 3
+
+
+def test_no_spreadsheet_takes_a_downloaded_message_for_a_formula(language: Page) -> None:
+    script = "(value) => Rows.csv([[value]]).split('\\n')[1]"
+    given = ["=1+1", "-1", "plain", 'say "a", b']
+
+    assert [language.evaluate(script, value) for value in given] == [
+        *("'=1+1", "'-1", "plain", '"say ""a"", b"'),
+    ]
+
+
+def test_the_tables_are_beside_the_page(show: Show, site: Path) -> None:
+    page = show()
+    links = [one.get_attribute("href") or "" for one in page.locator(".found a").all()]
+
+    assert links == ["cells.csv", "cells.json"]
+    assert [name for name in links if not (site / name).is_file()] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", ["", "#ways=1&at=cache_float&at=&at=cpu&at=4.50", "#q=modle:x"])
+def test_whoever_reads_the_page_otherwise_is_not_left_out(
+    show: Show, address: str, scheme: str
+) -> None:
+    page = show(f"index.html{address}", color_scheme=scheme)
+    answered(page, PASTED)
+
+    assert violations(page) == []

@@ -1,0 +1,104 @@
+"""Compiled files shared between virtualenvs that hold the same sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import py_compile
+from typing import TYPE_CHECKING
+
+from repromatrix.runner.environments.bytecode import installed, share, site_packages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def _environment(built: Path, name: str, versions: Mapping[str, str], *, ran: bool) -> Path:
+    """Make something like a virtualenv; one that was imported from has compiled files."""
+    folder = built / name
+    there = folder / "lib" / "python3.11" / "site-packages"
+    for package, version in versions.items():
+        module = there / package / "deep" / "code.py"
+        module.parent.mkdir(parents=True)
+        for source in (module, there / package / "__init__.py"):
+            source.write_text(f"VERSION = {version!r}\n")
+            os.utime(source, (1_000_000, 1_000_000))
+            if ran:
+                py_compile.compile(str(source))
+        info = there / f"{package}-{version}.dist-info"
+        info.mkdir()
+        files = [f"{package}/__init__.py", f"{package}/deep/code.py"]
+        (info / "RECORD").write_text("".join(f"{file},sha256=x,1\n" for file in files))
+    (folder / "complete.json").write_text(json.dumps({"versions": dict(versions)}))
+    return folder
+
+
+def _compiled(folder: Path) -> dict[str, int]:
+    here = site_packages(folder)
+    return {str(path.relative_to(here)): path.stat().st_ino for path in sorted(here.rglob("*.pyc"))}
+
+
+def test_what_is_installed_is_read_from_its_metadata(tmp_path: Path) -> None:
+    versions = {"torch": "2.13.0+cpu", "huggingface_hub": "0.29.3"}
+    folder = _environment(tmp_path, "a", versions, ran=False)
+
+    assert installed(folder) == {"huggingface-hub": "0.29.3", "torch": "2.13.0+cpu"}
+
+
+def test_the_same_version_lends_its_compiled_files_and_another_does_not(tmp_path: Path) -> None:
+    lender = _environment(tmp_path, "a", {"torch": "2.13.0", "peft": "0.15.0"}, ran=True)
+    versions = {"torch": "2.13.0", "peft": "0.15.1"}
+    folder = _environment(tmp_path, "b", versions, ran=False)
+
+    linked = share(tmp_path, folder, versions)
+
+    lent = {name: number for name, number in _compiled(lender).items() if "torch" in name}
+    assert (2, lent) == (linked, _compiled(folder))
+
+
+def test_an_environment_that_was_never_imported_from_lends_nothing(tmp_path: Path) -> None:
+    _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=False)
+    folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
+
+    assert (share(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, {})
+
+
+def test_a_lender_that_has_compiled_files_is_found_behind_one_that_has_none(
+    tmp_path: Path,
+) -> None:
+    for name, ran, made in (("a", False, 1), ("b", True, 2)):
+        folder = _environment(tmp_path, name, {"torch": "2.13.0"}, ran=ran)
+        os.utime(folder / "complete.json", (made, made))
+    folder = _environment(tmp_path, "c", {"torch": "2.13.0"}, ran=False)
+
+    assert share(tmp_path, folder, {"torch": "2.13.0"}) == 2
+
+
+def test_an_incomplete_environment_lends_nothing(tmp_path: Path) -> None:
+    lender = _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=True)
+    (lender / "complete.json").unlink()
+    folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
+
+    assert share(tmp_path, folder, {"torch": "2.13.0"}) == 0
+
+
+def test_what_is_compiled_here_already_stays(tmp_path: Path) -> None:
+    _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=True)
+    folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=True)
+    before = _compiled(folder)
+
+    assert (share(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, before)
+
+
+def test_a_file_that_is_compiled_anew_leaves_the_lenders_alone(tmp_path: Path) -> None:
+    lender = _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=True)
+    folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
+    share(tmp_path, folder, {"torch": "2.13.0"})
+    before = {path: path.read_bytes() for path in site_packages(lender).rglob("*.pyc")}
+
+    for source in site_packages(folder).rglob("*.py"):
+        source.write_text("VERSION = 'another'\n")
+        py_compile.compile(str(source))
+
+    assert before == {path: path.read_bytes() for path in site_packages(lender).rglob("*.pyc")}

@@ -1,0 +1,381 @@
+"""One trait each: what a case may do to its runner, and what the runner makes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fakes import CORPUS, RELEASE, Drive, Ran, headline, is_alive, load
+
+from repromatrix.runner.judging.lint import scrutinise
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Verdict
+from repromatrix.runner.paths import ROOT
+
+if TYPE_CHECKING:
+    from repromatrix.runner.project import Project
+
+pytestmark = pytest.mark.builds
+
+YES, NO, EMPTY = Exercised.YES, Exercised.NO, Exercised.EMPTY
+PASSES, FAILS, CRASHES, TIMES_OUT = (
+    Outcome.PASSES,
+    Outcome.FAILS,
+    Outcome.CRASHES,
+    Outcome.TIMES_OUT,
+)
+AS_EXPECTED, UNPROVEN = Verdict.AS_EXPECTED, Verdict.UNPROVEN
+OUT_OF_MEMORY = (Outcome.OUT_OF_MEMORY, "", EMPTY, UNPROVEN)
+PASSED = (PASSES, "", EMPTY, AS_EXPECTED)
+COMPUTED = (PASSES, "", YES, AS_EXPECTED)
+
+WITHOUT_REPORT = "MissingReport: the process ended with exit code {} and without a report"
+NO_MODULE = "ModuleNotFoundError: No module named {!r}"
+FULL = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+CUBLAS = "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"
+MIXED = "RuntimeError: expected m1 and m2 to have the same dtype, but got: c10::BFloat16 != double"
+NO_NAME = (
+    "ImportError: cannot import name 'NoSuchModelForCausalLM' from 'transformers'"
+    " (site-packages/transformers/__init__.py)"
+)
+
+EXPECTED = {
+    "aborts": (CRASHES, "SIGABRT: died by SIGABRT", EMPTY, AS_EXPECTED),
+    "changes_signals": PASSED,
+    "becomes_daemon": (FAILS, WITHOUT_REPORT.format(0), EMPTY, AS_EXPECTED),
+    "changes_surroundings": PASSED,
+    "changes_torch": COMPUTED,
+    "closes_descriptors": PASSED,
+    "closes_descriptors + all": (FAILS, WITHOUT_REPORT.format(1), EMPTY, AS_EXPECTED),
+    "computes_in_thread": COMPUTED,
+    "computes_in_thread + pool": COMPUTED,
+    "declines": (Outcome.DECLINES, "", EMPTY, Verdict.NOT_APPLICABLE),
+    "dies_unusually": (CRASHES, "signal 35: died by signal 35", EMPTY, AS_EXPECTED),
+    "eats_memory": OUT_OF_MEMORY,
+    "eats_memory + at-once": OUT_OF_MEMORY,
+    "eats_memory + below": OUT_OF_MEMORY,
+    "eats_memory + let-go": OUT_OF_MEMORY,
+    "exits_in_thread": PASSED,
+    "exits_in_thread + hard": (FAILS, WITHOUT_REPORT.format(3), EMPTY, AS_EXPECTED),
+    "exits_with_text": (FAILS, "SystemExit: words instead of a number", EMPTY, AS_EXPECTED),
+    "exits_without_report": (FAILS, WITHOUT_REPORT.format(0), EMPTY, AS_EXPECTED),
+    "fails_as_described": (FAILS, MIXED, YES, AS_EXPECTED),
+    "fails_compiled": (
+        FAILS,
+        "BackendCompilerFailed: backend='refusing' raised:",
+        YES,
+        AS_EXPECTED,
+    ),
+    "fails_compiled + eager": COMPUTED,
+    "fails_differently": (FAILS, "KeyError: 'absent'", EMPTY, Verdict.CHANGED),
+    "fails_importing": (FAILS, NO_NAME, EMPTY, AS_EXPECTED),
+    "fails_unexpectedly": (
+        FAILS,
+        "AssertionError: the share is small",
+        EMPTY,
+        Verdict.REGRESSED,
+    ),
+    "fills_gpu": (Outcome.OUT_OF_MEMORY, FULL, EMPTY, UNPROVEN),
+    "fills_gpu + cublas": (Outcome.OUT_OF_MEMORY, CUBLAS, EMPTY, UNPROVEN),
+    "floods_stdout": PASSED,
+    "forks": PASSED,
+    "hangs": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
+    "ignores_sigterm": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
+    "imports_neighbour": (FAILS, NO_MODULE.format("fake_passes"), EMPTY, AS_EXPECTED),
+    "imports_runner": (FAILS, NO_MODULE.format("repromatrix"), EMPTY, AS_EXPECTED),
+    "kills_group": (CRASHES, "SIGKILL: died by SIGKILL", EMPTY, AS_EXPECTED),
+    "kills_zygote": (CRASHES, "ZygoteLost: it ended with signal SIGKILL", EMPTY, AS_EXPECTED),
+    "leaves_grandchild": PASSED,
+    "leaves_main_thread": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
+    "leaves_many_files": PASSED,
+    "leaves_many_files + deep": PASSED,
+    "leaves_threads": PASSED,
+    "leaves_threads + not-daemon": PASSED,
+    "litters_folder": PASSED,
+    "litters_folder + again": PASSED,
+    "litters_folder + once-more": PASSED,
+    "litters_home": PASSED,
+    "litters_home + again": PASSED,
+    "long_message": (FAILS, "ValueError: " + "x" * 20_000, EMPTY, AS_EXPECTED),
+    "looks_around": COMPUTED,
+    "measures_nonfinite": (FAILS, "AssertionError: not finite", EMPTY, AS_EXPECTED),
+    "message_raises": (
+        FAILS,
+        "HostileError: <its message cannot be read: ZeroDivisionError>",
+        EMPTY,
+        AS_EXPECTED,
+    ),
+    "message_surrogate": (FAILS, r"LookupError: absent-\udcff", EMPTY, AS_EXPECTED),
+    "nameless_exception": (
+        FAILS,
+        "HostileError: <its message cannot be read: HostileError>",
+        EMPTY,
+        AS_EXPECTED,
+    ),
+    "only_casts": (PASSES, "", NO, UNPROVEN),
+    "passes": COMPUTED,
+    "passes_unexpectedly": (PASSES, "", EMPTY, Verdict.FIXED),
+    "prints_binary": PASSED,
+    "prints_buffered": PASSED,
+    "prints_late": PASSED,
+    "reads_stdin": PASSED,
+    "recurses": (
+        FAILS,
+        "RecursionError: maximum recursion depth exceeded",
+        EMPTY,
+        AS_EXPECTED,
+    ),
+    "recurses + in-c": (CRASHES, "SIGSEGV: died by SIGSEGV", EMPTY, AS_EXPECTED),
+    "recurses + without-end": OUT_OF_MEMORY,
+    "replaces_functions": PASSED,
+    "replaces_methods": PASSED,
+    "replaces_methods + fails": (FAILS, "KeyError: 'mine'", EMPTY, AS_EXPECTED),
+    "replaces_stdout": PASSED,
+    "replaces_stdout + stuck": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
+    "segfaults": (CRASHES, "SIGSEGV: died by SIGSEGV", EMPTY, AS_EXPECTED),
+    "sets_environment": PASSED,
+    "stops_zygote": (CRASHES, "ZygoteLost: it was stopped", EMPTY, AS_EXPECTED),
+    "writes_everywhere": (FAILS, WITHOUT_REPORT.format(0), EMPTY, AS_EXPECTED),
+    "writes_everywhere + held": PASSED,
+    "writes_report": PASSED,
+}
+
+SURPRISES = {"fails_differently", "fails_unexpectedly", "passes_unexpectedly"}
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Project:
+    return load()
+
+
+@pytest.fixture(scope="module")
+def forked(loaded: Project, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return Drive(loaded=loaded, folder=tmp_path_factory.mktemp("forked")).run()
+
+
+@pytest.fixture(scope="module")
+def fresh(loaded: Project, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return Drive(loaded=loaded, folder=tmp_path_factory.mktemp("fresh"), fork=False).run()
+
+
+def test_every_fake_does_what_its_name_says_and_is_judged_so(forked: Ran) -> None:
+    expected = EXPECTED
+    actual = {
+        name: (one.seen.outcome, headline(one), one.seen.exercised, one.verdict)
+        for name, one in forked.found.items()
+    }
+
+    assert expected == actual
+
+
+def test_fresh_processes_give_the_outcomes_of_forked_ones(forked: Ran, fresh: Ran) -> None:
+    expected = {name: one.seen.exercised for name, one in forked.found.items()}
+    actual = {name: one.seen.exercised for name, one in fresh.found.items()}
+
+    assert expected == actual
+    assert forked.outcomes() == fresh.outcomes()
+
+
+def test_the_witness_changes_no_outcome(
+    loaded: Project, forked: Ran, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with_torch = {name: case for name, case in loaded.cases.items() if case.head.dependencies}
+    unwatched = dataclasses.replace(loaded, cases=with_torch)
+    folder = tmp_path_factory.mktemp("unwatched")
+    ran = Drive(loaded=unwatched, folder=folder, witness=False).run()
+
+    expected = {name: what for name, what in forked.outcomes().items() if name in ran.found}
+    actual = ran.outcomes()
+
+    assert expected == actual
+    assert {one.seen.exercised for one in ran.found.values()} == {EMPTY}
+    assert "fails_compiled" in actual
+
+
+def test_a_case_that_kills_its_zygote_costs_its_neighbours_nothing(forked: Ran) -> None:
+    rows = [one.seen for one in forked.found.values()]
+    expected = ["fake_kills_zygote", "fake_stops_zygote"]
+    actual = [
+        row.cell.case for row in rows if row.failed and row.failed.error_class == "ZygoteLost"
+    ]
+
+    assert expected == actual
+
+
+@pytest.mark.parametrize("way", ["forked", "fresh"])
+def test_nothing_is_left_of_a_run(way: str, request: pytest.FixtureRequest) -> None:
+    ran: Ran = request.getfixturevalue(way)
+    expected: tuple[list[str], list[int], list[int]] = ([], [], [])
+    actual = (ran.folders_left, ran.processes_left, ran.children_left)
+
+    assert expected == actual
+
+
+@pytest.mark.parametrize("way", ["forked", "fresh"])
+def test_a_process_in_a_session_of_its_own_ends_with_its_cell(
+    way: str, request: pytest.FixtureRequest
+) -> None:
+    ran: Ran = request.getfixturevalue(way)
+    pid = int(ran.seen("leaves_grandchild").measured["pid"])
+
+    assert not is_alive(pid)
+
+
+def test_every_cell_begins_in_an_empty_folder(forked: Ran) -> None:
+    names = ["litters_folder", "litters_folder + again", "litters_folder + once-more"]
+    expected = [{"found": 0.0}] * 3
+    actual = [dict(forked.seen(name).measured) for name in names]
+
+    assert expected == actual
+
+
+def test_a_flood_is_kept_by_its_first_and_last_words(forked: Ran) -> None:
+    output = forked.seen("floods_stdout").output
+    parts = re.fullmatch(r"(.*)\n… (\d+) bytes left out …\n(.*)", output, re.DOTALL)
+    assert parts
+    begin, dropped, end = parts.groups()
+
+    expected = len("the first words\n") + (1 << 30) + len("the last words\n")
+    actual = len(begin) + int(dropped) + len(end)
+
+    assert expected == actual
+    assert begin.startswith("the first words\na flood\n")
+    assert end.endswith("a flood\nthe last words\n")
+    assert len(output) < 64 << 10
+
+
+def test_output_that_is_no_text_is_written_out(forked: Ran) -> None:
+    expected = bytes(range(256)).decode("utf-8", "backslashreplace")
+    actual = forked.seen("prints_binary").output
+
+    assert expected == actual
+
+
+@pytest.mark.parametrize("way", ["forked", "fresh"])
+def test_what_was_printed_is_kept_though_nobody_flushed_it(
+    way: str, request: pytest.FixtureRequest
+) -> None:
+    ran: Ran = request.getfixturevalue(way)
+    expected = {"printed", " and complained"}
+    actual = ran.seen("prints_buffered").output
+
+    assert expected == {part for part in expected if part in actual}
+
+
+def test_numbers_are_kept_after_an_exception_and_be_they_infinite(forked: Ran) -> None:
+    expected = repr(
+        {"count": 3.0, "inf": math.inf, "minus": -math.inf, "nan": math.nan, "share": 0.5}
+    )
+    actual = repr(dict(sorted(forked.seen("measures_nonfinite").measured.items())))
+
+    assert expected == actual
+
+
+def test_threads_that_are_no_daemons_are_waited_for(forked: Ran) -> None:
+    expected = {"leaves_threads": {}, "leaves_threads + not-daemon": {"waited": 1.0}}
+    actual = {name: dict(forked.seen(name).measured) for name in expected}
+
+    assert expected == actual
+
+
+def test_casts_fills_and_factories_are_no_computation(forked: Ran) -> None:
+    expected = ({"float32": 2}, {"bfloat16": 2})
+    actual = (forked.seen("only_casts").computed, forked.seen("passes").computed)
+
+    assert expected == actual
+
+
+def test_only_what_surprises_or_hits_our_limit_is_repeated(forked: Ran) -> None:
+    hungry = {name for name, what in EXPECTED.items() if what == OUT_OF_MEMORY}
+    expected = SURPRISES | hungry
+    actual = {name for name, one in forked.found.items() if one.seen.repeats == 3}
+
+    assert expected == actual
+    assert not any(one.seen.unstable for one in forked.found.values())
+
+
+def test_a_row_names_the_files_that_were_imported_without_their_place(forked: Ran) -> None:
+    expected = {"torch": "site-packages/torch/__init__.py"}
+    actual = forked.seen("passes").provenance.imported
+
+    assert expected.items() <= actual.items()
+    assert not forked.seen("aborts").provenance.imported
+
+
+@pytest.mark.parametrize("way", ["forked", "fresh"])
+def test_what_ran_out_of_memory_ran_into_our_limit(
+    way: str, request: pytest.FixtureRequest
+) -> None:
+    ran: Ran = request.getfixturevalue(way)
+    expected = {name for name, what in EXPECTED.items() if what == OUT_OF_MEMORY}
+    actual = {name for name, one in ran.found.items() if one.seen.hit_limit}
+
+    assert expected == actual
+
+
+def test_every_fake_passes_check(loaded: Project) -> None:
+    precisions = loaded.matrix.precisions
+    faults = [
+        fault
+        for case in loaded.cases.values()
+        for fault in scrutinise(case, loaded.environments, precisions, Device)
+    ]
+
+    assert faults == []
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["forked", "fresh"])
+def test_what_runs_is_the_case_that_was_read_whatever_becomes_of_its_file(
+    tmp_path: Path,
+    fork: bool,  # noqa: FBT001
+) -> None:
+    names = ("fake_fails_differently", "fake_passes")
+    files = [Path(shutil.copy(CORPUS / f"{name}.py", tmp_path)) for name in names]
+    read = load(files)
+    files[0].write_text(files[0].read_text().replace("absent", "edited"))
+    files[1].unlink()
+    ran = Drive(loaded=read, folder=tmp_path, fork=fork).run()
+
+    assert ran.outcomes() == {
+        "fails_differently": (FAILS, "KeyError: 'absent'"),
+        "passes": (PASSES, ""),
+    }
+    failure = ran.seen("fails_differently").failed
+    assert failure is not None
+    assert '"absent"' in failure.traceback
+
+
+def test_a_file_of_ones_own_runs_through_the_program_and_its_surprise_is_its_exit_code(
+    tmp_path: Path,
+) -> None:
+    fakes = [CORPUS / "fake_passes.py", CORPUS / "fake_fails_differently.py"]
+    options = ["--release", RELEASE, "--precision", "bf16"]
+    chosen = {"REPROMATRIX_STORE": tmp_path / "s.sqlite", "REPROMATRIX_SITE": tmp_path / "site"}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "repromatrix",
+            "matrix",
+            *options,
+            *(f"--case={path}" for path in fakes),
+        ],
+        cwd=ROOT,
+        env={**os.environ, **{name: str(value) for name, value in chosen.items()}},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    surprise = f"changed: fake_fails_differently bf16 on {RELEASE}: fails: KeyError: 'absent'"
+
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert "2 cells measured" in done.stderr
+    assert surprise in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own-s.sqlite", "own-site"]

@@ -1,0 +1,316 @@
+"""What a cluster is sent and says, piece by piece; no Ray is started."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+import time
+import tomllib
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, case, case_text, cell, seen
+from fakes import LIMITS
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from repromatrix.runner import cases
+from repromatrix.runner.cli.matrix import MatrixOptions, _summary
+from repromatrix.runner.cli.redraw import DrawnPages
+from repromatrix.runner.environments import development
+from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.execution.events import Phase, Terms, Unbuilt
+from repromatrix.runner.execution.ray import arrival, connect, driver, parcel, task
+from repromatrix.runner.execution.ray.driver import Cluster, Flight
+from repromatrix.runner.execution.ray.messages import Frames, framed
+from repromatrix.runner.execution.ray.parcel import Parcel, choices, unpacked
+from repromatrix.runner.execution.recorder import RunTally
+from repromatrix.runner.execution.run import Run
+from repromatrix.runner.model.outcomes import Device, Outcome
+from repromatrix.runner.paths import ROOT, Paths
+from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.planning.selection import SelectionRequest, select
+
+if TYPE_CHECKING:
+    from repromatrix.runner.project import Project
+
+GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+
+
+def campaign(loaded: Project, **wish: object) -> Run:
+    terms = Terms(run="now", limits=LIMITS, device=Device.CPU, jobs=0)
+    selection = select(SelectionRequest(**wish), loaded.cases, loaded.names)  # type: ignore[arg-type]
+    return Run(project=loaded, selection=selection, terms=terms, known={})
+
+
+# What is sent -----------------------------------------------------------------------------------
+
+
+def test_a_node_is_sent_the_code_the_cases_and_the_pins_and_nothing_else(
+    checkout: Project, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(case_text())
+    theirs = checkout.places.cases / "blip2_load_half.py"
+    loaded_cases, faults = cases.load_corpus(checkout.places, [mine, theirs])
+    loaded = dataclasses.replace(checkout, cases=loaded_cases)
+    with zipfile.ZipFile(io.BytesIO(parcel.pack(loaded).archive)) as archive:
+        names = set(archive.namelist())
+    rest = {name for name in names if not name.startswith(("repromatrix/", "environments/locks/"))}
+
+    assert faults == []
+    assert rest == {
+        "cases/blip2_load_half.py",
+        "cases/mine.py",
+        "environments/matrix.toml",
+        "pyproject.toml",
+    }
+    assert {Path(name).suffix for name in names - rest} == {".py", ".txt"}
+
+
+def test_the_same_checkout_is_the_same_archive(checkout: Project) -> None:
+    assert parcel.pack(checkout) == parcel.pack(checkout)
+
+
+def test_a_worker_of_the_cluster_needs_the_standard_library_alone() -> None:
+    """With -S nothing that is installed can be found."""
+    names = ("arrival", "task", "messages")
+    modules = ", ".join(f"repromatrix.runner.execution.ray.{name}" for name in names)
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {modules}"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], check=False)
+
+    assert done.returncode == 0
+
+
+def test_the_process_on_a_node_needs_what_is_installed_for_it_and_no_more() -> None:
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+    script += "import repromatrix.runner.execution.ray.node\n"
+    script += "print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    runners = {one.partition("==")[0] for one in GROUPS["runner"] if isinstance(one, str)}
+
+    assert runners
+    assert set(done.stdout.split()) & (runners | {"ray"}) == set()
+
+
+def test_a_parcel_holds_its_unit_and_nothing_of_other_environments(
+    places: Paths, checkout: Project
+) -> None:
+    loaded_cases, _ = cases.load_corpus(places, sorted(places.cases.glob("gemma3*.py")))
+    planned = campaign(dataclasses.replace(checkout, cases=loaded_cases), release=["4.50.0,4.51.0"])
+    unit = next(one for one in planned.units() if one.environment == "4.50.0")
+    few = dataclasses.replace(unit, cells=unit.cells[:2])
+    arrived = unpacked(Parcel(campaign=planned, unit=few).packed())
+    there = arrived.campaign
+
+    assert arrived.unit == few
+    assert set(there.project.locks) == set(there.project.environments) == {"4.50.0"}
+    assert set(there.project.cases) == {one.case for one in few.cells}
+    assert there.selection.only == frozenset(few.cells)
+    assert there.terms == dataclasses.replace(planned.terms, jobs=1)
+    for name, one in there.project.cases.items():
+        assert (one.digest, one.path) == (loaded_cases[name].digest, loaded_cases[name].path)
+
+
+def test_what_was_sent_is_unpacked_once_and_what_nobody_uses_is_removed(
+    checkout: Project, tmp_path: Path
+) -> None:
+    sent = parcel.pack(checkout)
+    stale = tmp_path / "stale"
+    root = arrival.unpack(sent.name, sent.archive, tmp_path)
+    (root / "seen").touch()
+    stale.mkdir()
+    os.utime(stale, (0, 0))
+    os.utime(root, (0, 0))
+
+    assert arrival.unpack(sent.name, b"", tmp_path) == root
+    assert (root / "seen").exists()
+    assert (root / "environments" / "matrix.toml").read_bytes() == Paths().matrix.read_bytes()
+    assert not stale.exists()
+
+
+def test_two_units_on_one_node_install_what_our_code_needs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed: list[Path] = []
+
+    def install(_: list[str], folder: Path) -> None:
+        folder.mkdir()
+        time.sleep(0.1)
+        installed.append(folder)
+
+    monkeypatch.setattr(task, "_install", install)
+    with ThreadPoolExecutor() as pool:
+        found = set(pool.map(lambda _: task._installed(ROOT, tmp_path), range(4)))
+
+    assert len(installed) == len(found) == 1
+
+
+# What comes back --------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(max_size=50), max_size=8), st.integers(min_value=1, max_value=40))
+def test_events_come_whole_however_their_bytes_are_cut(texts: list[str], size: int) -> None:
+    events = [Phase(environment=text, doing="") for text in texts]
+    sent = b"".join(map(framed, events))
+    frames = Frames()
+    heard = [
+        event
+        for begin in range(0, len(sent), size)
+        for event in frames.add(sent[begin : begin + size])
+    ]
+
+    assert heard == events
+
+
+def test_what_was_lost_in_the_middle_of_an_event_is_not_heard() -> None:
+    frames = Frames()
+    sent = framed(seen())
+
+    assert list(frames.add(sent[:-1])) == []
+
+
+def test_a_cell_is_news_once_and_once_more_when_it_was_repeated() -> None:
+    first = seen(Outcome.FAILS)
+    confirmed = dataclasses.replace(first, repeats=3)
+    unit = Unit(environment="4.50.0", cells=(cell(), cell(name="another")))
+    flight = Flight(unit=unit)
+
+    assert [flight.is_news(row) for row in (first, first, confirmed, first, confirmed)] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert flight.left.cells == (cell(name="another"),)
+
+
+def test_a_surprise_that_lost_its_node_before_it_was_repeated_is_repeated_elsewhere() -> None:
+    surprise, expected = seen(Outcome.FAILS), seen(Outcome.PASSES, cell(name="another"))
+    flight = Flight(unit=Unit(environment="4.50.0", cells=(surprise.cell, expected.cell)))
+    for row in (surprise, expected):
+        flight.is_news(row)
+
+    assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == (surprise,)
+    flight.is_news(dataclasses.replace(surprise, repeats=3))
+    assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == ()
+
+
+def with_toy(checkout: Project) -> Project:
+    return dataclasses.replace(checkout, cases={"toy_breaks": case(BREAKS)})
+
+
+@pytest.mark.parametrize("nodes", [{"a"}, {"a", "b"}])
+def test_what_no_node_can_run_is_not_sent(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch, nodes: set[str]
+) -> None:
+    unit = Unit(environment="4.50.0", cells=(cell(),))
+    cluster = Cluster(campaign(with_toy(checkout)), print, {})
+    cluster.barred = {"a": "it has no pip"}
+    cluster.waiting.append(Flight(unit=unit, refusals={"b": "torch is not there"}))
+    monkeypatch.setattr(driver, "_able", lambda _: nodes)
+    cluster._send()
+
+    assert not cluster.flying
+    assert cluster.events.get_nowait() == Unbuilt(unit=unit, reason="torch is not there")
+
+
+@pytest.mark.parametrize(("there", "given_up"), [({"a"}, True), ({"a", "b"}, False)])
+def test_what_waits_for_a_node_that_is_gone_is_given_up(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch, there: set[str], *, given_up: bool
+) -> None:
+    unit = Unit(environment="4.50.0", cells=(cell(),))
+    cancelled: list[str] = []
+    ray = SimpleNamespace(cancel=lambda one, **_: cancelled.append(one))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(driver, "_able", lambda _: there)
+    cluster = Cluster(campaign(with_toy(checkout)), print, {})
+    flight = Flight(unit=unit, refusals={"a": "torch is not there"}, avoided=frozenset({"a"}))
+    cluster.flying = {"task": flight, "elsewhere": Flight(unit=unit)}
+    cluster._strand()
+    told = [] if cluster.events.empty() else [cluster.events.get_nowait()]
+    unbuilt = Unbuilt(unit=unit, reason="torch is not there")
+
+    assert (cancelled, list(cluster.flying), told) == (
+        (["task"], ["elsewhere"], [unbuilt]) if given_up else ([], ["task", "elsewhere"], [])
+    )
+
+
+def test_a_lost_main_does_not_end_as_expected(checkout: Project) -> None:
+    options = MatrixOptions(ray="auto")
+    loaded, console = with_toy(checkout), Console(quiet=True)
+    nothing = DrawnPages(rows=[], grid=[])
+    codes = [
+        _summary(campaign(loaded), nothing, tally, options, console, 1.0)
+        for tally in (RunTally(lost={"main": "no node"}), RunTally(unbuilt={"main": "no network"}))
+    ]
+
+    assert codes == [ExitCode.UNBUILDABLE, ExitCode.AS_EXPECTED]
+
+
+# What goes with a run ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("main", "expected"),
+    [
+        ("transformers==5.24.0", {development.VARIABLE: "transformers==5.24.0"}),
+        (f"git+https://me:secret@127.0.0.1/t.git@{'a' * 40}", {}),
+        (f"git+https://token@127.0.0.1/t.git@{'a' * 40}", {}),
+        (
+            f"git+https://127.0.0.1/t.git@{'a' * 40}",
+            {development.VARIABLE: f"transformers @ git+https://127.0.0.1/t.git@{'a' * 40}"},
+        ),
+    ],
+)
+def test_main_is_the_same_on_every_node_and_no_password_is_sent(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch, main: str, expected: dict[str, str]
+) -> None:
+    monkeypatch.setenv(development.VARIABLE, main)
+    monkeypatch.delenv("UV_TORCH_BACKEND", raising=False)
+    loaded = dataclasses.replace(checkout, cases={"toy_breaks": case(BREAKS)})
+
+    assert choices(campaign(loaded, release=["main"])) == expected
+    assert choices(campaign(loaded, release=["4.50.0"])) == {}
+
+
+# What cannot be meant ---------------------------------------------------------------------------
+
+
+def refusal(address: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    with pytest.raises(RunnerError) as caught:
+        connect.check(address)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["somewhere", "ray://127.0.0.1:10001", "host:", ":6379", "h:x"])
+def test_what_is_no_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert repr(address) in refusal(address, monkeypatch)
+
+
+def test_without_ray_it_is_said_how_to_come_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(RunnerError) as caught:
+        connect.check("local")
+
+    assert str(caught.value) == (
+        "--ray: found no Ray in this Python; allowed: ray. Use `nox -s matrix -- --ray …`, or"
+        " install the dependency group `ray`."
+    )
+
+
+def test_everything_that_a_node_installs_is_pinned() -> None:
+    assert [one for one in GROUPS["node"] if "==" not in one] == []

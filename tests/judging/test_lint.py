@@ -1,0 +1,129 @@
+"""What makes a case a fair one: rules for its names, its source and its block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import BREAKS, CODE, case, environments
+
+from repromatrix.runner.judging.lint import scrutinise
+from repromatrix.runner.model.outcomes import Device, Precision
+
+if TYPE_CHECKING:
+    from repromatrix.runner.model.case import Case
+
+HELD = environments("4.49.0", "4.50.0", "4.50.3", "4.51.0")
+EAGER = "workarounds.eager = 'Choose eager.'\n"
+
+
+def _keys(toy: Case) -> list[str]:
+    found = scrutinise(toy, HELD, tuple(Precision), [Device.CPU])
+    return [fault.key for fault in found if fault.where == "cases/toy_breaks.py"]
+
+
+def _with_code(*lines: str, toml: str = BREAKS) -> Case:
+    return case(toml, CODE + "".join(f"{line}\n" for line in lines))
+
+
+def test_a_fair_case_has_no_fault() -> None:
+    assert _keys(case(EAGER + BREAKS)) == []
+
+
+def test_a_case_has_fewer_than_60_lines_of_code() -> None:
+    fair, long = _with_code(*["x = 1"] * 57, "", ""), _with_code(*["x = 1"] * 58)
+
+    assert (_keys(fair), _keys(long)) == ([], ["length"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.__version__",
+        "__import__('sys').version_info",
+        "getattr(torch, '__version__')",
+        "from torch import __version__ as v",
+        "import importlib.metadata",
+        "from importlib import metadata",
+        "from importlib.metadata import version",
+        "import pkg_resources",
+        "is_torch_version('>=', '2')",
+    ],
+)
+def test_a_case_that_reads_a_version_is_refused_at_its_line(line: str) -> None:
+    toy = _with_code("x = 1", line)
+    text = toy.script.block + toy.script.code
+    number = text.splitlines().index(line) + 1
+
+    assert [f"line {number}"] == _keys(toy)
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("raise ValueError('it breaks')", True),
+        ("raise ValueError(f'see, it breaks {1}')", True),
+        ("raise ValueError('another one')", False),
+        ("assert torch, 'it breaks'", False),
+    ],
+)
+def test_a_case_that_raises_the_message_that_it_matches_is_refused(
+    line: str,
+    refused: bool,  # noqa: FBT001
+) -> None:
+    toy = _with_code(line)
+    number = (toy.script.block + toy.script.code).splitlines().index(line) + 1
+
+    assert ([f"line {number}"] if refused else []) == _keys(toy)
+
+
+@pytest.mark.parametrize(
+    ("lines", "isolation", "refused"),
+    [
+        (["os.environ['A'] = '1'", "import transformers"], "fork", True),
+        (["os.environ.setdefault('A', '1')", "from transformers import x"], "fork", True),
+        (["os.putenv('A', '1')", "import transformers.models"], "fork", True),
+        (["os.environ['A'] = '1'", "import transformers"], "process", False),
+        (["os.environ['A'] = '1'", "import json"], "fork", False),
+        (["import transformers", "os.environ['A'] = '1'"], "fork", False),
+        (["device = os.environ.get('A')", "import transformers"], "fork", False),
+    ],
+)
+def test_settings_before_imports_demand_a_process(
+    lines: list[str],
+    isolation: str,
+    refused: bool,  # noqa: FBT001
+) -> None:
+    toml, code = (
+        f"isolation = '{isolation}'",
+        "".join(f"{line}\n" for line in ["import os", *lines]),
+    )
+    toy = case(toml, code='"""A toy must not break."""\n' + code)
+    number = (toy.script.block + toy.script.code).splitlines().index(lines[1]) + 1
+
+    assert ([f"line {number}"] if refused else []) == _keys(toy)
+
+
+def test_a_case_that_is_no_python_is_refused() -> None:
+    toy = case(code='"""A toy must not break."""\nimport torch as\n')
+    number = (toy.script.block + toy.script.code).splitlines().index("import torch as") + 1
+
+    assert [f"line {number}"] == _keys(toy)
+
+
+def test_overlapping_entries_are_refused_once_with_a_cell_of_theirs() -> None:
+    toy = case(BREAKS + BREAKS.replace("4.50,<4.51", "4.49,<4.50") + BREAKS.replace(">=4.50,", ""))
+
+    assert _keys(toy) == ["fails[1] and fails[2]", "fails[0] and fails[2]"]
+
+
+def test_entries_that_overlap_only_where_there_is_no_environment_are_sound() -> None:
+    toy = case(BREAKS + BREAKS.replace("4.50,<4.51", "4.50.1,<4.50.2"))
+
+    assert _keys(toy) == []
+
+
+def test_entries_of_different_variants_do_not_overlap() -> None:
+    toy = case(EAGER + BREAKS + BREAKS + "workarounds = ['eager']")
+
+    assert _keys(toy) == []

@@ -1,0 +1,111 @@
+"""Ranges of releases, derived from measured cells."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import seen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repromatrix.runner.judging.ranges import Range, failing_ranges
+from repromatrix.runner.model.outcomes import Exercised, Outcome
+
+if TYPE_CHECKING:
+    from repromatrix.runner.model.observation import Observation
+
+SAYS = {
+    "bad": seen(Outcome.FAILS),
+    "crash": seen(Outcome.CRASHES),
+    "good": seen(Outcome.PASSES),
+    "flaky": seen(Outcome.FAILS, unstable=True),
+    "idle": seen(Outcome.PASSES, exercised=Exercised.NO),
+    "memory": seen(Outcome.OUT_OF_MEMORY),
+}
+BAD = {"bad", "crash"}
+SIGNS = {"+": "good", "-": "bad", "?": "memory"}
+Told = list[str | None]
+told = st.lists(st.sampled_from([*SAYS, None]), max_size=20)
+
+
+def _derive(what: Told) -> tuple[list[str], tuple[Range, ...]]:
+    order = [f"4.{number}.0" for number in range(len(what))]
+    found = {name: SAYS[word] for name, word in zip(order, what, strict=True) if word}
+    return order, failing_ranges(order, found)
+
+
+@given(told)
+def test_every_failing_release_is_in_exactly_one_range_in_order_and_no_other(what: Told) -> None:
+    order, ranges = _derive(what)
+    failing = [name for name, word in zip(order, what, strict=True) if word in BAD]
+
+    assert failing == [name for one in ranges for name in one.releases]
+
+
+@given(told)
+def test_no_range_reaches_over_a_pass_and_a_pass_lies_between_any_two(what: Told) -> None:
+    order, ranges = _derive(what)
+    passes = {order.index(name) for name, word in zip(order, what, strict=True) if word == "good"}
+    spans = [(order.index(one.releases[0]), order.index(one.releases[-1])) for one in ranges]
+
+    assert not any(passes & set(range(first, last)) for first, last in spans)
+    assert all(passes & set(range(end, begin)) for (_, end), (begin, _) in pairwise(spans))
+
+
+@given(told)
+def test_both_edges_of_a_range_name_the_nearest_passes_and_every_gap(what: Told) -> None:
+    order, ranges = _derive(what)
+    words = dict(zip(order, what, strict=True))
+    for one in ranges:
+        first, last = order.index(one.releases[0]), order.index(one.releases[-1])
+        before, behind = order[:first], order[last + 1 :]
+        good_before = [name for name in before if words[name] == "good"]
+        good_behind = [name for name in behind if words[name] == "good"]
+
+        assert (good_before or [""])[-1] == one.after
+        assert [*good_behind, ""][0] == one.until
+        assert tuple(before[before.index(one.after) + 1 if one.after else 0 :]) == (
+            one.unknown_before
+        )
+        assert tuple(behind[: behind.index(one.until) if one.until else None]) == (
+            one.unknown_behind
+        )
+
+
+@given(told)
+def test_what_says_nothing_within_a_range_is_named(what: Told) -> None:
+    order, ranges = _derive(what)
+    for one in ranges:
+        span = order[order.index(one.releases[0]) : order.index(one.releases[-1]) + 1]
+
+        assert tuple(name for name in span if name not in one.releases) == one.unknown_within
+
+
+@pytest.mark.parametrize(
+    ("signs", "expected"),
+    [
+        ("", []),
+        ("+++", []),
+        ("???", []),
+        ("---", ["4.0.0 to 4.2.0, not healed"]),
+        ("+-+-", ["4.1.0, healed in 4.2.0", "4.3.0, not healed"]),
+        ("+?-?+", ["4.2.0 (after 4.0.0, by 4.2.0), healed after 4.2.0, by 4.4.0"]),
+        ("?-+", ["4.1.0, healed in 4.2.0"]),
+        ("-?-+", ["4.0.0 to 4.2.0 (1 of these unknown), healed in 4.3.0"]),
+        ("-??-?-+-", ["4.0.0 to 4.5.0 (3 of these unknown), healed in 4.6.0", "4.7.0, not healed"]),
+        ("+?-?-?", ["4.2.0 to 4.4.0 (after 4.0.0, by 4.2.0) (1 of these unknown), not healed"]),
+        ("+-?", ["4.1.0, not healed"]),
+    ],
+)
+def test_a_range_is_said_in_words_and_a_gap_is_said_as_one(signs: str, expected: list[str]) -> None:
+    _, ranges = _derive([SIGNS[sign] for sign in signs])
+
+    assert expected == [one.text for one in ranges]
+
+
+def test_a_release_outside_the_order_does_not_count() -> None:
+    stray: dict[str, Observation] = {"9.9.9": SAYS["bad"]}
+
+    assert failing_ranges(["4.50.0"], stray) == ()

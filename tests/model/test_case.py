@@ -1,0 +1,173 @@
+"""A case, read: what its block may say, and what its digest covers."""
+
+from __future__ import annotations
+
+import pytest
+from factories import BREAKS, CODE, case, case_text
+
+from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.model.case import Case, CaseKind, Exercise, Isolation, Workaround, read_case
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+
+EVERYTHING = """
+kind = "policy"
+needs = ["cuda"]
+isolation = "process"
+exercises = "load"
+simulates = "A kernel, by its contract."
+environments = ["4.53.3+peft0.15.2"]
+timeout = 5
+found-by = "measurement"
+workarounds.eager = "Choose eager attention."
+workarounds.never = { says = "Do not do it.", skips = true }
+
+[[tool.repromatrix.claims]]
+report = "https://example.org/2"
+says = "It breaks."
+
+[[tool.repromatrix.fails]]
+when = ["transformers>=4.50,<4.51"]
+precisions = ["bf16"]
+devices = ["cuda"]
+workarounds = ["*"]
+raises = "ValueError"
+match = ["on a CPU", "on a GPU"]
+fixed-by = "https://example.org/3"
+note = "Seen twice."
+
+[[tool.repromatrix.fails]]
+outcome = "crashes"
+"""
+
+
+def _faults(text: str) -> list[str]:
+    with pytest.raises(RunnerError) as caught:
+        read_case(text, "cases/x.py")
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_a_case_that_says_only_what_it_must_has_defaults_for_the_rest() -> None:
+    block = case(name="toy_breaks").block
+    expected: tuple[object, ...] = (
+        CaseKind.BUG,
+        (),
+        Isolation.FORK,
+        Exercise.COMPUTE,
+        None,
+        {},
+        (),
+        (),
+    )
+
+    actual = (
+        *(block.kind, block.needs, block.isolation, block.exercises),
+        *(block.timeout, block.workarounds, block.claims, block.fails),
+    )
+
+    assert expected == actual
+
+
+def test_every_key_is_read() -> None:
+    block = case(EVERYTHING).block
+    entry = block.fails[0]
+
+    assert {
+        "eager": Workaround(says="Choose eager attention."),
+        "never": Workaround(says="Do not do it.", skips=True),
+    } == block.workarounds
+    assert (*(block.kind, block.isolation, block.exercises, block.timeout),) == (
+        CaseKind.POLICY,
+        Isolation.PROCESS,
+        Exercise.LOAD,
+        5.0,
+    )
+    assert (*([str(one) for one in entry.when], entry.match, entry.workarounds),) == (
+        ["transformers<4.51,>=4.50"],
+        ("on a CPU", "on a GPU"),
+        ("*",),
+    )
+
+
+def test_an_entry_holds_everywhere_in_the_plain_case_unless_it_says_where() -> None:
+    entry = case(EVERYTHING).block.fails[1]
+    expected: tuple[object, ...] = ((), tuple(Precision), tuple(Device), ("",), Outcome.CRASHES)
+
+    assert expected == (
+        *(entry.when, entry.precisions, entry.devices, entry.workarounds, entry.outcome),
+    )
+
+
+def test_the_plain_case_is_the_first_variant() -> None:
+    assert case(EVERYTHING).variants == ("", "eager", "never")
+
+
+@pytest.mark.parametrize(
+    ("error_class", "message", "expected"),
+    [
+        ("ValueError", "so it is on a GPU, again", True),
+        ("ValueError", "on a CPU", True),
+        ("ValueError", "on a TPU", False),
+        ("MyValueError", "on a CPU", False),
+    ],
+)
+def test_a_failure_is_described_by_its_exact_class_and_any_of_its_substrings(
+    error_class: str,
+    message: str,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    assert expected is case(EVERYTHING).block.fails[0].describes(error_class, message)
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        (case(BREAKS), True),
+        (case('kind = "policy"'), True),
+        (case("simulates = 'A kernel.'"), True),
+        (case("workarounds.eager = 'Choose eager attention.'"), False),
+        (case(code=CODE + "torch.zeros(1)\n"), False),
+        (case(dependencies=["torch", "transformers>=4.50"]), False),
+        (case(dependencies=["transformers", "torch"]), True),
+        (case(requires_python=">=3.11"), False),
+        (case("needs = ['cuda']"), False),
+        (case("isolation = 'process'"), False),
+        (case("timeout = 5"), False),
+        (case("environments = ['4.53.3+peft0.15.2']"), False),
+    ],
+)
+def test_the_digest_covers_what_is_run_and_nothing_that_is_said_about_it(
+    changed: Case,
+    same: bool,  # noqa: FBT001
+) -> None:
+    assert same is (case().digest == changed.digest)
+
+
+def test_what_a_workaround_says_is_not_in_the_digest() -> None:
+    one, other = case("workarounds.eager = 'One.'"), case("workarounds.eager = 'Another.'")
+
+    assert one.digest == other.digest
+
+
+def test_all_faults_of_a_block_are_told_at_once() -> None:
+    text = case_text('kind = "bad"\nfixd-by = 1\n[[tool.repromatrix.fails]]\nmatch = "x"')
+    text = text.replace('# title = "A toy breaks"\n', "")
+    expected = [f"tool.repromatrix.{name}" for name in ("title", "kind", "fails[0]", "fixd-by")]
+
+    assert expected == [fault.split(": ")[1] for fault in _faults(text)]
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["transformers!=4.50", "transformers~=4.50", "transformers>4.50", "transformers<=4.50"],
+)
+def test_a_range_that_is_not_half_open_is_refused(when: str) -> None:
+    [fault] = _faults(case_text(BREAKS.replace("transformers>=4.50,<4.51", when)))
+
+    assert fault.startswith("cases/x.py: tool.repromatrix.fails[0].when: ")
+    assert when in fault
+
+
+def test_an_address_is_no_dependency() -> None:
+    [fault] = _faults(case_text(dependencies=["transformers @ git+https://example.org/x"]))
+
+    assert fault.startswith("cases/x.py: script.dependencies: ")

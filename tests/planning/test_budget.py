@@ -1,0 +1,253 @@
+"""A run that ends in time: what is of most value, what it costs, what can still be begun."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import fakes
+import pytest
+from factories import BREAKS, case, cell, environment, provenance, seen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.execution import batch, recorder
+from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.execution.run import Run
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.planning.budget import (
+    Budget,
+    Values,
+    Worth,
+    by_value,
+    cells_that_fit,
+    seconds,
+)
+from repromatrix.runner.planning.estimates import BUILD, CELL, FORK, IMPORT, costs
+from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.planning.selection import SelectionRequest, select
+from repromatrix.runner.planning.strategies import Why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from repromatrix.runner.model.cell import Cell
+    from repromatrix.runner.model.observation import Observation
+    from repromatrix.runner.planning.estimates import Costs
+
+TOY = case(BREAKS)
+NAMES = ("4.49.0", "4.50.0", "4.51.0", "4.52.0", "4.53.0")
+
+
+def row(name: str, took: float | None, precision: Precision = Precision.BF16) -> Observation:
+    ran = dataclasses.replace(provenance(TOY, environment(name)), run=f"run of {name}")
+    return dataclasses.replace(seen(at=cell(name, precision), ran=ran), seconds=took)
+
+
+def costing(*rows: Observation, absent: Iterable[str] = ()) -> Costs:
+    return costs(rows, frozenset(absent).__contains__)
+
+
+def unit(name: str, cells: int = 1) -> Unit:
+    return Unit(
+        environment=name, cells=tuple(cell(name, name=f"toy_{number}") for number in range(cells))
+    )
+
+
+NOTHING = Values(known={}, decides={}, current=lambda _: True)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("0.5m", 30), (" 1s ", 1)]
+)
+def test_a_budget_is_a_number_with_its_unit(text: str, expected: float) -> None:
+    assert expected == seconds(text)
+
+
+def test_a_cell_costs_its_own_time_or_that_of_its_neighbours_or_that_of_all() -> None:
+    known = costing(
+        row("4.49.0", 1.0),
+        row("4.50.0", 3.0),
+        row("4.51.0", 8.0),
+        row("4.50.0", 0.2, Precision.FP32),
+    )
+    asked = [cell("4.50.0"), cell("4.53.0"), cell("4.53.0", Precision.FP16)]
+
+    assert [FORK + own for own in (3.0, 3.0, 2.0)] == [known.of_cell(one) for one in asked]
+    assert costing().of_cell(cell()) == FORK + CELL
+
+
+def test_a_unit_costs_its_build_one_import_and_its_cells() -> None:
+    known = costing(absent=["4.49.0"])
+
+    assert known.of_unit(unit("4.50.0", 2)) == IMPORT + 2 * (FORK + CELL)
+    assert known.of_unit(unit("4.49.0", 2)) == BUILD + IMPORT + 2 * (FORK + CELL)
+
+
+def test_cells_are_worth_their_time_in_the_order_that_is_written_down() -> None:
+    stale, known = row("4.51.0", 1.0), row("4.52.0", 1.0)
+    unbuilt = dataclasses.replace(seen(Outcome.UNBUILDABLE, cell("4.50.0")), reason="no wheel")
+    values = Values(
+        known={one.cell: one for one in (stale, known, unbuilt)},
+        decides={cell("4.49.0"): Why.CHANGE, cell("4.50.0"): Why.END, stale.cell: Why.CHANGE},
+        current=lambda one: one is known,
+    )
+
+    assert [values.worth(cell(name)) for name in NAMES] == [
+        Worth.CHANGE,
+        Worth.END,
+        Worth.STALE,
+        Worth.KNOWN,
+        Worth.GAP,
+    ]
+
+
+def test_the_oldest_evidence_is_measured_again_first() -> None:
+    rows = [row(name, 1.0) for name in NAMES]
+    values = Values(known={one.cell: one for one in rows}, decides={}, current=lambda _: True)
+    units = [Unit(environment=name, cells=(cell(name),)) for name in reversed(NAMES)]
+    ordered = by_value(units, values, costing(), 1000, 1)
+
+    assert [one.environment for one in ordered] == list(NAMES)
+
+
+def test_an_environment_is_visited_once_for_all_that_there_is_time_for() -> None:
+    units = [
+        Unit(environment=name, cells=(cell(name), cell(name, name="toy_two"))) for name in "ab"
+    ]
+    values = dataclasses.replace(NOTHING, decides={cell("b", name="toy_two"): Why.CHANGE})
+    ordered = by_value(units, values, costing(), 1000, 1)
+
+    assert ordered == (
+        Unit(environment="b", cells=(cell("b", name="toy_two"), cell("b"))),
+        units[0],
+    )
+
+
+@given(
+    st.lists(st.integers(min_value=0, max_value=40), min_size=1, max_size=8),
+    st.floats(min_value=0, max_value=60),
+    st.integers(min_value=1, max_value=4),
+)
+def test_what_comes_first_fits_and_no_cell_is_lost_or_doubled(
+    sizes: list[int], room: float, workers: int
+) -> None:
+    units = [unit(str(number), size) for number, size in enumerate(sizes)]
+    known = costing()
+    ordered = by_value(units, NOTHING, known, room, workers)
+    budget = Budget(until=room, workers=workers, costs=known, values=NOTHING, now=lambda: 0.0)
+    first = budget.first(ordered)
+
+    assert sorted(one for some in ordered for one in some.cells) == sorted(
+        one for some in units for one in some.cells
+    )
+    assert sum(map(known.of_unit, first)) <= room * workers
+    assert all(budget.fitting(one).cells == one.cells for one in first)
+
+
+@given(
+    st.lists(st.floats(min_value=0, max_value=9), max_size=9), st.floats(min_value=0, max_value=40)
+)
+def test_as_many_of_the_first_cells_are_taken_as_fit(took: list[float], room: float) -> None:
+    cells = [cell(str(number)) for number, _ in enumerate(took)]
+    known = costing(*(row(str(number), one) for number, one in enumerate(took)))
+    count = cells_that_fit(cells, known, room)
+    spent = [sum(map(known.of_cell, cells[:some])) for some in range(len(cells) + 1)]
+
+    assert spent[count] <= room + 1e-6
+    assert count == len(cells) or spent[count + 1] > room - 1e-6
+
+
+def test_on_a_machine_that_turns_out_slower_less_is_begun() -> None:
+    clock = SimpleNamespace(now=0.0)
+    budget = Budget(
+        until=100.0, workers=1, costs=costing(), values=NOTHING, now=lambda: float(clock.now)
+    )
+    before = len(budget.fitting(unit("4.51.0", 300)).cells)
+    budget.begin(unit("4.50.0"))
+    clock.now = 2 * (IMPORT + FORK + CELL)
+    budget.came("4.50.0")
+    clock.now = 51.0
+    budget.came("4.50.0")
+    after = len(budget.fitting(unit("4.51.0", 300)).cells)
+
+    assert before == int((100 - IMPORT) / (FORK + CELL))
+    assert after == int((49 / 2 - IMPORT) / (FORK + CELL))
+
+
+class _Heard:
+    """Counts, and lets the time be over at one of the cells."""
+
+    def __init__(self, clock: SimpleNamespace, last: int) -> None:
+        self.clock = clock
+        self.last = last
+        self.cells = 0
+
+    def began(self, units: int, cells: int) -> None:
+        pass
+
+    def phase(self, environment: str, doing: str) -> None:
+        pass
+
+    def measured(self, _seen: object, _verdict: object) -> None:
+        self.cells += 1
+        if self.cells == self.last:
+            self.clock.now = 100.0
+
+    def unbuilt(self, environment: str, reason: str, cells: int) -> None:
+        pytest.fail(f"{environment}: {reason} ({cells})")
+
+    def done(self, environment: str) -> None:
+        pass
+
+
+def _limited(clock: SimpleNamespace) -> Run:
+    loaded = fakes.load(
+        [fakes.CORPUS / f"fake_{name}.py" for name in ("exits_with_text", "prints_binary")]
+    )
+    terms = Terms(run="b", limits=fakes.LIMITS, device=Device.CPU, jobs=1, until=50.0)
+    return Run(
+        project=loaded,
+        selection=select(SelectionRequest(release=[fakes.RELEASE]), loaded.cases, loaded.names),
+        terms=terms,
+        known={},
+        budget=Budget(
+            until=50.0, workers=1, costs=costing(), values=NOTHING, now=lambda: float(clock.now)
+        ),
+    )
+
+
+def test_where_no_time_is_left_nothing_is_built_or_begun(tmp_path: Path) -> None:
+    clock = SimpleNamespace(now=50.0)
+    limited = dataclasses.replace(_limited(clock), rerun=True)
+    store = Store(tmp_path / "store.sqlite", pytest.fail)
+    tally = recorder.run(limited, store, _Heard(clock, 0), lambda _: None)
+    rows = list(store.rows())
+    store.close()
+
+    assert (tally.measured, rows) == (0, [])
+    assert tally.left == {one for some in limited.units() for one in some.cells}
+
+
+@pytest.mark.builds
+def test_when_the_time_is_over_no_further_cell_is_begun_and_the_rest_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(
+        batch, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep)
+    )
+    limited = _limited(clock)
+    cells: set[Cell] = {one for some in limited.units() for one in some.cells}
+    store = Store(tmp_path / "store.sqlite", pytest.fail)
+    tally = recorder.run(limited, store, _Heard(clock, 2), lambda _: None)
+    stored = {one.cell for one in store.rows()}
+    store.close()
+
+    assert 2 <= tally.measured < len(cells)
+    assert tally.left
+    assert stored == cells - tally.left

@@ -1,0 +1,124 @@
+"""What was asked for: names, globs, specifiers, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import case, cell
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+
+from repromatrix.runner.model.case import read_case
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.planning.selection import SelectionRequest, environments_of, select
+
+if TYPE_CHECKING:
+    from repromatrix.runner.paths import Paths
+
+NAMES = (
+    "4.49.0",
+    "4.50.0",
+    "4.50.3",
+    "4.51.0",
+    "5.0.0",
+    "4.50.0+timm",
+    "4.53.3+peft0.15.2",
+    "main",
+)
+EAGER = "workarounds.eager = 'Choose eager.'"
+TOYS = {
+    one.name: one
+    for one in (case(EAGER, name="toy_breaks"), case(name="toy_melts"), case(name="car_stops"))
+}
+RELEASES = st.sampled_from([*NAMES[:5], "4.50", "4.49.5", "4.52", "5"])
+CLAUSES = st.builds(
+    str.__add__, st.sampled_from([">=", "<=", ">", "<", "==", "!=", "~="]), RELEASES
+)
+
+
+@given(st.lists(CLAUSES.filter(lambda text: text != "~=5"), min_size=1, max_size=3))
+def test_a_specifier_selects_what_packaging_does_of_releases_and_their_extras(
+    clauses: list[str],
+) -> None:
+    text = ",".join(clauses)
+    expected = list(SpecifierSet(text).filter(NAMES[:5]))
+    expected += ["4.50.0+timm"] * ("4.50.0" in expected)
+
+    assert expected == environments_of([text], NAMES)
+
+
+def test_a_specifier_selects_the_releases_of_the_real_matrix(places: Paths) -> None:
+    from repromatrix.runner.environments import locks  # noqa: PLC0415
+
+    names = locks.load_matrix(places).names
+    expected = ["4.50.0", "4.50.1", "4.50.2", "4.50.3", "4.51.0", "4.51.1", "4.51.2", "4.51.3"]
+
+    assert expected == environments_of([">=4.50,<4.52"], names)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([], list(NAMES)),
+        (["main"], ["main"]),
+        (["main,4.49.0"], ["4.49.0", "main"]),
+        (["4.50.3", "4.49.0", "4.49.0"], ["4.49.0", "4.50.3"]),
+        ([">=5", "main"], ["5.0.0", "main"]),
+        (["4.50.0+timm"], ["4.50.0+timm"]),
+        (["4.53.3+peft0.15.2, main"], ["4.53.3+peft0.15.2", "main"]),
+    ],
+)
+def test_names_are_selected_in_the_order_of_the_table(
+    texts: list[str], expected: list[str]
+) -> None:
+    assert expected == environments_of(texts, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        ((), {"toy_breaks", "toy_melts", "car_stops"}),
+        (("toy*",), {"toy_breaks", "toy_melts"}),
+        (("toy_melts,car_*",), {"toy_melts", "car_stops"}),
+        (("toy_?elts", "none*"), {"toy_melts"}),
+    ],
+)
+def test_cases_are_selected_by_name_and_glob(patterns: tuple[str, ...], expected: set[str]) -> None:
+    assert expected == select(SelectionRequest(case=patterns), TOYS, NAMES).cases
+
+
+def test_an_area_selects_its_cases() -> None:
+    text = (
+        "# /// script\n# [tool.repromatrix]\n# title = 'x'\n# reports = ['https://example.org']\n"
+        "# area = 'cars'\n# models = ['x']\n# ///\n"
+    )
+    cases = {**TOYS, "van_stops": read_case(text, "cases/van_stops.py")}
+
+    assert select(SelectionRequest(area=["cars"]), cases, NAMES).cases == {"van_stops"}
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (cell(), True),
+        (cell("4.49.0"), False),
+        (cell(precision=Precision.FP16), False),
+        (cell(workaround="eager"), False),
+        (cell(device=Device.CUDA), False),
+        (cell(name="toy_melts"), False),
+    ],
+)
+def test_a_cell_is_selected_when_all_its_parts_are(where: object, expected: bool) -> None:  # noqa: FBT001
+    wish = SelectionRequest(
+        case=["toy_breaks"], release=["4.50.0"], precision=["bf16"], workaround=["none"]
+    )
+
+    assert expected is select(wish, TOYS, NAMES)(where)  # type: ignore[arg-type]
+
+
+def test_without_a_workaround_named_every_variant_is_selected() -> None:
+    chosen = select(SelectionRequest(), TOYS, NAMES)
+
+    assert (chosen(cell()), chosen(cell(workaround="eager"))) == (True, True)

@@ -1,0 +1,239 @@
+"""The figures and files of a case's page, by the values that reach the templates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from one_case import CASE, NO_FLOAT, changed, fake_run, surveyed
+
+from repromatrix.reports.exports.pins import Pinned, PinSources, pins
+from repromatrix.reports.figures.plot import Plot, PlotLevel, Stroke
+from repromatrix.reports.figures.scale import Tick, ticks
+from repromatrix.reports.figures.shares import Part, shares
+from repromatrix.reports.figures.timeline import Band, Bar, State
+from repromatrix.reports.pages.case import case_page
+from repromatrix.reports.sections.commands import SuggestedCommand
+from repromatrix.reports.sections.messages import MessageLine, Sort, Version, Wording
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.script import parse_script
+
+if TYPE_CHECKING:
+    from one_case import Fake
+
+    from repromatrix.runner.model.observation import Observation
+
+
+def test_the_timeline_has_high_bars_where_a_case_fails_and_none_where_it_cannot_run() -> None:
+    band = case_page(surveyed(), CASE).timelines[0].bands[1]
+    expected = Band(
+        label="bf16",
+        y=48,
+        bars=(
+            Bar(
+                state=State.FAILS,
+                x=200,
+                y=36,
+                width=19,
+                height=14,
+                says="fails on 4.50.0 to 4.50.1",
+            ),
+            Bar(state=State.PASSES, x=220, y=45, width=9, height=5, says="passes on 4.51.0"),
+            Bar(state=State.UNKNOWN, x=230, y=40, width=9, height=6, says="unknown: main"),
+        ),
+    )
+
+    assert expected == band
+
+
+def test_the_timeline_says_in_words_what_it_draws() -> None:
+    told = "passes on 4.50.0 to 4.51.0, unknown: main"
+    expected = (
+        f"fp32 and fp16: {told}; "
+        "bf16: fails on 4.50.0 to 4.50.1, passes on 4.51.0, unknown: main; "
+        f"away, all: {told}; cache-off, all: {told}"
+    )
+
+    assert expected == case_page(surveyed(), CASE).timelines[0].text
+
+
+def test_lines_of_releases_are_named_where_there_is_room() -> None:
+    names = ["4.49.0", "4.50.0", "4.50.1", "4.51.0", "4.51.1", "main"]
+
+    assert ticks(names) == (Tick(x=190, label="4.49"), Tick(x=240, label="main"))
+
+
+def test_a_number_is_a_line_along_the_releases_with_a_gap_where_it_is_missing() -> None:
+    values = {"4.50.0": 0.0, "4.51.0": 1.0}
+    expected = Plot(
+        name="error",
+        variant="",
+        device=Device.CPU,
+        width=270,
+        height=144,
+        ticks=(Tick(x=190, label="4.49"),),
+        levels=(PlotLevel(y=124, label="0"), PlotLevel(y=24, label="1")),
+        strokes=(
+            Stroke(
+                precision=Precision.FP32,
+                path="M200 124H208M220 24H228",
+                y=24,
+                says="0 to 1, on 2 releases, 4.50.0 to 4.51.0",
+            ),
+        ),
+        by_factors=False,
+    )
+
+    assert expected == case_page(surveyed(_measuring(values)), CASE).plots[0]
+
+
+def test_numbers_that_differ_by_orders_are_drawn_by_factors_and_none_on_the_floor() -> None:
+    plot = case_page(surveyed(_measuring({"4.50.0": 0.0, "4.50.1": 1e-3, "4.51.0": 10.0})), CASE)
+
+    assert plot.plots[0].by_factors
+    assert plot.plots[0].strokes[0].path == "M200 124H208L210 114H218L220 24H228"
+
+
+def test_what_is_no_number_is_drawn_above_all_numbers() -> None:
+    plot = case_page(surveyed(_measuring({"4.50.0": 1.0, "4.50.1": math.nan})), CASE).plots[0]
+
+    assert plot.levels == (PlotLevel(y=74, label="1"), PlotLevel(y=12, label="not finite"))
+    assert plot.strokes[0].path == "M200 74H208L210 12H218"
+
+
+def _measuring(values: dict[str, float]) -> Fake:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        if seen is None or cell.workaround or cell.precision is not Precision.FP32:
+            return replace(seen, measured={}) if seen else None
+        known = cell.environment in values
+        return replace(seen, measured={"error": values[cell.environment]} if known else {})
+
+    return run
+
+
+def test_counts_share_a_bar() -> None:
+    assert shares({"a": 3, "b": 0, "c": 1}) == (
+        Part(name="a", x=0.0, width=180.0, pattern=0),
+        Part(name="c", x=180.0, width=60.0, pattern=2),
+    )
+    assert shares({}) == ()
+
+
+def test_a_message_is_whole_at_first_and_then_only_what_differs() -> None:
+    later = replace(NO_FLOAT, message="'HybridCache' has no 'float'")
+    cell = Cell("cache_float", "", "4.50.1", Precision.BF16, Device.CPU)
+    found = case_page(surveyed(changed(cell, lambda seen: replace(seen, failed=later))), CASE)
+    before, after = f"AttributeError: {NO_FLOAT.message}", f"AttributeError: {later.message}"
+    expected = Wording(
+        versions=(
+            Version(
+                releases="4.50.0",
+                precisions="bf16",
+                headline=before,
+                lines=(
+                    MessageLine(sort=Sort.KEPT, text="Traceback: deep"),
+                    MessageLine(sort=Sort.KEPT, text=before),
+                ),
+            ),
+            Version(
+                releases="4.50.1",
+                precisions="bf16",
+                headline=after,
+                lines=(
+                    MessageLine(sort=Sort.GONE, text=before),
+                    MessageLine(sort=Sort.NEW, text=after),
+                ),
+            ),
+        ),
+        more=0,
+    )
+
+    assert expected == found.wording
+
+
+def test_a_case_that_failed_can_be_downloaded_with_every_package_of_that_cell() -> None:
+    page = case_page(surveyed(), CASE)
+    text = (
+        "# /// script\n"
+        '# requires-python = "==3.11.*"\n'
+        "# dependencies = [\n"
+        '#   "accelerate==1.5.2",\n'
+        '#   "torch==2.13.0",\n'
+        '#   "transformers==4.50.1",\n'
+        "# ]\n"
+        "# ///\n"
+        "# cases/cache_float.py of repromatrix with every pin of 4.50.1.\n"
+        "# Measured there on cpu, torch 2.13.0+cpu, Python 3.11.7: "
+        "fp32 passes, bf16 fails, fp16 passes.\n"
+        "# Which build of that torch is installed here, the index decides.\n"
+        f"{CASE.script.code.lstrip()}"
+    )
+    expected = Pinned(
+        path="download/cache_float-4.50.1.py",
+        href="download/cache_float-4.50.1.py",
+        cell="bf16 on 4.50.1",
+        command="uv run cache_float-4.50.1.py bf16",
+        text=text,
+    )
+
+    assert expected == page.pinned
+    assert parse_script(text, "x.py").table["dependencies"][-1] == "transformers==4.50.1"
+
+
+def test_what_to_ask_next_names_both_sides_of_the_change() -> None:
+    named = "cache_float --precision bf16"
+    expected = (
+        SuggestedCommand(asks="Which release broke it?", text=f"nox -s bisect -- {named}"),
+        SuggestedCommand(asks="Which release healed it?", text=f"nox -s bisect -- {named} --fix"),
+        SuggestedCommand(
+            asks="Which package makes the difference?",
+            text=f"nox -s blame -- {named} --good 4.51.0 --bad 4.50.1",
+        ),
+        SuggestedCommand(
+            asks="Does my project have it?",
+            text="nox -s audit -- requirements.txt --precision bf16 --case cache_float",
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).commands
+
+
+def test_of_a_case_that_never_fails_nothing_is_asked_and_nothing_downloaded() -> None:
+    def passes(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        failed = seen is not None and seen.outcome is Outcome.FAILS
+        return replace(seen, outcome=Outcome.PASSES, failed=None) if failed and seen else seen
+
+    page = case_page(surveyed(passes), CASE)
+
+    assert (page.commands, page.pinned, page.wording.versions) == ((), None, ())
+
+
+def test_of_every_environment_that_was_run_there_is_what_its_file_is_made_from() -> None:
+    page = case_page(surveyed(), CASE)
+    on = "# Measured there on cpu, torch 2.13.0+cpu, Python 3.11.7: "
+    build = "# Which build of that torch is installed here, the index decides.\n"
+    healthy = f"{on}fp32 passes, bf16 passes, fp16 passes.\n{build}"
+    broken = f"{on}fp32 passes, bf16 fails, fp16 passes.\n{build}"
+
+    assert page.sources == PinSources(
+        name="cache_float",
+        where="cases/cache_float.py",
+        code=CASE.script.code.lstrip(),
+        environments=("4.51.0", "4.50.1", "4.50.0"),
+        told=((healthy, ("4.51.0",)), (broken, ("4.50.1", "4.50.0"))),
+    )
+
+
+def test_every_pin_is_named_once_for_all_environments() -> None:
+    found = pins(surveyed())
+
+    assert set(found.environments) == {"4.49.0", "4.50.0", "4.50.1", "4.51.0"}
+    python, numbers = found.environments["4.50.1"]
+    assert python == "3.11"
+    assert [found.packages[number] for number in numbers] == [
+        *("accelerate==1.5.2", "torch==2.13.0", "transformers==4.50.1"),
+    ]

@@ -1,0 +1,995 @@
+"""The pages, by the values that reach the templates: a new style breaks nothing here."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hostile_site import HOSTILE, hostile_case, hostile_run
+from one_case import (
+    BLOCK,
+    CASE,
+    ENVIRONMENTS,
+    HEADLINE,
+    NO_FLOAT,
+    a_case,
+    an_environment,
+    changed,
+    fake_run,
+    judged,
+    observed,
+    surveyed,
+)
+from rendered import Markup, pages
+
+from repromatrix.reports.build import render
+from repromatrix.reports.figures.shares import Part
+from repromatrix.reports.marks import Mark
+from repromatrix.reports.pages.case import Derived, Expectation, Fact, Fails, case_page
+from repromatrix.reports.pages.index import SCRIPTS, Count, Setup, Surprise, Unmeasured, index
+from repromatrix.reports.sections.cells import BuiltWith, CellBlock, CellEntry, Repeat, Variant
+from repromatrix.reports.sections.claims import Stated
+from repromatrix.reports.sections.failures import FailurePlace, Signed
+from repromatrix.reports.sections.grid import (
+    Column,
+    GridRow,
+    GridTable,
+    ReleaseLine,
+    ShownMark,
+    StackColumn,
+    Words,
+    grid,
+    lines,
+)
+from repromatrix.reports.sections.messages import Message, Sighting
+from repromatrix.reports.sections.numbers import Computed, Dtypes, Measured, NumberRun
+from repromatrix.reports.sections.workarounds import (
+    Effect,
+    Effects,
+    Where,
+    WorkaroundAdvice,
+    effect,
+)
+from repromatrix.reports.text import (
+    Link,
+    excerpt,
+    first_sentence,
+    link_to,
+    requirement_words,
+    spans,
+)
+from repromatrix.reports.view import Survey, survey
+from repromatrix.runner.evidence.answering import answering_rows
+from repromatrix.runner.judging.claims import ClaimStanding
+from repromatrix.runner.judging.verdicts import Judged, judge_all
+from repromatrix.runner.model.cell import Cell, Source
+from repromatrix.runner.model.observation import Failed, Observation
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
+from repromatrix.runner.model.requirements import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+PLAIN_FP32 = Cell("cache_float", "", "4.50.1", Precision.FP32, Device.CPU)
+PLAIN_BF16 = PLAIN_FP32._replace(precision=Precision.BF16)
+
+
+def glyphs(found: Survey) -> dict[str, list[str]]:
+    """Return the first grid as pictures: fp32, bf16 and fp16 of every release."""
+    rows = [row for area in the_grid(found).areas for row in area.rows]
+    return {
+        row.label: ["".join(mark.glyph for mark in drawn(stack)) for stack in row.stacks]
+        for row in rows
+    }
+
+
+def the_grid(found: Survey) -> GridTable:
+    """Return the grid of all cases on the first device."""
+    return grid(found, found.devices[0], list(found.cases))
+
+
+def drawn(stack: StackColumn) -> tuple[ShownMark, ...]:
+    """Return a mark for every precision: one stands for all where they agree."""
+    return stack.marks * 3 if len(stack.marks) == 1 else stack.marks
+
+
+def said(grid: GridTable, row: int, column: int) -> list[str]:
+    """Return what the marks of a stack say, as the script of the page puts it together."""
+    stack = grid.areas[0].rows[row].stacks[column]
+    numbers = stack.says.split(",") if "," in stack.says else [stack.says] * 3
+    return [
+        grid.words.texts[int(number)] if number else grid.words.usual[mark.style]
+        for mark, number in zip(drawn(stack), numbers, strict=True)
+    ]
+
+
+def counted(found: Survey) -> dict[str, int]:
+    tallies = index(found).headline.tallies
+    return {
+        count.style: count.numbers[0]
+        for tally in tallies
+        for count in tally.counts
+        if count.numbers[0]
+    }
+
+
+def test_the_grid_has_a_mark_for_every_precision_of_every_release() -> None:
+    expected = {
+        "cache_float": ["–––", "✓✕✓", "✓✕✓", "✓✓✓", "UUU"],  # noqa: RUF001
+        "away": ["–––", "✓✓✓", "✓✓✓", "✓✓✓", "UUU"],  # noqa: RUF001
+        "cache-off": ["–––", "✓✓✓", "✓✓✓", "✓✓✓", "UUU"],  # noqa: RUF001
+    }
+
+    assert expected == glyphs(surveyed())
+
+
+def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
+    small = survey({CASE.name: CASE}, ENVIRONMENTS[1:2], judged())
+    expected = GridRow(
+        kind="case",
+        label="cache_float",
+        href="case/cache_float.html",
+        detail="The cache has no float",
+        badges=(),
+        extras="",
+        stacks=(
+            StackColumn(
+                marks=(
+                    ShownMark(style="passes", glyph="✓"),
+                    ShownMark(style="fails", glyph="✕"),
+                    ShownMark(style="passes", glyph="✓"),
+                ),
+                says="",
+                opens=True,
+            ),
+        ),
+    )
+    words = Words(
+        usual={"passes": "passes as expected", "fails": f"fails as expected: {HEADLINE}"},
+        texts=(),
+        device="",
+    )
+    grid = the_grid(small)
+
+    assert expected == grid.areas[0].rows[0]
+    assert words == grid.words
+
+
+def test_marks_that_agree_are_one_and_what_is_unusual_is_a_number() -> None:
+    grid = the_grid(surveyed(changed(PLAIN_FP32, in_another_way)))
+    same, other = ShownMark(style="passes", glyph="✓"), ShownMark(style="regressed", glyph="R")
+    alike, differing = grid.areas[0].rows[1].stacks[1], grid.areas[0].rows[0].stacks[2]
+
+    assert StackColumn(marks=(same,), opens=True) == alike
+    assert (
+        StackColumn(marks=(other, ShownMark(style="fails", glyph="✕"), same), says="") == differing
+    )
+    assert said(grid, 0, 2) == [
+        "fails, expected to pass: KeyError: other",
+        f"fails as expected: {HEADLINE}",
+        "passes as expected",
+    ]
+
+
+def in_another_way(seen: Observation) -> Observation:
+    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
+    return replace(seen, outcome=Outcome.FAILS, failed=other)
+
+
+def test_a_mark_that_says_something_rarer_than_its_class_has_the_number_of_its_text() -> None:
+    grid = the_grid(surveyed(changed(PLAIN_BF16, also_as_described)))
+
+    assert grid.areas[0].rows[0].stacks[2].says == ",0,"
+    assert said(grid, 0, 2)[1] == f"fails as expected: {HEADLINE} here"
+
+
+def also_as_described(seen: Observation) -> Observation:
+    return replace(seen, failed=replace(NO_FLOAT, message=f"{NO_FLOAT.message} here"))
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "parts"),
+    [
+        ("4.51.0+peft0.15.2", Source.PAIR, ("4.51.0", "peft0.15.2")),
+        ("4.51.0+accelerate1.10.0", Source.PAIR, ("4.51.0", "accelerate", "1.10.0")),
+        ("ms-swift3.3.0", Source.STACK, ("ms-swift", "3.3.0")),
+    ],
+)
+def test_a_pair_or_a_stack_has_its_name_in_pieces(
+    name: str, source: Source, parts: tuple[str, ...]
+) -> None:
+    environment = an_environment(name, source)
+    line = ReleaseLine(label=name, columns=(Column(name=name, label=""),), parts=parts)
+
+    assert lines([*ENVIRONMENTS, environment])[-1] == line
+
+
+def test_a_case_with_extras_stands_in_the_column_of_the_release_and_says_so() -> None:
+    case = replace(CASE, extras=("timm",))
+    environments = [an_environment("4.50.0"), an_environment("4.50.0+timm")]
+    grid = the_grid(survey({case.name: case}, environments, ()))
+
+    assert [column.name for line in grid.lines for column in line.columns] == ["4.50.0"]
+    assert grid.areas[0].rows[0].extras == "+timm"
+    assert [len(stack.marks) for stack in grid.areas[0].rows[0].stacks] == [1]
+
+
+@pytest.mark.parametrize(
+    ("needs", "columns", "apart"),
+    [
+        ("torch", ["4.50.0"], ""),
+        ("ms-swift", ["ms-swift3.3.0"], "stack"),
+        ("flash-attn", ["4.50.0+flash-attn2.7.4"], "pair"),
+    ],
+)
+def test_a_case_that_needs_what_no_release_has_has_no_columns_of_releases(
+    needs: str, columns: list[str], apart: str
+) -> None:
+    pair = an_environment("4.50.0+flash-attn2.7.4", Source.PAIR)
+    pair = replace(pair, pins={**pair.pins, "flash-attn": "2.7.4"})
+    block = BLOCK.replace('"torch"', f'"{needs}"')
+    if apart == "pair":
+        block = block.replace("title =", f'environments = ["{pair.name}"]\ntitle =')
+    case = a_case(block)
+    stack = an_environment("ms-swift3.3.0", Source.STACK)
+    stack = replace(stack, pins={**stack.pins, "transformers": "4.50.0", "ms-swift": "3.3.0"})
+    found = survey({case.name: case}, [an_environment("4.50.0"), pair, stack], ())
+    grid = the_grid(found)
+
+    assert (apart != "") is (case_page(found, case).timelines == ())
+    assert columns == [column.name for line in grid.lines for column in line.columns]
+    assert apart == grid.apart
+
+
+def test_an_interpreter_stands_beside_the_pairs_of_a_case_that_no_release_can_run() -> None:
+    name = "4.50.0+flash-attn2.7.4"
+    pair = an_environment(name, Source.PAIR)
+    pair = replace(pair, pins={**pair.pins, "flash-attn": "2.7.4"})
+    mine = replace(pair, name="4.50.0@80ce94b6", source=Source.INTERPRETER)
+    block = BLOCK.replace('"torch"', '"flash-attn"')
+    case = a_case(block.replace("title =", f'environments = ["{name}"]\ntitle ='))
+    cell = Cell(case.name, "", "4.50.0", Precision.BF16, Device.CPU)
+    row = replace(observed(cell, Outcome.PASSES), cell=cell._replace(environment="4.50.0@80ce94b6"))
+    environments = [an_environment("4.50.0"), pair, mine]
+    known = {one.name: one for one in environments}
+    found = survey({case.name: case}, environments, judge_all([row], {case.name: case}, known))
+    grid = the_grid(found)
+
+    assert [column.name for line in grid.lines for column in line.columns] == [name, mine.name]
+    assert grid.apart == "pair"
+
+
+def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
+    expected = (
+        ReleaseLine(label="4.49", columns=(Column(name="4.49.0", label="0"),)),
+        ReleaseLine(
+            label="4.50",
+            columns=(Column(name="4.50.0", label="0"), Column(name="4.50.1", label="1")),
+        ),
+        ReleaseLine(label="4.51", columns=(Column(name="4.51.0", label="0"),)),
+        ReleaseLine(label="main", columns=(Column(name="main", label=""),)),
+    )
+
+    assert expected == the_grid(surveyed()).lines
+
+
+def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
+    found = surveyed()
+    in_the_grid = Counter(
+        mark.style
+        for area in the_grid(found).areas
+        for row in area.rows
+        for stack in row.stacks
+        for mark in drawn(stack)
+    )
+    expected = {"passes": 25, "fails": 2, "not-applicable": 9, "unbuildable": 9}
+
+    assert expected == counted(found) == dict(in_the_grid)
+    assert index(found).headline.cells == (45,)
+
+
+def test_the_headline_names_the_machine_and_counts_only_what_ran_on_it() -> None:
+    expected = Setup(
+        device="cpu",
+        hardware="a CPU",
+        torch="2.13.0+cpu",
+        python="3.11.7",
+        source="this machine",
+        cells=27,
+    )
+
+    assert (expected,) == index(surveyed()).headline.setups
+
+
+def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
+    expected = (
+        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, held against "
+        "4 releases of transformers, 4.49.0 to 4.51.0, under fp32, bf16 and fp16."
+    )
+
+    assert expected == index(surveyed()).headline.sentence
+
+
+def test_what_nobody_reported_is_not_called_reported() -> None:
+    found = surveyed()
+    ours = replace(CASE, block=CASE.block.model_copy(update={"found_by": "measurement"}))
+    both = replace(found, cases={**found.cases, "another": ours})
+    expected = (
+        "Dtype and mixed-precision bugs of the Hugging Face ecosystem, "
+        "1 reported and 1 found by measurement, held against "
+    )
+
+    assert index(both).headline.sentence.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "mark", "text"),
+    [
+        (
+            {"outcome": Outcome.FAILS, "failed": NO_FLOAT},
+            Mark.REGRESSED,
+            f"fails, expected to pass: {HEADLINE}",
+        ),
+        ({"outcome": Outcome.DECLINES, "reason": "no"}, Mark.NOT_APPLICABLE, "declines: no"),
+        (
+            {"unstable": True, "repeats": 3},
+            Mark.UNSTABLE,
+            "unstable in 3 runs, last passes",
+        ),
+        (
+            {"exercised": Exercised.NO},
+            Mark.NOT_EXERCISED,
+            "passes, but never computed in fp32",
+        ),
+        (
+            {"outcome": Outcome.OUT_OF_MEMORY, "reason": "2 GB"},
+            Mark.OUT_OF_MEMORY,
+            "out of memory: 2 GB",
+        ),
+        ({"outcome": Outcome.NOT_RUN}, Mark.NOT_RUN, "not run"),
+        (
+            {"outcome": Outcome.TIMES_OUT, "reason": "60 s"},
+            Mark.REGRESSED,
+            "times out, expected to pass: 60 s",
+        ),
+    ],
+)
+def test_each_outcome_of_a_cell_that_should_pass_has_its_mark(
+    change: dict[str, object], mark: Mark, text: str
+) -> None:
+    run = changed(PLAIN_FP32, lambda seen: replace(seen, **change))  # type: ignore[arg-type]
+    grid = the_grid(surveyed(run))
+
+    assert ShownMark(style=mark.value, glyph=mark.glyph) == grid.areas[0].rows[0].stacks[2].marks[0]
+    assert text == said(grid, 0, 2)[0]
+
+
+def test_a_known_bug_that_fails_otherwise_is_changed_and_one_that_passes_is_fixed() -> None:
+    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
+    differs = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
+    healed = changed(PLAIN_BF16, lambda seen: replace(seen, outcome=Outcome.PASSES, failed=None))
+
+    assert glyphs(differs)["cache_float"][2] == "✓C✓"
+    assert glyphs(surveyed(healed))["cache_float"][2] == "✓F✓"
+
+
+def test_a_surprise_is_listed_with_its_message_and_its_place() -> None:
+    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
+    found = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
+    expected = Surprise(
+        style="changed",
+        glyph="C",
+        words="changed: fails, not as described",
+        case="cache_float",
+        href="case/cache_float.html",
+        error="KeyError: other",
+        places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
+    )
+
+    assert (expected,) == index(found).surprises
+
+
+def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
+    found = surveyed(changed(PLAIN_FP32, lambda _: None))
+    expected = (
+        Unmeasured(
+            style="unbuildable",
+            glyph="U",
+            words="environment not buildable",
+            reason="no route to host",
+            cells=9,
+            releases="main",
+        ),
+        Unmeasured(
+            style="not-run", glyph="·", words="not run", reason="", cells=1, releases="4.50.1"
+        ),
+    )
+
+    assert expected == index(found).unmeasured
+
+
+def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
+    old = changed(
+        PLAIN_FP32,
+        lambda seen: replace(seen, provenance=replace(seen.provenance, case_digest="old")),
+    )
+    page, grid = index(surveyed(old)), the_grid(surveyed(old))
+    stack = grid.areas[0].rows[0].stacks[2]
+
+    assert ShownMark(style="passes stale", glyph="✓") == stack.marks[0]
+    assert said(grid, 0, 2)[0] == "passes as expected; stale"
+    assert [(flag.style, flag.numbers) for flag in page.headline.flags] == [
+        ("stale", (1,)),
+        ("simulated", (0,)),
+    ]
+
+
+def test_an_error_message_leads_to_every_case_that_fails_so() -> None:
+    cases = {name: a_case(name=name) for name in ("one", "two")}
+    rows = [row for case in cases.values() for row in judged(case=case)]
+    place = FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1")
+    expected = Message(
+        headline=HEADLINE,
+        sightings=tuple(
+            Sighting(case=name, href=f"case/{name}.html#failure-1", places=(place,), more="")
+            for name in cases
+        ),
+    )
+
+    assert (expected,) == index(survey(cases, ENVIRONMENTS, rows)).messages
+
+
+def test_of_many_places_the_first_page_names_a_few() -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        fails = seen is not None and (seen.cell.environment, seen.cell.precision) in SCATTERED
+        return replace(seen, outcome=Outcome.FAILS, failed=NO_FLOAT) if fails and seen else seen
+
+    sighting = index(surveyed(run)).messages[0].sightings[0]
+
+    assert [place.variants for place in sighting.places] == [
+        "plain and with away and cache-off",
+        "",
+        "",
+    ]
+    assert sighting.more == "and 1 more place"
+
+
+def test_of_a_place_with_many_gaps_the_first_page_names_a_few_spans() -> None:
+    releases = [f"4.50.{number}" for number in range(12)]
+    environments = tuple(an_environment(name) for name in releases)
+    rows = [fails_on(name) for name in releases[::2]]
+    place = index(survey({CASE.name: CASE}, environments, rows)).messages[0].sightings[0].places[0]
+
+    assert place.releases == "4.50.0, 4.50.2, 4.50.4, 4.50.6 and 2 more spans"
+
+
+def fails_on(release: str) -> Judged:
+    row = next(row for row in judged() if row.seen.cell == PLAIN_BF16)
+    cell = PLAIN_BF16._replace(environment=release)
+    return replace(row, seen=replace(row.seen, cell=cell))
+
+
+SCATTERED = {
+    ("4.50.0", Precision.FP32),
+    ("4.51.0", Precision.FP16),
+    ("4.51.0", Precision.BF16),
+}
+
+
+def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> None:
+    found = survey({CASE.name: CASE}, ENVIRONMENTS, ())
+    page = case_page(found, CASE)
+
+    assert counted(found) == {"not-run": 45}
+    assert index(found).headline.setups == ()
+    assert {"nothing measured"} == {item.tally for row in page.ranges for item in row.fails}
+    assert (page.failures, page.numbers, page.dtypes.rows) == ((), (), ())
+
+
+def test_without_cases_there_is_nothing_to_count() -> None:
+    page = index(survey({}, (), ()))
+
+    assert page.headline.cells == (0,)
+    assert (page.cases, page.contradictions, page.messages) == ((), (), ())
+
+
+def test_two_devices_have_a_grid_and_a_count_each_and_are_named() -> None:
+    found = surveyed(devices=(Device.CPU, Device.CUDA))
+    page = index(found)
+
+    grids = case_page(found, CASE).grids
+
+    assert [grid.device for grid in grids] == [Device.CPU, Device.CUDA]
+    assert page.headline.cells == (45, 45)
+    assert [grid.words.device for grid in grids] == [", cpu", ", cuda"]
+
+
+def test_evidence_from_a_gpu_alone_shows_no_grid_of_a_cpu() -> None:
+    page = case_page(surveyed(devices=(Device.CUDA,)), CASE)
+
+    assert [grid.device for grid in page.grids] == [Device.CUDA]
+
+
+def test_a_pair_is_a_column_only_for_the_cases_that_name_it() -> None:
+    pair = an_environment("4.51.0+peft0.15.2", Source.PAIR)
+    named = a_case(BLOCK.replace("title =", 'environments = ["4.51.0+peft0.15.2"]\ntitle ='), "b")
+    found = survey({"a": a_case(name="a"), "b": named}, [ENVIRONMENTS[3], pair], ())
+
+    assert {name: rows for name, rows in glyphs(found).items() if name in {"a", "b"}} == {
+        "a": ["···", ""],
+        "b": ["···", "···"],
+    }
+    assert [grid(found, Device.CPU, [name]).width for name in found.cases] == [2, 3]
+
+
+def test_of_several_observations_of_a_cell_the_one_that_answers_is_shown() -> None:
+    here = next(row.seen for row in judged() if row.seen.cell == PLAIN_FP32)
+    there = replace(here, source="2026-11", reason="old")
+    full = replace(here, outcome=Outcome.OUT_OF_MEMORY)
+    cases, held = {CASE.name: CASE}, {one.name: one for one in ENVIRONMENTS}
+
+    def shown(*rows: Observation) -> Observation:
+        answering = answering_rows(rows, cases, held).values()
+        return survey(cases, ENVIRONMENTS, judge_all(answering, cases, held)).rows[PLAIN_FP32].seen
+
+    assert shown(there, here) == here
+    assert shown(there, full) == there
+
+
+def test_areas_have_titles_and_stand_in_the_order_given() -> None:
+    cases = {name: a_case(BLOCK.replace("kv-cache", area), name) for name, area in AREAS.items()}
+    found = survey(cases, ENVIRONMENTS, (), {"rotary": "Rotary embedding", "alpha": "Alpha"})
+
+    assert [area.title for area in the_grid(found).areas] == [
+        "Rotary embedding",
+        "Alpha",
+        "beta",
+    ]
+
+
+AREAS = {"one": "beta", "two": "alpha", "three": "rotary"}
+
+
+def test_the_case_page_opens_with_its_sentence() -> None:
+    page = case_page(surveyed(), CASE)
+
+    assert page.sentence == "A cache must not be asked for .float()."
+    assert page.rest == ("It was.", "Only 4.50 did so.")
+    assert (Link(text="owner/name#7", href="https://github.com/owner/name/issues/7"),) == (
+        page.reports
+    )
+
+
+def test_the_facts_of_a_case_name_only_what_is_said() -> None:
+    expected = (
+        Fact(term="area", text="kv-cache"),
+        Fact(term="models", text="gemma3"),
+        Fact(term="kind", text="bug"),
+        Fact(term="depends on", text="torch, transformers>=4.50"),
+        Fact(term="Python", text=">=3.10"),
+        Fact(term="isolation", text="fork"),
+        Fact(term="exercises", text="compute"),
+    )
+
+    assert expected == case_page(surveyed(), CASE).facts
+
+
+def test_ranges_leave_out_releases_that_cannot_run_the_case() -> None:
+    never = "fails on 0 of 3 releases, 1 unknown"
+    expected = Derived(
+        variant="",
+        device="cpu",
+        fails=(
+            Fails(precision=Precision.FP32, ranges=(), tally=never),
+            Fails(
+                precision=Precision.BF16,
+                ranges=("4.50.0 to 4.50.1, healed in 4.51.0",),
+                tally="fails on 2 of 3 releases, 1 unknown",
+            ),
+            Fails(precision=Precision.FP16, ranges=(), tally=never),
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).ranges[0]
+
+
+def test_claims_stand_beside_what_was_measured() -> None:
+    report = Link(text="owner/name#7", href="https://github.com/owner/name/issues/7")
+    expected = (
+        Stated(
+            report=report,
+            says="It fails in bf16.",
+            where="transformers==4.50.0; bf16: fails",
+            standing=ClaimStanding.CONFIRMED,
+            tally="agrees with 1 cell",
+            example=(
+                Link(
+                    text=f"bf16 on 4.50.0: fails as expected: {HEADLINE}",
+                    href="#4.50.0",
+                ),
+            ),
+        ),
+        Stated(
+            report=report,
+            says="It fails in fp16 too.",
+            where="fp16: fails",
+            standing=ClaimStanding.CONTRADICTED,
+            tally="contradicted by 3 of 3 cells",
+            example=(Link(text="fp16 on 4.50.0: passes as expected", href="#4.50.0"),),
+        ),
+        Stated(
+            report=report,
+            says="It is rare.",
+            where="everywhere",
+            standing=ClaimStanding.UNCHECKED,
+            tally="names no outcome to check",
+            example=(),
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).claims
+
+
+def test_expectations_are_shown_with_the_lower_bound_first() -> None:
+    expected = Expectation(
+        where="transformers>=4.50,<4.51; bf16",
+        how="AttributeError",
+        matches=("no attribute 'float'",),
+        fixed_by=(Link(text="owner/name#8", href="https://github.com/owner/name/pull/8"),),
+        note="",
+    )
+
+    assert (expected,) == case_page(surveyed(), CASE).expectations
+
+
+@pytest.mark.parametrize(
+    ("plain", "other", "expected"),
+    [
+        (True, False, Effect.HEALS),
+        (False, False, Effect.NEEDLESS),
+        (False, True, Effect.HARMS),
+        (True, True, Effect.DOES_NOT_HELP),
+        (None, True, None),
+        (False, None, None),
+    ],
+)
+def test_a_workaround_is_judged_beside_the_plain_case(
+    plain: bool | None,  # noqa: FBT001 - who fails, in the order of the table
+    other: bool | None,  # noqa: FBT001
+    expected: Effect | None,
+) -> None:
+    assert expected == effect(plain, other)
+
+
+def test_a_workaround_counts_for_as_many_releases_as_it_heals() -> None:
+    heals = Where(effect=Effect.HEALS, releases="4.50.0 to 4.50.1", number=2)
+    other = Where(effect=Effect.DOES_NOT_HELP, releases="4.51.0", number=1)
+    one = Effects(precisions="bf16", device="cpu", where=(heals, other))
+    advice = WorkaroundAdvice(name="a", anchor="a", says="A.", skips=False, effects=(one, one))
+
+    assert advice.healed == 4
+
+
+def test_workarounds_that_skip_the_thing_come_last() -> None:
+    effects = (
+        Effects(
+            precisions="fp32 and fp16",
+            device="cpu",
+            where=(Where(effect=Effect.NEEDLESS, releases="4.50.0 to 4.51.0", number=3),),
+        ),
+        Effects(
+            precisions="bf16",
+            device="cpu",
+            where=(
+                Where(effect=Effect.HEALS, releases="4.50.0 to 4.50.1", number=2),
+                Where(effect=Effect.NEEDLESS, releases="4.51.0", number=1),
+            ),
+        ),
+    )
+    expected = (
+        WorkaroundAdvice(
+            name="cache-off",
+            anchor="with-cache-off",
+            says="Switch the cache off.",
+            skips=False,
+            effects=effects,
+        ),
+        WorkaroundAdvice(
+            name="away", anchor="with-away", says="Do not evaluate.", skips=True, effects=effects
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).workarounds
+
+
+def test_failures_are_grouped_by_signature() -> None:
+    expected = Signed(
+        anchor="failure-1",
+        signature="AttributeError: no float",
+        headline=HEADLINE,
+        message="'HybridCache' object has no attribute 'float'",
+        traceback="Traceback: deep",
+        meanings=("2 fails as described",),
+        places=(
+            FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1"),
+        ),
+    )
+
+    assert (expected,) == case_page(surveyed(), CASE).failures
+
+
+def test_a_crash_without_an_exception_is_a_failure_with_its_reason() -> None:
+    died = changed(
+        PLAIN_FP32, lambda seen: replace(seen, outcome=Outcome.CRASHES, reason="signal 11")
+    )
+    page = case_page(surveyed(died), CASE)
+
+    assert [item.headline for item in page.failures[1:]] == ["crashes: signal 11"]
+
+
+def test_numbers_that_agree_share_a_line() -> None:
+    whole = (NumberRun(value="0.5", releases="4.50.0 to 4.51.0"),)
+    late = (NumberRun(value="0.5", releases="4.51.0"),)
+    expected = (
+        Measured(name="error", variant="", precisions="fp32 and fp16", device="cpu", runs=whole),
+        Measured(name="error", variant="", precisions="bf16", device="cpu", runs=late),
+        Measured(
+            name="error", variant="away", precisions="fp32, bf16 and fp16", device="cpu", runs=whole
+        ),
+        Measured(
+            name="error",
+            variant="cache-off",
+            precisions="fp32, bf16 and fp16",
+            device="cpu",
+            runs=whole,
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).numbers
+
+
+def test_a_number_that_changes_starts_a_new_run() -> None:
+    run = changed(PLAIN_FP32, lambda seen: replace(seen, measured={"error": float("nan")}))
+    expected = (
+        NumberRun(value="0.5", releases="4.50.0"),
+        NumberRun(value="nan", releases="4.50.1"),
+        NumberRun(value="0.5", releases="4.51.0"),
+    )
+
+    assert expected == case_page(surveyed(run), CASE).numbers[0].runs
+
+
+def test_dtypes_are_counted_in_the_newest_release_that_has_them() -> None:
+    found = case_page(surveyed(), CASE).dtypes
+    expected = Computed(
+        variant="",
+        precision=Precision.BF16,
+        device="cpu",
+        release="4.51.0",
+        counts=("1,200", "", ""),
+        parts=(Part(name="bfloat16", x=0.0, width=240.0, pattern=0),),
+        exercised="",
+    )
+
+    assert Dtypes(names=("bfloat16", "float16", "float32"), rows=found.rows) == found
+    assert expected == found.rows[1]
+
+
+def test_the_commands_repeat_the_newest_cell_that_shows_the_bug() -> None:
+    expected = (
+        Repeat(
+            cell="bf16 on 4.50.1",
+            nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 --rerun",
+            uv="uv run --with transformers==4.50.1 cases/cache_float.py bf16",
+        ),
+        Repeat(
+            cell="bf16 on 4.50.1 with cache-off",
+            nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 "
+            "--workaround cache-off --rerun",
+            uv="uv run --with transformers==4.50.1 cases/cache_float.py bf16 cache-off",
+        ),
+    )
+
+    assert expected == case_page(surveyed(), CASE).repeat
+
+
+def test_a_command_for_a_gpu_says_so() -> None:
+    found = surveyed(devices=(Device.CUDA,))
+    expected = Repeat(
+        cell="bf16 on 4.50.1",
+        nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 "
+        "--device cuda --rerun",
+        uv="REPRO_DEVICE=cuda uv run --with transformers==4.50.1 cases/cache_float.py bf16",
+    )
+
+    assert expected == case_page(found, CASE).repeat[0]
+
+
+def test_every_cell_is_listed_newest_first_and_releases_that_agree_stand_together() -> None:
+    blocks = case_page(surveyed(), CASE).blocks
+    passes = CellEntry(style="passes", glyph="✓", words="passes", sentence="")
+    sentence = f"fails as expected: {HEADLINE}"
+    fails = CellEntry(style="fails", glyph="✕", words="AttributeError", sentence=sentence)
+    others = tuple(
+        Variant(name=name, device="cpu", entries=(passes,) * 3) for name in ("away", "cache-off")
+    )
+    versions = "accelerate 1.5.2, torch 2.13.0+cpu, from this machine"
+    expected = CellBlock(
+        built=(BuiltWith(releases=("4.50.1", "4.50.0"), versions=versions, note=""),),
+        command="nox -s matrix -- --case cache_float --release 4.50.1 --rerun",
+        variants=(Variant(name="", device="cpu", entries=(passes, fails, passes)), *others),
+    )
+
+    assert expected == blocks[2]
+    assert [built.releases for block in blocks for built in block.built] == [
+        ("main",),
+        ("4.51.0",),
+        ("4.50.1", "4.50.0"),
+        ("4.49.0",),
+    ]
+
+
+def test_a_release_with_one_reason_for_all_cells_is_one_line() -> None:
+    blocks = case_page(surveyed(), CASE).blocks
+    notes = {built.releases: built.note for block in blocks for built in block.built}
+
+    assert notes["main",] == "environment could not be built: no route to host"
+    assert notes["4.49.0",] == "not applicable: needs transformers>=4.50, has 4.49.0"
+    assert (blocks[0].variants, blocks[-1].variants) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ((), ""),
+        (("a",), "a"),
+        (("b", "a"), "a to b"),
+        (("a", "c", "d"), "a, c to d"),
+        (("elsewhere",), ""),
+    ],
+)
+def test_spans_name_the_ends_of_neighbours(names: tuple[str, ...], expected: str) -> None:
+    assert expected == spans(names, ("a", "b", "c", "d"))
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//x", "http://["])
+def test_only_addresses_of_the_web_become_links(address: str) -> None:
+    assert Link(text=address, href="") == link_to(address)
+
+
+def test_a_sentence_does_not_end_inside_a_version() -> None:
+    assert first_sentence("4.50.0\nfails. So it is.") == ("4.50.0 fails.", "So it is.")
+
+
+def test_a_requirement_is_read_from_its_lower_bound() -> None:
+    text = 'transformers>=4.50,<4.51; python_version < "3.12"'
+    expected = 'transformers>=4.50,<4.51; python_version < "3.12"'
+
+    assert expected == requirement_words(parse(text))
+
+
+def test_a_message_that_is_too_long_keeps_both_ends() -> None:
+    assert excerpt("a" * 50 + "z" * 50, 10) == "aaaaa\n… 90 characters left out …\nzzzzz"
+
+
+def test_characters_that_act_on_a_screen_are_made_visible() -> None:
+    assert excerpt("\x1b[31m\u202ered", 99) == "␛[31m�red"
+
+
+OF_A_CASE = ("../grid.js", "../data/pins.js", "../save.js", "../pinned.js")
+
+
+def test_hostile_text_stays_text_in_every_field(tmp_path: Path) -> None:
+    case = hostile_case()
+    cases = {case.name: case}
+    rows = judged(hostile_run, case)
+    render(cases, ENVIRONMENTS, rows, tmp_path, areas={HOSTILE: HOSTILE}, note=HOSTILE)
+    found = [
+        element
+        for name, content in pages(tmp_path).items()
+        if name.endswith(".html")
+        for element in Markup(content.decode()).found
+    ]
+    tags = {tag for tag, _ in found}
+    addresses = {attributes["href"] for tag, attributes in found if tag == "a"}
+
+    images = {attributes["src"] for tag, attributes in found if tag == "img"}
+
+    assert not tags & {"iframe", "style", "form", "object"}
+    assert not [address for address in images if not address.startswith(("badge/", "../badge/"))]
+    own = {("src", name) for name in (*SCRIPTS, *OF_A_CASE)}
+    assert own | {("type", "application/json")} == {
+        next(iter(attributes.items())) for tag, attributes in found if tag == "script"
+    }
+    assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
+    assert not [attributes for _, attributes in found if "style" in attributes]
+    assert not [address for address in addresses if address.startswith(("javascript", "data"))]
+
+
+def test_what_marks_say_is_data_and_hostile_text_stays_in_it(tmp_path: Path) -> None:
+    case = hostile_case()
+    render({case.name: case}, ENVIRONMENTS, judged(hostile_run, case), tmp_path)
+    page = next((tmp_path / "case").glob("*.html"))
+    written = Markup(page.read_text()).data
+    read = json.loads(written[0])
+
+    assert [text for text in read["usual"].values() if "<!--<script>alert(1)</script>" in text]
+    assert not {"<", ">", "&", "'"} & set(written[0])
+    assert {"usual", "texts", "device"} == {*read}
+
+
+def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    index_page = Markup((tmp_path / "index.html").read_text()).found
+    case_markup = Markup((tmp_path / "case" / "cache_float.html").read_text()).found
+    anchors = {attributes["id"] for _, attributes in case_markup if "id" in attributes}
+    wanted = {
+        attributes["href"].partition("#")[2]
+        for tag, attributes in [*index_page, *case_markup]
+        if tag == "a" and attributes["href"].startswith(("case/", "#"))
+    }
+
+    assert set() == wanted - anchors - {
+        "",
+        "error",
+        "surprises",
+        "unmeasured",
+        "contradictions",
+        "messages",
+    }
+
+
+def test_the_same_evidence_gives_the_same_bytes_in_any_order(tmp_path: Path) -> None:
+    rows = judged(devices=tuple(Device))
+    render({CASE.name: CASE}, ENVIRONMENTS, rows, tmp_path / "one")
+    render({CASE.name: CASE}, ENVIRONMENTS, tuple(reversed(rows)), tmp_path / "two")
+
+    assert pages(tmp_path / "one") == pages(tmp_path / "two")
+
+
+def test_pages_of_lost_cases_go(tmp_path: Path) -> None:
+    (tmp_path / "case").mkdir()
+    (tmp_path / "case" / "lost.html").write_text("old")
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+
+    assert [name for name in pages(tmp_path) if name.endswith(".html") and "case/" in name] == [
+        "case/cache_float.html"
+    ]
+
+
+def test_an_empty_site_is_drawn(tmp_path: Path) -> None:
+    render({}, (), (), tmp_path)
+
+    assert [name for name in pages(tmp_path) if name.endswith(".html")] == [
+        "changes.html",
+        "claims.html",
+        "index.html",
+        "models.html",
+        "packages.html",
+        "releases.html",
+    ]
+
+
+def test_the_page_lets_nothing_in_but_its_own_files(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, (), tmp_path)
+    policy = (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+    for name in ("index.html", "case/cache_float.html"):
+        metas = [item for tag, item in Markup((tmp_path / name).read_text()).found if tag == "meta"]
+        assert policy in [meta.get("content") for meta in metas]
+
+
+def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
+    case = a_case(BLOCK.replace("models =", 'simulates = "A small tokenizer."\nmodels ='))
+    page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()))
+    words = "a stand-in keeps the contract of a real part"
+
+    assert Count(style="simulated", glyph="", words=words, numbers=(9,)) == page.headline.flags[1]

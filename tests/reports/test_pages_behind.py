@@ -1,0 +1,945 @@
+"""The pages and files behind the first page, by the values that they are made from."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hostile_site import HOSTILE, draw_hostile
+from markupsafe import escape
+from one_case import (
+    BLOCK,
+    CASE,
+    ENVIRONMENTS,
+    HEADLINE,
+    NO_FLOAT,
+    PUBLICATION,
+    a_case,
+    fake_run,
+    judged,
+    surveyed,
+)
+from rendered import Markup, pages
+
+from repromatrix.reports.build import Published, render
+from repromatrix.reports.exports.badges import Badge, Colour, badges
+from repromatrix.reports.exports.badges import files as badge_files
+from repromatrix.reports.exports.feed import Feed, FeedEntry, feed, written
+from repromatrix.reports.exports.osv import entry
+from repromatrix.reports.exports.rows import ExportTable, files
+from repromatrix.reports.figures.plot import plots
+from repromatrix.reports.pages.case import case_page
+from repromatrix.reports.pages.changes import Act, ChangeKind, ChangesPage, Counts, Step, changes
+from repromatrix.reports.pages.claims import claims
+from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families
+from repromatrix.reports.pages.package import Alone, packages
+from repromatrix.reports.pages.release import Companion, Failing, Number, Releases
+from repromatrix.reports.sections.failures import FailurePlace
+from repromatrix.reports.sections.messages import signatures
+from repromatrix.reports.sections.numbers import dtypes, measured
+from repromatrix.reports.sections.provenance import MeasuredOn, Settings
+from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift, between
+from repromatrix.reports.sections.workarounds import advise
+from repromatrix.reports.text import Link, filed
+from repromatrix.reports.view import survey
+from repromatrix.runner.compare.diff import CellChange
+from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
+from repromatrix.runner.judging.claims import ClaimStanding
+from repromatrix.runner.judging.verdicts import judge_all
+from repromatrix.runner.model.cell import Cell, Environment, Source
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from repromatrix.reports.view import Survey
+    from repromatrix.runner.model.observation import Observation
+
+BROKE = ReleaseDifference(
+    change=CellChange.BROKE,
+    case="cache_float",
+    href="case/cache_float.html",
+    workaround="",
+    precisions="bf16",
+    device="cpu",
+    before="not applicable: needs transformers>=4.50, has 4.49.0",
+    after=HEADLINE,
+)
+BRIEF = "cpu, torch 2.13.0, Python 3.11"
+TOLD = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: 27 cells from this machine."
+RECORD = SnapshotRecord(
+    publication="2026-11-21",
+    date="2026-11-21",
+    against="2026-11-01",
+    changes=(
+        Changed(
+            change=CellChange.BROKE,
+            case="cache_float",
+            workaround="",
+            precision="bf16",
+            device="cpu",
+            environments=("4.50.0", "4.50.1", "lost"),
+            before="passes",
+            after=HEADLINE,
+        ),
+    ),
+    new=(("b", 1), ("a", 2)),
+)
+PUBLISHED = Published(
+    publications={PUBLICATION.name: PUBLICATION}, records=(RECORD,), base_url="https://x.org/r/"
+)
+
+
+def published_run(cell: Cell) -> Observation | None:
+    seen = fake_run(cell)
+    return replace(seen, source=PUBLICATION.name) if seen else None
+
+
+def test_a_release_heals_what_failed_before_it() -> None:
+    healed = replace(BROKE, change=CellChange.FIXED, before=HEADLINE, after="passes")
+    expected = Between(before="4.50.1", differences=(healed,), shifts=(), unknown=0)
+
+    assert expected == between(surveyed())["4.51.0"]
+
+
+def test_against_a_release_that_cannot_run_a_case_everything_is_new() -> None:
+    found = between(surveyed())["4.50.0"]
+
+    assert {(one.change, one.workaround, one.precisions) for one in found.differences} == {
+        (CellChange.NEW, "", "bf16"),
+        (CellChange.NEW, "", "fp32 and fp16"),
+        (CellChange.NEW, "away", "fp32, bf16 and fp16"),
+        (CellChange.NEW, "cache-off", "fp32, bf16 and fp16"),
+    }
+    assert replace(BROKE, change=CellChange.NEW) in found.differences
+
+
+def test_a_release_that_could_not_be_built_is_compared_with_nothing() -> None:
+    assert between(surveyed())["main"] == Between(
+        before="4.51.0", differences=(), shifts=(), unknown=9
+    )
+
+
+def test_a_number_that_moved_is_named() -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        moved = (cell.environment, cell.precision, cell.workaround) == ("4.51.0", "fp32", "")
+        return replace(seen, measured={"error": 2.0}) if seen and moved else seen
+
+    expected = Shift(
+        case="cache_float",
+        href="case/cache_float.html",
+        workaround="",
+        precision=Precision.FP32,
+        name="error",
+        before="0.5",
+        after="2",
+    )
+
+    assert (expected,) == between(surveyed(run))["4.51.0"].shifts
+
+
+def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_with() -> None:
+    found = surveyed()
+    page = Releases(found, between(found)).page("4.50.1")
+
+    assert page.before == (Link(text="4.50.0", href="release/4.50.0.html"),)
+    assert page.after == (Link(text="4.51.0", href="release/4.51.0.html"),)
+    assert page.companions == (
+        Companion(name="transformers", version="4.50.1", was="4.50.0"),
+        Companion(name="torch", version="2.13.0", was=""),
+        Companion(name="accelerate", version="1.5.2", was=""),
+    )
+    assert page.numbers == (
+        Number(style="passes", glyph="✓", words="passes", cells=8),
+        Number(style="fails", glyph="✕", words="fails as described", cells=1),
+    )
+    assert page.failing == (
+        Failing(
+            case="cache_float",
+            href="case/cache_float.html",
+            title="The cache has no float",
+            kind="bug",
+            style="fails",
+            glyph="✕",
+            words="fails as described",
+            error=HEADLINE,
+            places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
+        ),
+    )
+    assert (page.broke, page.healed, page.unknown) == ((), (), 0)
+
+
+def test_of_a_release_on_which_nothing_is_known_nothing_is_called_zero(tmp_path: Path) -> None:
+    found = surveyed()
+    arranged = Releases(found, between(found))
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    [row] = re.findall(r'release/main.html".*', (tmp_path / "releases.html").read_text())
+    page = _read((tmp_path / "release" / "main.html").read_text())
+
+    assert [arranged.page(name).judged for name in found.releases] == [
+        *(False, True, True, True, False),
+    ]
+    assert re.findall(r">(unknown|\d+)<", row) == [*(4 * ["unknown"]), "9"]
+    assert "what main breaks or heals is unknown" in page
+    assert "Nothing that was measured" not in page
+
+
+def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() -> None:
+    heals = ("bf16: 4.50.0 to 4.50.1",)
+    expected = Member(
+        case="cache_float",
+        href="case/cache_float.html",
+        title="The cache has no float",
+        area="kv-cache",
+        simulated=False,
+        kind="bug",
+        spells=(
+            Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, healed in 4.51.0",)),
+        ),
+        remedies=(
+            ModelRemedy(name="cache-off", says="Switch the cache off.", skips=False, heals=heals),
+            ModelRemedy(name="away", says="Do not evaluate.", skips=True, heals=heals),
+        ),
+    )
+    found = surveyed()
+    family = families(found, {CASE.name: advise(found, CASE)})[0]
+
+    assert (family.name, family.href) == ("gemma3", "model/gemma3.html")
+    assert (expected,) == family.members
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "é" * 300, "a b", "\udcff", "%2e"])
+def test_a_foreign_name_becomes_the_name_of_one_file(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{filed(name)}.html").write_text("")
+
+    assert [path.parent for path in tmp_path.rglob("*")] == [tmp_path]
+    assert filed(name) != name
+    assert not filed(name).startswith(".")
+
+
+def test_a_package_says_what_came_with_its_versions_and_what_else_changed() -> None:
+    newer = [
+        replace(one, pins={**one.pins, "accelerate": "1.6.0"}) if one.name == "4.51.0" else one
+        for one in ENVIRONMENTS
+    ]
+    found = survey({CASE.name: CASE}, newer, judged())
+    accelerate = packages(found, between(found))[1]
+    held = accelerate.held[1]
+
+    assert [one.version for one in accelerate.held] == ["1.5.2", "1.6.0", "1.5.2"]
+    assert held.releases == (Link(text="4.51.0", href="release/4.51.0.html"),)
+    assert [one.change for one in held.differences] == [CellChange.FIXED]
+    assert held.with_it == ("transformers",)
+
+
+def test_a_package_has_the_ranges_of_its_pairs_where_nothing_else_changed() -> None:
+    pairs = ["4.51.0+accelerate1.4.0", "4.51.0+accelerate1.6.0"]
+    block = CASE.block.model_copy(update={"environments": tuple(pairs)})
+    case = replace(CASE, block=block)
+    environments = [
+        *ENVIRONMENTS,
+        *(
+            Environment(
+                name=name,
+                source=Source.PAIR,
+                python="3.11.7",
+                pins={"transformers": "4.51.0", "accelerate": name[-5:]},
+                markers={},
+            )
+            for name in pairs
+        ),
+    ]
+    broken = next(row for row in judged() if row.seen.outcome is Outcome.FAILS)
+    cell = broken.seen.cell._replace(environment=pairs[0])
+    rows = [*judged(), replace(broken, seen=replace(broken.seen, cell=cell))]
+    found = survey({case.name: case}, environments, rows)
+    expected = Alone(
+        case="cache_float",
+        href="case/cache_float.html",
+        workaround="",
+        precision="bf16",
+        ranges=("accelerate 1.4.0 on 4.51.0, healed in accelerate 1.5.2 on 4.51.0",),
+    )
+
+    assert (expected,) == packages(found, between(found))[1].alone
+
+
+def test_claims_that_measurement_contradicts_have_a_list_of_their_own() -> None:
+    page = claims({CASE.name: case_page(surveyed(), CASE).claims})
+
+    assert [one.claim.says for one in page.contradicted] == ["It fails in fp16 too."]
+    assert [one.claim.says for one in page.confirmed] == ["It fails in bf16."]
+    assert [one.claim.standing for one in page.unchecked] == [ClaimStanding.UNCHECKED]
+
+
+def test_changes_are_told_newest_first_and_from_where_on() -> None:
+    step = Step(
+        change=CellChange.BROKE,
+        case="cache_float",
+        href="case/cache_float.html",
+        workaround="",
+        precision="bf16",
+        device="cpu",
+        releases="4.50.0 to 4.50.1, lost",
+        before="passes",
+        after=HEADLINE,
+    )
+    expected = ChangesPage(
+        acts=(
+            Act(
+                name="2026-11-21",
+                anchor="2026-11-21",
+                date="2026-11-21",
+                against="2026-11-01",
+                steps=(step,),
+                kinds=(
+                    ChangeKind(change=CellChange.BROKE, says="1 change in 1 case", steps=(step,)),
+                ),
+                new=Counts(says="3 cells of 2 cases", cases=("a: 2 cells", "b: 1 cell")),
+                gone=Counts(says="", cases=()),
+            ),
+        ),
+        begins="The record begins behind publication 2026-11-01: "
+        "what changed earlier was not kept.",
+    )
+
+    assert expected == changes(surveyed(), PUBLISHED)
+
+
+def test_before_a_publication_replaced_another_the_page_says_that_nothing_is_known() -> None:
+    first = Published(publications={PUBLICATION.name: PUBLICATION})
+
+    assert changes(surveyed(), Published()).begins == "Nothing has been published yet."
+    assert changes(surveyed(), first).begins == (
+        "No publication has replaced 2026-11-21 yet: "
+        "the next one is compared with it, and what changed before it was not kept."
+    )
+
+
+def test_the_feed_has_an_entry_per_publication_and_case() -> None:
+    expected = Feed(
+        title="repromatrix: precision bugs by release of transformers",
+        base_url="https://x.org/r/",
+        updated="2026-11-21",
+        entries=(
+            FeedEntry(
+                title="Publication 2026-11-21: 1 change",
+                href="changes.html#2026-11-21",
+                date="2026-11-21",
+                text="Compared with 2026-11-01.\nbroke: 1 change in 1 case\n"
+                f"new: 3 cells of 2 cases\n{TOLD}",
+            ),
+            FeedEntry(
+                title="cache_float: broke",
+                href="case/cache_float.html",
+                date="2026-11-21",
+                text=f"broke: bf16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}\n{TOLD}",
+            ),
+        ),
+    )
+    found = surveyed()
+
+    assert expected == feed(changes(found, PUBLISHED), PUBLISHED, Settings(found).whole().sentences)
+
+
+def with_changes(*changes_: Changed, new: Sequence[tuple[str, int]] = ()) -> Published:
+    record = replace(RECORD, changes=changes_, new=tuple(new))
+    return replace(PUBLISHED, records=(record,))
+
+
+def test_a_case_that_broke_here_and_is_fixed_there_is_one_entry() -> None:
+    [broke] = RECORD.changes
+    other = replace(broke, case="other")
+    healed = replace(broke, change=CellChange.FIXED, precision="fp16")
+    published = with_changes(broke, other, healed)
+    made = feed(changes(surveyed(), published), published, [])
+
+    assert [one.title for one in made.entries] == [
+        "Publication 2026-11-21: 3 changes",
+        "cache_float: broke, fixed",
+        "other: broke",
+    ]
+
+
+def test_a_publication_that_changes_nothing_is_told_and_one_that_changes_much_is_cut() -> None:
+    [broke] = RECORD.changes
+    none = with_changes()
+    many = with_changes(*(replace(broke, case=f"case_{number}") for number in range(300)))
+
+    assert [one.title for one in feed(changes(surveyed(), none), none, []).entries] == [
+        "Publication 2026-11-21: no change",
+    ]
+    page = changes(surveyed(), many)
+    assert [(kind.change, kind.says) for kind in page.acts[0].kinds] == [
+        (CellChange.BROKE, "300 changes in 300 cases"),
+    ]
+    assert len(feed(page, many, []).entries) == 200
+
+
+def test_the_feed_is_atom_with_every_element_that_atom_asks_for() -> None:
+    found = surveyed()
+    made = feed(changes(found, PUBLISHED), PUBLISHED, [HOSTILE])
+    root = ET.fromstring(written(made))  # noqa: S314 - our own bytes
+    atom = "{http://www.w3.org/2005/Atom}"
+    entries = root.findall(f"{atom}entry")
+    ids = [node.text for node in root.iter(f"{atom}id")]
+
+    assert root.tag == f"{atom}feed"
+    assert [node.tag.removeprefix(atom) for node in root][:4] == [
+        "title",
+        "id",
+        "updated",
+        "author",
+    ]
+    assert [entry.findtext(f"{atom}updated") for entry in entries] == 2 * ["2026-11-21T00:00:00Z"]
+    assert [node.get("href") for entry in entries for node in entry.findall(f"{atom}link")] == [
+        "https://x.org/r/changes.html#2026-11-21",
+        "https://x.org/r/case/cache_float.html",
+    ]
+    assert len(set(ids)) == len(ids) == 3
+    assert all(escape(HOSTILE[:-1]) in entry.findtext(f"{atom}content", "") for entry in entries)
+
+
+def _tree(node: ET.Element) -> tuple[str, dict[str, str], str, list[object]]:
+    tag = node.tag.removeprefix("{http://www.w3.org/2005/Atom}")
+    return tag, dict(node.attrib), (node.text or "").strip(), [_tree(child) for child in node]
+
+
+def test_the_feed_says_all_of_an_entry_and_names_of_entries_stay() -> None:
+    entry = FeedEntry(
+        title="a <b> \ufffe", href="case/a.html?x&y", date="2026-01-02", text="1 < 2\n& \ud800"
+    )
+    made = Feed(title="T & U", base_url="https://x.org/", updated="2026-01-02", entries=(entry,))
+    day: object = ("updated", {}, "2026-01-02T00:00:00Z", [])
+
+    assert _tree(ET.fromstring(written(made))) == (  # noqa: S314 - our own bytes
+        "feed",
+        {},
+        "",
+        [
+            ("title", {}, "T & U", []),
+            ("id", {}, "urn:uuid:e4dfd94c-7455-5560-ae3a-f9e61c49f170", []),
+            day,
+            ("author", {}, "", [("name", {}, "repromatrix", [])]),
+            ("link", {"rel": "self", "href": "https://x.org/feed.xml"}, "", []),
+            ("link", {"href": "https://x.org/changes.html"}, "", []),
+            (
+                "entry",
+                {},
+                "",
+                [
+                    ("title", {}, "a <b> \ufffd", []),
+                    ("id", {}, "urn:uuid:a1c483c7-1be1-539b-b081-b1383f08583b", []),
+                    day,
+                    ("link", {"href": "https://x.org/case/a.html?x&y"}, "", []),
+                    ("content", {"type": "html"}, "<p>1 &lt; 2</p><p>&amp; \\ud800</p>", []),
+                ],
+            ),
+        ],
+    )
+
+
+def test_badges_say_what_holds_on_the_newest_release_and_on_what_it_was_measured() -> None:
+    found = surveyed()
+    by_path = {badge.path: badge for badge in badges(found, Settings(found))}
+
+    assert by_path["badge/case/cache_float"] == Badge(
+        path="badge/case/cache_float",
+        label="cache_float",
+        message=f"passes on 4.51.0, failed earlier ({BRIEF})",
+        left="repromatrix",
+        right="passes on 4.51.0",
+        colour=Colour.GOOD,
+        measured=TOLD.replace("cells", "cells of this case"),
+    )
+    assert by_path["badge/release/4.50.0"] == Badge(
+        path="badge/release/4.50.0",
+        label="transformers 4.50.0",
+        message=f"1 of 1 bug fail ({BRIEF})",
+        left="4.50.0",
+        right="1 of 1 fail",
+        colour=Colour.BAD,
+        measured=TOLD.replace("27 cells", "9 cells on this release"),
+    )
+    assert by_path["badge/release/4.49.0"].message == "unknown (nothing measured)"
+    assert "badge/release/main" not in by_path
+
+
+def test_the_badge_of_a_case_of_a_stack_speaks_of_its_newest_stack() -> None:
+    case = a_case(BLOCK.replace('"torch"', '"ms-swift"'))
+    pins = {"transformers": "4.50.0", "ms-swift": "3.3.0"}
+    stack = replace(ENVIRONMENTS[1], name="ms-swift3.3.0", source=Source.STACK, pins=pins)
+    every = [*ENVIRONMENTS, stack]
+    ran = [
+        replace(row, cell=row.cell._replace(environment=stack.name))
+        for row in map(fake_run, [Cell(case.name, "", "4.51.0", Precision.BF16, Device.CPU)])
+        if row is not None
+    ]
+    rows = judge_all(ran, {case.name: case}, {one.name: one for one in every})
+    found = survey({case.name: case}, every, rows)
+    said = next(badge for badge in badges(found, Settings(found)) if "/case/" in badge.path)
+
+    assert (said.message.partition(" (")[0], said.colour) == (
+        "passes on ms-swift3.3.0",
+        Colour.GOOD,
+    )
+
+
+def test_what_fails_as_intended_is_no_bug_of_a_release() -> None:
+    kinds = ("change", "policy")
+    intended = [a_case(BLOCK.replace("models", f'kind = "{one}"\nmodels'), one) for one in kinds]
+    cases = {one.name: one for one in (CASE, *intended)}
+
+    def on(*, bug: bool) -> Survey:
+        rows = [row for one in cases.values() for row in judged(run_of(bug=bug), one)]
+        return survey(cases, ENVIRONMENTS, rows)
+
+    def run_of(*, bug: bool) -> Callable[[Cell], Observation | None]:
+        return lambda cell: (
+            replace(seen, outcome=Outcome.PASSES, failed=None)
+            if (seen := fake_run(cell)) and seen.failed and cell.case == CASE.name and not bug
+            else seen
+        )
+
+    said = {}
+    for bug in (True, False):
+        found = on(bug=bug)
+        [badge] = [
+            one for one in badges(found, Settings(found)) if one.path == "badge/release/4.50.0"
+        ]
+        said[bug] = badge.message.removesuffix(f" ({BRIEF})"), badge.colour
+    page = Releases(on(bug=True), {}).page("4.50.0")
+
+    assert said == {
+        True: ("1 of 1 bug fail, 2 more as intended", Colour.BAD),
+        False: ("0 of 1 bug fail, 2 more as intended", Colour.GOOD),
+    }
+    assert {one.case: one.kind for one in page.failing} == {CASE.name: "bug"} | dict(
+        zip(kinds, kinds, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"unstable": True}, {"outcome": Outcome.OUT_OF_MEMORY}, {"outcome": Outcome.NOT_RUN}],
+)
+def test_a_release_is_not_called_passing_where_one_precision_may_fail(
+    changed: dict[str, Any],
+) -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        there = cell.environment == "4.51.0" and cell.precision is Precision.BF16
+        return replace(seen, **changed) if seen and there and not cell.workaround else seen
+
+    found = surveyed(run)
+    said = {badge.path: badge for badge in badges(found, Settings(found))}
+    release, case = said["badge/release/4.51.0"], said["badge/case/cache_float"]
+
+    assert (release.message.partition(" (")[0], release.colour) == ("unknown", Colour.UNKNOWN)
+    assert (case.message.partition(" (")[0], case.colour) == (
+        "fails in bf16 on 4.50.1",
+        Colour.BAD,
+    )
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OUT_OF_MEMORY, Outcome.UNBUILDABLE, Outcome.NOT_RUN])
+def test_a_device_on_which_the_machine_decided_everything_changes_no_badge_and_no_entry(
+    outcome: Outcome,
+) -> None:
+    later = replace(PUBLICATION, name="2026-12-01", date="2026-12-01")
+    told = replace(PUBLISHED, publications={one.name: one for one in (PUBLICATION, later)})
+
+    def run(cell: Cell) -> Observation | None:
+        seen = published_run(cell)
+        if seen is None or cell.device is Device.CPU:
+            return seen
+        full = NO_FLOAT if outcome is Outcome.OUT_OF_MEMORY else None
+        return replace(seen, outcome=outcome, failed=full, source=later.name)
+
+    before, after = surveyed(published_run), surveyed(run, devices=tuple(Device))
+
+    assert after.devices == tuple(Device)
+    assert [*badges(after, Settings(after))] == [*badges(before, Settings(before))]
+    assert entry(after, CASE, told, []) == entry(before, CASE, told, [])
+    assert [one.traces[0].heals for one in signatures(after, "").cases] == [
+        one.traces[0].heals for one in signatures(before, "").cases
+    ]
+
+
+def test_what_ran_out_of_memory_has_measured_no_number() -> None:
+    def run(cell: Cell, *, full: bool) -> Observation | None:
+        seen = fake_run(cell)
+        if seen is None or cell.environment != "4.51.0":
+            return seen
+        half = replace(seen, measured={"error": 7.0}, computed={"x": 1})
+        return replace(half, outcome=Outcome.OUT_OF_MEMORY) if full else None
+
+    full, none = surveyed(partial(run, full=True)), surveyed(partial(run, full=False))
+
+    assert measured(full, CASE.name) == measured(none, CASE.name) != ()
+    assert dtypes(full, CASE.name) == dtypes(none, CASE.name)
+    assert plots(full, CASE) == plots(none, CASE) != ()
+
+
+def test_without_evidence_a_badge_is_unknown_and_never_green() -> None:
+    found = survey({CASE.name: CASE}, ENVIRONMENTS, ())
+    made = list(badges(found, Settings(found)))
+
+    assert {badge.message for badge in made} == {"unknown (nothing measured)"}
+    assert {badge.colour for badge in made} == {Colour.UNKNOWN}
+
+
+def test_a_badge_is_what_shields_reads_and_a_short_picture() -> None:
+    badge = Badge(
+        path="b",
+        label=HOSTILE[:-1],
+        message="x",
+        left="<l>",
+        right="r & r",
+        colour=Colour.GOOD,
+        measured="On.",
+    )
+    (_, endpoint), (_, picture) = badge_files(badge)
+
+    assert json.loads(endpoint) == {
+        "schemaVersion": 1,
+        "label": HOSTILE[:-1],
+        "message": "x",
+        "color": "#1b6233",
+        "cacheSeconds": 21600,
+    }
+    drawn = ET.fromstring(picture)  # noqa: S314 - our own bytes
+    assert drawn[0].text == drawn.get("aria-label") == f"{HOSTILE[:-1]}: x. On."
+    assert (drawn.get("width"), drawn.get("height")) == ("200", "20")
+    assert [node.text for node in drawn.iter("{http://www.w3.org/2000/svg}text")] == [
+        "<l>",
+        "r & r",
+    ]
+    assert "#1b6233" in {node.get("fill") for node in drawn.iter()}
+
+
+def test_a_derived_range_is_an_entry_of_a_database_of_bugs() -> None:
+    found = surveyed(published_run)
+    expected = {
+        "schema_version": "1.7.5",
+        "id": "x_REPROMATRIX-cache-float",
+        "published": "2026-11-21T00:00:00Z",
+        "modified": "2026-11-21T00:00:00Z",
+        "summary": "The cache has no float",
+        "details": f"{CASE.docstring}\n\nmeasured there",
+        "affected": [
+            {
+                "package": {
+                    "ecosystem": "PyPI",
+                    "name": "transformers",
+                    "purl": "pkg:pypi/transformers",
+                },
+                "ranges": [
+                    {
+                        "type": "ECOSYSTEM",
+                        "events": [{"introduced": "4.50.0"}, {"fixed": "4.51.0"}],
+                    }
+                ],
+                "versions": ["4.50.0", "4.50.1"],
+                "ecosystem_specific": {"precision": "bf16", "device": "cpu"},
+            }
+        ],
+        "references": [
+            {"type": "REPORT", "url": "https://github.com/owner/name/issues/7"},
+            {"type": "FIX", "url": "https://github.com/owner/name/pull/8"},
+            {"type": "EVIDENCE", "url": "https://x.org/r/case/cache_float.html"},
+        ],
+        "database_specific": {
+            "case": "cache_float",
+            "area": "kv-cache",
+            "models": ["gemma3"],
+            "measured": ["measured there"],
+        },
+    }
+
+    assert expected == entry(found, CASE, PUBLISHED, ["measured there"])
+
+
+def test_what_is_not_published_or_is_meant_so_is_in_no_database() -> None:
+    meant = a_case(block=_block(kind="policy"))
+
+    assert entry(surveyed(), CASE, PUBLISHED, []) == {}
+    assert entry(surveyed(published_run), meant, PUBLISHED, []) == {}
+
+
+def _block(kind: str) -> str:
+    return BLOCK.replace("title =", f'kind = "{kind}"\ntitle =')
+
+
+def failing_too(release: str) -> Any:  # noqa: ANN401 - as JSON is
+    """Return the entry of a case that fails in one more release."""
+
+    def run(cell: Cell) -> Observation | None:
+        seen = published_run(cell)
+        there = cell.environment == release and cell.precision is Precision.BF16
+        how = next(row.seen.failed for row in judged() if row.seen.failed)
+        if seen and there and not cell.workaround:
+            return replace(seen, outcome=Outcome.FAILS, failed=how)
+        return seen
+
+    return entry(surveyed(run), CASE, PUBLISHED, [])
+
+
+def events_with(release: str) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = failing_too(release)["affected"][0]["ranges"][0]["events"]
+    return found
+
+
+def test_where_it_is_not_healed_a_range_stays_open() -> None:
+    assert events_with("4.51.0") == [{"introduced": "4.50.0"}]
+
+
+def test_a_range_with_no_pass_before_it_may_be_older_than_what_is_measured() -> None:
+    told = "A range from 0 fails on the oldest version that was measured; nothing older was."
+
+    assert events_with("4.49.0")[0] == {"introduced": "0"}
+    assert told in failing_too("4.49.0")["details"]
+    assert told not in failing_too("4.51.0")["details"]
+
+
+def decided_by_peft(
+    fails: Mapping[str, bool], *, pair: bool = True, releases: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the entry of a case that fails with some versions of peft.
+
+    The pair fails with peft 0.14.0 or not, its release stands with 0.15.0 like the newest one.
+    """
+    held = releases or {"4.49.0": "0.14.0", "4.50.0": "0.14.0", "4.50.1": "0.15.0"}
+    name = "4.51.0+peft0.14.0"
+    column = {one.name: one for one in ENVIRONMENTS}["4.51.0"]
+    pinned = {**column.pins, "transformers": "4.51.0", "peft": "0.14.0"}
+    environments = [
+        *(
+            replace(column, name=one, pins={**column.pins, "transformers": one, "peft": version})
+            for one, version in {**held, "4.51.0": "0.15.0"}.items()
+        ),
+        replace(column, name=name, source=Source.PAIR, pins=pinned),
+    ]
+    block = CASE.block.model_copy(update={"environments": (name,)})
+    of = replace(CASE, block=block)
+    passing, broken = (
+        next(row.seen for row in judged() if row.seen.outcome is outcome)
+        for outcome in (Outcome.PASSES, Outcome.FAILS)
+    )
+    rows = []
+    for one in environments:
+        failing = pair if one.name == name else fails[one.pins["peft"]]
+        cell = Cell(of.name, "", one.name, Precision.BF16, passing.cell.device)
+        rows.append(replace(broken if failing else passing, cell=cell, source=PUBLICATION.name))
+    known = {one.name: one for one in environments}
+    found = survey({of.name: of}, environments, judge_all(rows, {of.name: of}, known))
+    return entry(found, of, PUBLISHED, [])
+
+
+@pytest.mark.parametrize(
+    ("releases", "versions", "events"),
+    [
+        (None, ["0.14.0"], [{"introduced": "0"}, {"fixed": "0.15.0"}]),
+        (
+            {"4.50.0": "0.13.0", "4.50.1": "0.14.0"},
+            ["0.14.0"],
+            [{"introduced": "0.14.0"}, {"fixed": "0.15.0"}],
+        ),
+    ],
+)
+def test_what_another_package_decides_is_told_along_its_versions(
+    releases: dict[str, str] | None, versions: list[str], events: list[dict[str, str]]
+) -> None:
+    fails = {"0.13.0": False, "0.14.0": True, "0.15.0": False}
+    made = decided_by_peft(fails, releases=releases)
+
+    assert made["affected"] == [
+        {
+            "package": {"ecosystem": "PyPI", "name": "peft", "purl": "pkg:pypi/peft"},
+            "ranges": [{"type": "ECOSYSTEM", "events": events}],
+            "versions": versions,
+            "ecosystem_specific": {"precision": "bf16", "device": "cpu"},
+        }
+    ]
+
+
+def test_where_one_version_both_fails_and_passes_nothing_is_told() -> None:
+    assert decided_by_peft({"0.14.0": False, "0.15.0": False}) == {}
+    assert decided_by_peft({"0.14.0": True, "0.15.0": False}, pair=False)["affected"][0]["package"][
+        "name"
+    ] == ("transformers")
+
+
+def test_entries_hold_against_the_published_schema() -> None:
+    """The schema is validation/schema.json of github.com/ossf/osv-schema (Apache-2.0).
+
+    Its main branch at 51b8156b69b9 of 2026-07-01, behind 1.7.5: the first that knows the names
+    beginning with `x_`, of databases that nobody aggregates.
+    """
+    jsonschema = pytest.importorskip("jsonschema", reason="the schema needs jsonschema")
+    schema = json.loads((Path(__file__).parents[1] / "fixtures" / "osv_schema.json").read_text())
+    made = entry(surveyed(published_run), CASE, PUBLISHED, [HOSTILE])
+    check = jsonschema.Draft202012Validator(schema)
+
+    assert list(check.iter_errors(made)) == []
+    assert list(check.iter_errors(decided_by_peft({"0.14.0": True, "0.15.0": False}))) == []
+    assert list(check.iter_errors(made | {"id": "REPROMATRIX-1"})) != []
+
+
+def test_a_table_is_the_same_as_csv_and_json_and_no_formula() -> None:
+    sheet = ExportTable(
+        path="t", columns=("a", "b"), rows=(('=1+1"', 1), ("x\ny", None), ("é", True))
+    )
+    found = dict(files(sheet))
+
+    assert list(csv.reader(io.StringIO(found["t.csv"].decode()))) == [
+        ["a", "b"],
+        ["'=1+1\"", "1"],
+        ["x\ny", ""],
+        ["é", "True"],
+    ]
+    assert json.loads(found["t.json"]) == {
+        "columns": ["a", "b"],
+        "rows": [['=1+1"', 1], ["x\ny", None], ["é", True]],
+    }
+
+
+def test_a_page_says_on_what_it_was_measured() -> None:
+    assert Settings(surveyed()).whole() == MeasuredOn(sentences=(TOLD,), brief=BRIEF)
+    assert Settings(survey({}, (), ())).whole().sentences == ("Nothing has been measured yet.",)
+
+
+def test_a_page_counts_the_cells_of_its_own_subject() -> None:
+    found = Settings(surveyed())
+    of = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: {} from this machine."
+
+    assert found.of_cases(["cache_float"], "this case").sentences == (
+        of.format("27 cells of this case"),
+    )
+    assert found.of_release("4.50.0").sentences == (of.format("9 cells on this release"),)
+    assert found.with_package("transformers").sentences == (
+        of.format("27 cells with transformers installed"),
+    )
+    nothing = MeasuredOn(
+        sentences=("Nothing of this has been measured yet.",), brief="nothing measured"
+    )
+    assert found.of_cases(["other"], "this case") == nothing
+    assert found.with_package("peft") == nothing
+
+
+def test_every_page_says_once_on_what_its_own_cells_were_measured(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    found = {
+        path.relative_to(tmp_path).as_posix(): re.findall(r"Python 3.11.7: (.*) from", text)
+        for path in tmp_path.rglob("*.html")
+        if path.name != "index.html" and (text := path.read_text("utf-8"))
+    }
+
+    assert found["case/cache_float.html"] == ["27 cells of this case"]
+    assert found["model/gemma3.html"] == ["27 cells of these cases"]
+    assert found["release/4.50.0.html"] == ["9 cells on this release"]
+    assert found["release/4.49.0.html"] == []
+    assert found["releases.html"] == found["changes.html"] == ["27 cells"]
+    assert {name for name, told in found.items() if len(told) > 1} == set()
+
+
+class Text(HTMLParser):
+    """What a reader sees of a page, and every address in it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self.feed(page)
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def test_hostile_text_is_text_on_every_kind_of_page(tmp_path: Path) -> None:
+    draw_hostile(tmp_path)
+    found = {name: content.decode() for name, content in pages(tmp_path).items()}
+    html = {name: text for name, text in found.items() if name.endswith(".html")}
+    silent = [name for name, text in html.items() if "<script>alert(1)</script>" not in _read(text)]
+
+    assert silent == []
+    assert [name for name, text in html.items() if _foreign(text)] == []
+    for name, text in found.items():
+        _readable(name, text)
+
+
+def _read(page: str) -> str:
+    return "".join(Text(page).said)
+
+
+def _foreign(page: str) -> list[str]:
+    """Return the elements that only a hostile text can have brought in."""
+    return [
+        tag
+        for tag, attributes in Markup(page).found
+        if attributes.get("src") == "x" or "onerror" in attributes or "style" in attributes
+    ]
+
+
+def _readable(name: str, text: str) -> None:
+    """Read a file as what its name says that it is."""
+    match name.rpartition(".")[2]:
+        case "json":
+            json.loads(text)
+        case "svg" | "xml":
+            ET.fromstring(text)  # noqa: S314 - our own bytes
+        case "py":
+            compile(text, name, "exec")
+        case _:
+            pass
+
+
+def test_every_link_between_pages_leads_to_a_file(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path, published=PUBLISHED)
+    lost = {
+        (name, address)
+        for name in pages(tmp_path)
+        if name.endswith(".html")
+        for _, attributes in Markup((tmp_path / name).read_text()).found
+        for key in ("href", "src")
+        if (address := attributes.get(key, "").partition("#")[0])
+        and not address.startswith(("https:", "data:"))
+        and not (tmp_path / name).parent.joinpath(address).exists()
+    }
+
+    assert lost == set()
+
+
+def test_a_file_that_is_as_it_should_be_is_not_written_again(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    before = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
+    (tmp_path / "claims.html").write_text("other")
+    (tmp_path / "release" / "4.0.0.html").write_text("lost")
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    after = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
+
+    assert {path.name for path in before if before[path] != after[path]} == {"claims.html"}
+    assert before.keys() == after.keys()
+
+
+def test_what_was_observed_of_a_case_is_a_table(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    table = json.loads((tmp_path / "case" / "cache_float.json").read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    failing = [row for row in rows if row["outcome"] == "fails"]
+
+    assert len(rows) == 45
+    assert {row["error"] for row in failing} == {HEADLINE}
+    assert [(row["release"], row["precision"]) for row in failing] == [
+        ("4.50.0", "bf16"),
+        ("4.50.1", "bf16"),
+    ]

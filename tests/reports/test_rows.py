@@ -1,0 +1,188 @@
+"""The table that `results` prints: its columns, its order, and what stands in a row."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pandas as pd
+
+from repromatrix.reports.exports.rows import COLUMNS, WIDE, as_csv, listed, marks, tabulate, totals
+from repromatrix.reports.marks import Mark, SeenMark, seen_as
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import LOCAL, Failed, MemoryUse, Observation, Provenance
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
+
+ORDER = ("4.49.0", "4.50.0", "4.100.0", "main")
+RAN_ON = Provenance(
+    case_digest="c",
+    environment_digest="e",
+    packages={"transformers": "4.50.0", "accelerate": "1.5.2", "peft": "0.15.0"},
+    python="3.11.7",
+    torch_build="2.13.0+cpu",
+    hardware="a CPU",
+    protocol=1,
+    run="r",
+)
+
+
+def cell(
+    case: str = "alpha",
+    workaround: str = "",
+    release: str = "4.50.0",
+    precision: Precision = Precision.BF16,
+    device: Device = Device.CPU,
+) -> Cell:
+    return Cell(case, workaround, release, precision, device)
+
+
+def judged(
+    where: Cell,
+    outcome: Outcome = Outcome.PASSES,
+    verdict: Verdict = Verdict.AS_EXPECTED,
+    failed: Failed | None = None,
+) -> Judged:
+    seen = Observation(
+        cell=where, outcome=outcome, provenance=RAN_ON, source=LOCAL, failed=failed, seconds=0.25
+    )
+    return Judged(seen=seen, entry=None, verdict=verdict, stale=False)
+
+
+def shown(row: Judged | None) -> SeenMark:
+    return seen_as(row, Precision.BF16)
+
+
+def test_the_columns_are_those_that_scripts_depend_on() -> None:
+    expected = (
+        "case,workaround,release,precision,device,outcome,verdict,error,exercised,"
+        "transformers,accelerate,peft,torch,seconds"
+    )
+
+    assert expected.split(",") == list(tabulate([], ORDER).columns)
+
+
+def test_a_wide_table_adds_the_flags_behind_the_same_columns() -> None:
+    expected = [*("unstable", "stale", "simulated", "repeats", "source", "reason", "signature")]
+    expected += ["disputed", "inferred", "peak"]
+
+    assert [*COLUMNS, *expected] == list(tabulate([], ORDER, wide=True).columns)
+
+
+def test_a_row_says_what_happened_and_on_what() -> None:
+    failed = Failed(error_class="TypeError", message="no\nmore", signature="TypeError: no more")
+    row = judged(cell(), Outcome.FAILS, Verdict.REGRESSED, failed)
+    row = replace(row, stale=True, seen=replace(row.seen, exercised=Exercised.YES, reason="why"))
+    row = replace(row, seen=replace(row.seen, memory=MemoryUse(peak=310, limit=4096)))
+    expected = {
+        "case": "alpha",
+        "workaround": "",
+        "release": "4.50.0",
+        "precision": "bf16",
+        "device": "cpu",
+        "outcome": "fails",
+        "verdict": "regressed",
+        "error": "TypeError: no",
+        "exercised": "yes",
+        "transformers": "4.50.0",
+        "accelerate": "1.5.2",
+        "peft": "0.15.0",
+        "torch": "2.13.0+cpu",
+        "seconds": 0.25,
+        "unstable": False,
+        "stale": True,
+        "simulated": True,
+        "repeats": 1,
+        "source": "this machine",
+        "reason": "why",
+        "signature": "TypeError: no more",
+        "disputed": "",
+        "inferred": "",
+        "peak": 310,
+    }
+
+    assert [expected] == tabulate([row], ORDER, wide=True, simulated={"alpha"}).to_dict("records")
+
+
+def test_rows_stand_in_the_order_of_the_environments_and_not_of_their_letters() -> None:
+    cells = [
+        cell(),
+        cell(device=Device.CUDA),
+        cell(precision=Precision.FP16),
+        cell(release="4.100.0", precision=Precision.FP32),
+        cell(release="main", precision=Precision.FP32),
+        cell(workaround="other", release="4.49.0"),
+        cell(case="beta", release="4.49.0"),
+    ]
+    frame = tabulate([judged(where) for where in reversed(cells)], ORDER)
+    found = frame[["case", "workaround", "release", "precision", "device"]]
+
+    assert [tuple(where) for where in cells] == list(found.itertuples(index=False, name=None))
+
+
+def test_a_published_row_has_no_seconds() -> None:
+    row = judged(cell())
+    row = replace(row, seen=replace(row.seen, seconds=None))
+    printed = tabulate([row], ORDER).to_csv(index=False).splitlines()[1]
+
+    assert printed == "alpha,,4.50.0,bf16,cpu,passes,as-expected,,,4.50.0,1.5.2,0.15.0,2.13.0+cpu,"
+
+
+def test_a_message_with_commas_and_quotes_survives_the_csv() -> None:
+    failed = Failed(error_class="KeyError", message='a, "b"', signature="s")
+    row = judged(cell(), Outcome.FAILS, Verdict.AS_EXPECTED, failed)
+    text = tabulate([row], ORDER).to_csv(index=False)
+    read_back = pd.read_csv(io.StringIO(text), keep_default_na=False)
+
+    assert list(read_back["error"]) == ['KeyError: a, "b"']
+
+
+def test_a_cell_without_an_observation_counts_as_not_run() -> None:
+    here, there = cell(), cell(precision=Precision.FP16)
+    counts = totals(marks([here, there], [shown(judged(here)), shown(None)]), ["cpu"])
+
+    assert counts.query("cpu > 0")["cpu"].to_dict() == {"passes": 1, "not-run": 1}
+
+
+def test_devices_are_counted_apart_and_a_device_without_cells_counts_nothing() -> None:
+    here, there = cell(), cell(device=Device.CUDA)
+    healed = judged(there, Outcome.FAILS, Verdict.FIXED)
+    frame = marks([here, there], [shown(judged(here)), shown(healed)])
+    counts = totals(frame, ["cpu", "cuda", "other"])
+
+    assert counts.loc["passes"].to_dict() == {"cpu": 1, "cuda": 0, "other": 0}
+    assert counts.loc["fixed"].to_dict() == {"cpu": 0, "cuda": 1, "other": 0}
+
+
+def test_no_wide_column_repeats_a_narrow_one() -> None:
+    assert set() == set(COLUMNS) & set(WIDE)
+
+
+def test_a_disputed_cell_is_told_with_all_its_sides() -> None:
+    row = judged(cell(), Outcome.PASSES, Verdict.UNPROVEN)
+    other = replace(row.seen, outcome=Outcome.DECLINES, provenance=replace(RAN_ON, hardware="far"))
+    row = replace(row, seen=replace(row.seen, unstable=True, sides=(row.seen, other)))
+    [told] = tabulate([row], ORDER, wide=True)["disputed"]
+    seen = shown(row)
+
+    assert told == (
+        "passes (here, a CPU, torch 2.13.0+cpu); declines (here, far, torch 2.13.0+cpu)"
+    )
+    assert (seen.mark, seen.text, seen.words) == (
+        *(Mark.UNSTABLE, f"disputed between machines: {told}", "disputed"),
+    )
+
+
+def test_the_rows_are_written_as_pandas_would_write_them() -> None:
+    failed = Failed(error_class="KeyError", message='a, "b"\nc', signature="s")
+    rows = [
+        judged(cell()),
+        judged(cell(release="main"), Outcome.FAILS, Verdict.REGRESSED, failed),
+        replace(judged(cell(release="4.49.0")), stale=True),
+    ]
+    rows += [replace(rows[0], seen=replace(rows[0].seen, cell=cell("beta"), seconds=None))]
+    for wide in (False, True):
+        frame = tabulate(rows, ORDER, wide=wide)
+        expected = frame.to_csv(index=False, lineterminator="\n")
+
+        assert expected == as_csv(*listed(rows, ORDER, wide=wide))

@@ -1,0 +1,97 @@
+"""A site in which every field of a case, an outcome and a publication is markup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from one_case import ENVIRONMENTS, PUBLICATION, a_case, judged, observed
+
+from repromatrix.reports.build import Published, render
+from repromatrix.runner.compare.diff import CellChange
+from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
+from repromatrix.runner.model.observation import Failed, Observation
+from repromatrix.runner.model.outcomes import Outcome, Precision
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repromatrix.runner.model.case import Case
+    from repromatrix.runner.model.cell import Cell
+
+HOSTILE = "'\"><img src=x onerror=alert(1)></pre><!--<script>alert(1)</script>{{ 7*7 }}&amp;\udcff"
+
+
+def hostile_case() -> Case:
+    case = a_case(docstring=f"{HOSTILE[:-1]}.")
+    workarounds = {f"with {HOSTILE}": next(iter(case.block.workarounds.values()))}
+    claim = case.block.claims[0].model_copy(update={"says": HOSTILE, "report": HOSTILE})
+    entry = case.block.fails[0].model_copy(
+        update={"raises": HOSTILE, "match": (HOSTILE,), "note": HOSTILE, "fixed_by": HOSTILE}
+    )
+    block = case.block.model_copy(
+        update={
+            "title": HOSTILE,
+            "area": HOSTILE,
+            "models": (HOSTILE,),
+            "needs": (HOSTILE,),
+            "reports": (HOSTILE, f"javascript:{HOSTILE}", f"https://x/{HOSTILE}"),
+            "simulates": HOSTILE,
+            "workarounds": workarounds,
+            "claims": (claim,),
+            "fails": (entry,),
+        }
+    )
+    return replace(case, block=block)
+
+
+def hostile_run(cell: Cell) -> Observation:
+    failed = Failed(
+        error_class=HOSTILE, message=HOSTILE, signature=HOSTILE, traceback=f"{HOSTILE}\n{HOSTILE}"
+    )
+    seen = observed(
+        cell,
+        Outcome.FAILS if cell.precision is Precision.BF16 else Outcome.PASSES,
+        failed=failed if cell.precision is Precision.BF16 else None,
+        reason=HOSTILE,
+        unstable=cell.precision is Precision.FP16,
+        computed={HOSTILE: 1},
+        measured={HOSTILE: 1.0},
+        source=HOSTILE,
+    )
+    packages = {"accelerate": HOSTILE, "transformers": HOSTILE}
+    provenance = replace(
+        seen.provenance,
+        hardware=HOSTILE,
+        torch_build=HOSTILE,
+        python=HOSTILE,
+        packages=packages,
+    )
+    return replace(seen, provenance=provenance)
+
+
+def draw_hostile(folder: Path) -> None:
+    """Write a site in which every field of a case, an outcome and a publication is markup."""
+    case = hostile_case()
+    told = Changed(
+        change=CellChange.BROKE,
+        case=HOSTILE,
+        workaround=HOSTILE,
+        precision=HOSTILE,
+        device=HOSTILE,
+        environments=(HOSTILE,),
+        before=HOSTILE,
+        after=HOSTILE,
+    )
+    record = SnapshotRecord(
+        publication=HOSTILE,
+        date="2026-11-21",
+        against=HOSTILE,
+        changes=(told,),
+        new=((HOSTILE, 1),),
+        gone=((HOSTILE, 1),),
+    )
+    published = Published(
+        publications={HOSTILE: replace(PUBLICATION, name=HOSTILE)}, records=(record,)
+    )
+    render({case.name: case}, ENVIRONMENTS, judged(hostile_run, case), folder, published=published)

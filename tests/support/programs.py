@@ -1,0 +1,52 @@
+"""Programs that a test starts: whatever becomes of the test, they end with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_PATIENCE = 60.0
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdout: int | None = None,
+    stderr: int | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a program in a session of its own, which has to end within the block or soon after.
+
+    `with Popen(...)` alone waits without a limit, also for a program that only goes on since an
+    assertion in the block failed. Where the block fails, its whole group is killed.
+    """
+    with subprocess.Popen(
+        command,
+        env=env,
+        cwd=cwd,
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        start_new_session=True,
+    ) as program:
+        try:
+            yield program
+            program.wait(timeout=_PATIENCE)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
+            raise
+
+
+def ignoring_sigint(command: Sequence[str | Path]) -> list[str | Path]:
+    """Return a command started as a script starts `command &`: its SIGINT is ignored."""
+    return ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command]

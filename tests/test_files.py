@@ -1,0 +1,86 @@
+"""What a disk refuses is said, and what stood there before stands there still."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+from repromatrix.runner import files
+from repromatrix.runner.errors import Fault
+from repromatrix.runner.files import REMEDY, UnwritableError
+from repromatrix.runner.worker import cleanup
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLACE = "a place that can be written"
+
+
+def _sqlite(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("it says so")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (OSError(errno.ENOSPC, ""), "no space left on its disk"),
+        (OSError(errno.EROFS, ""), "a read-only file system"),
+        (_sqlite(sqlite3.SQLITE_FULL), "no space left on its disk"),
+        (_sqlite(sqlite3.SQLITE_IOERR_SHMSIZE), "a disk that fails, or has no space left"),
+    ],
+)
+def test_what_a_disk_refuses_is_said_with_its_place(error: Exception, found: str) -> None:
+    expected = Fault(where="evidence.sqlite", found=found, allowed=PLACE, remedy=REMEDY)
+    refused = files.unwritable("evidence.sqlite", error)
+    assert refused is not None
+
+    assert (expected,) == refused.faults
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ECONNRESET, ""),
+        sqlite3.OperationalError("no such table"),
+        _sqlite(sqlite3.SQLITE_CORRUPT),
+        ValueError("no space left on its disk"),
+    ],
+)
+def test_other_errors_are_not_taken_for_the_disks(error: Exception) -> None:
+    assert files.unwritable("evidence.sqlite", error) is None
+
+
+def test_all_files_are_written_or_none(tmp_path: Path) -> None:
+    old = tmp_path / "a"
+    old.write_text("old")
+    with pytest.raises(UnwritableError):
+        files.write_all({old: "new", tmp_path / ("b" * 300): "new"})
+
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_what_is_written_takes_the_place_of_the_old_and_leaves_nothing_beside(
+    tmp_path: Path,
+) -> None:
+    files.write(tmp_path / "folder" / "a", "old")
+    files.write(tmp_path / "folder" / "a", "new\r\n")
+
+    found = {path.name: path.read_bytes() for path in (tmp_path / "folder").iterdir()}
+    assert found == {"a": b"new\r\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[Errno 28] No space left on device: 'eaten'", True),
+        ("unable to write to file </torch_1>: No space left on device (28)", True),
+        ("expected m1 and m2 to have the same dtype", False),
+    ],
+)
+def test_an_error_of_a_full_disk_is_known_by_its_words(text: str, *, told: bool) -> None:
+    assert cleanup.is_told(text) is told

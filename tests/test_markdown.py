@@ -1,0 +1,61 @@
+"""What is pasted is read by a real reader of Markdown, and must come out as it went in."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from repromatrix.runner.markdown import code, plain, sentence
+
+READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+HOSTILE = st.text("\\`*_[]()|~$#+-=>.<!&;:@/ab1 \n")
+
+
+def shown(markdown: str) -> str:
+    """Return what a page shows of a Markdown text."""
+    return html.unescape(re.sub(r"<[^>]*>", "", READER.render(markdown))).strip()
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@given(HOSTILE)
+def test_a_text_is_shown_as_it_is(text: str) -> None:
+    assert shown(plain(text)).replace("\u200b", "") == one_line(text)
+
+
+@given(HOSTILE)
+def test_a_text_is_nothing_but_text(text: str) -> None:
+    rendered = READER.render(plain(text)).strip()
+
+    assert set(re.findall(r"<[^>]*>", rendered)) <= {"<p>", "</p>"}
+    assert "@" not in plain(text).replace("@\u200b", "")
+
+
+@given(HOSTILE, HOSTILE)
+def test_a_row_of_a_table_keeps_its_cells(one: str, other: str) -> None:
+    row = f"| {plain(one)} | {code(f'x{other}x')} | end |"
+    table = READER.render(f"| a | b | c |\n| --- | --- | --- |\n{row}\n")
+    cells = re.findall(r"<td>(.*?)</td>", table)
+
+    said = [html.unescape(re.sub("</?code>", "", cell)).replace("\u200b", "") for cell in cells]
+    assert [cell.strip() for cell in said[::2]] == [one_line(one), "end"]
+    assert "<code>" in cells[1]
+
+
+@pytest.mark.parametrize(
+    ("said", "pasted"),
+    [
+        ("It passes.", "It passes."),
+        ("Whose it is: nox -s blame -- a_b", "Whose it is: `nox -s blame -- a_b`"),
+        ("a_b: `nox -s blame -- a_b --good 1`.", "a\\_b: `nox -s blame -- a_b --good 1`."),
+    ],
+)
+def test_a_command_in_a_sentence_is_code(said: str, pasted: str) -> None:
+    assert sentence(said) == pasted

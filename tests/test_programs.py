@@ -1,0 +1,52 @@
+"""A test that fails ends the program that it started, instead of waiting for it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from fakes import is_alive
+from programs import started
+
+HERE = Path(__file__).parent
+
+
+def test_a_program_is_killed_with_its_group_where_its_block_fails() -> None:
+    below: list[int] = []
+
+    def fail() -> None:
+        with started(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE) as program:
+            assert program.stdout is not None
+            below.extend([program.pid, int(program.stdout.readline())])
+            pytest.fail("in the block")
+
+    with pytest.raises(pytest.fail.Exception):
+        fail()
+
+    deadline = time.monotonic() + 20
+    while any(map(is_alive, below)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (len(below), list(map(is_alive, below))) == (2, [False, False])
+
+
+def test_a_program_that_ends_is_left_alone() -> None:
+    with started(["sh", "-c", "exit 3"]) as program:
+        pass
+
+    assert program.returncode == 3
+
+
+def test_no_test_waits_without_a_limit_for_what_it_started() -> None:
+    waiting = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted(HERE.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.With)
+        and any("Popen(" in ast.unparse(item.context_expr) for item in node.items)
+        and path.name != "programs.py"
+    ]
+
+    assert waiting == []

@@ -1,0 +1,76 @@
+"""SIGINT and SIGTERM as an exception: once, and never while Python imports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from programs import ignoring_sigint, started
+
+from repromatrix.runner.errors import Interrupted
+from repromatrix.runner.paths import ROOT
+from repromatrix.runner.signals import Interruption
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+SLEEPS = """
+import time
+from repromatrix.runner import cli
+
+def app(prog_name: str) -> None:
+    print("begun", flush=True)
+    time.sleep(600)
+
+cli.app, cli.register = app, lambda asked: None
+cli.main()
+"""
+
+
+def a_frame(file: str) -> FrameType:
+    """Return where a program stands that was compiled from a file."""
+    found: dict[str, FrameType] = {}
+    exec(compile("import sys; found['frame'] = sys._getframe()", file, "exec"), {"found": found})  # noqa: S102
+    return found["frame"]
+
+
+def test_a_signal_interrupts_once() -> None:
+    interrupt = Interruption()
+    with pytest.raises(Interrupted):
+        interrupt(signal.SIGINT, sys._getframe())
+    interrupt(signal.SIGINT, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_program_answers_signals_although_sigint_was_ignored_where_it_was_started(
+    number: signal.Signals,
+) -> None:
+    with started(
+        ignoring_sigint([sys.executable, "-c", SLEEPS, "results"]),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as program:
+        assert program.stdout is not None
+        begun = program.stdout.readline()
+        program.send_signal(number)
+        said, _ = program.communicate(timeout=20)
+
+    assert (program.returncode, begun + said) == (130, "begun\nInterrupted.\n")
+
+
+def test_what_python_imports_is_interrupted_behind_it() -> None:
+    # Between taking the import lock and giving it back, every other thread would wait for ever.
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        Interruption()(signal.SIGINT, a_frame("<frozen importlib._bootstrap>"))
+        with pytest.raises(Interrupted):
+            time.sleep(10)
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,674 @@
+"""The zygote and its runner's end, with an interpreter that has nothing installed to import."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from fakes import is_alive, processes_of
+from needs import bubblewrap
+from programs import started
+from worker_requests import case, request
+
+from repromatrix.runner.environments.building import Built
+from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError
+from repromatrix.runner.model.outcomes import Device
+from repromatrix.runner.paths import ROOT
+from repromatrix.runner.tempdirs import sweep
+from repromatrix.runner.worker import process_control
+from repromatrix.runner.worker.cell_process import CellProcess, CellSettings, classify
+from repromatrix.runner.worker.main import BOOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from repromatrix.runner.worker.cell import Request
+
+    Starter = Callable[..., Worker]
+
+NOTHING: dict[str, object] = {"modules": [], "names": {}}
+
+with_walls_and_without = pytest.mark.parametrize(
+    "walls", [False, pytest.param(True, marks=bubblewrap)]
+)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Let everything temporary lie in one folder, of which nothing may be left."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    before = process_control.children(os.getpid())
+    yield folder
+    left = [pid for pid in process_control.children(os.getpid()) if pid not in before]
+
+    assert (sorted(folder.iterdir()), processes_of(folder), left) == ([], [], [])
+
+
+@pytest.fixture
+def start() -> Iterator[Starter]:
+    """Start zygotes of this interpreter, and close them at the end."""
+    started: list[Worker] = []
+
+    def begin(
+        python: Path = Path(sys.executable),
+        *,
+        preload: dict[str, object] = NOTHING,
+        fork: bool = True,
+        slots: int = 1,
+        **more: Any,  # noqa: ANN401 - what a Start takes
+    ) -> Worker:
+        built = Built(name="here", folder=Path(sys.prefix), python=python, versions={})
+        terms = Start(
+            built=built,
+            device=Device.CPU,
+            preload=preload,
+            fork=fork,
+            slots=slots,
+            threads=1,
+            **more,
+        )
+        started.append(Worker(terms))
+        return started[-1]
+
+    yield begin
+    for zygote in started:
+        zygote.close()
+
+
+def python(folder: Path, *lines: str) -> Path:
+    """Return a program that can stand where an environment's python stands."""
+    path = folder / "python"
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path
+
+
+def test_long_cases_with_much_to_say_fill_no_pipe_that_nobody_reads(
+    start: Starter, tmp_path: Path
+) -> None:
+    text = "print('x' * 15000)\n" + "# a long case\n" * 600
+    path = case(tmp_path, "raise SystemExit(3)")
+    zygote = start(slots=32, texts={str(path): text})
+    requests = [request(path, number) for number in range(100)]
+
+    assert {answer["outcome"] for _, answer in zygote.run(requests, ahead=36)} == {"passes"}
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_what_looks_up_its_own_source_finds_the_lines_that_python_counted(
+    start: Starter,
+    tmp_path: Path,
+    fresh: bool,  # noqa: FBT001
+) -> None:
+    text = (
+        "import inspect\n"
+        "odd = '\u2028\x85'\n\x0c\n"
+        "def two(): return 2\n"
+        "assert inspect.getsource(two) == 'def two(): return 2\\n'\n"
+    )
+    path = case(tmp_path, "raise SystemExit(3)")
+    zygote = start(texts={str(path): text})
+    (answer,) = [one for _, one in zygote.run([request(path, fresh=fresh)])]
+
+    assert answer["outcome"] == "passes", answer
+
+
+def test_an_import_that_fails_leaves_nothing_half_done_behind(
+    start: Starter, tmp_path: Path
+) -> None:
+    preload = {"modules": ["asyncio.windows_events", "wave"], "names": {}}
+    zygote = start(preload=preload)
+    path = case(
+        tmp_path,
+        "import sys",
+        "measured = {name: 1 for name in ('asyncio', 'wave') if name in sys.modules}",
+    )
+    (answer,) = [answer for _, answer in zygote.run([request(path)])]
+
+    expected = (["asyncio.windows_events"], {"wave": 1.0})
+    actual = (zygote.refused, answer["measured"])
+
+    assert expected == actual
+
+
+def test_a_module_that_an_environment_does_not_have_is_no_failure_of_its_import(
+    start: Starter,
+) -> None:
+    absent = ["json.absent", "json.absent.below", "absent", "absent.below", "json.decoder.below"]
+    zygote = start(preload={"modules": [*absent, "wave"], "names": {}})
+
+    assert zygote.refused == []
+
+
+def test_a_name_that_cannot_be_resolved_is_left_out_and_one_that_is_absent_is_ignored(
+    start: Starter, tmp_path: Path
+) -> None:
+    case(
+        tmp_path,
+        "def __dir__(): return ['Broken', 'Sound']",
+        "def __getattr__(name): return 1 if name == 'Sound' else 1 // 0",
+        name="lazily",
+    )
+    here = python(tmp_path, f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"')
+    names = {"lazily": ["Absent", "Broken", "Sound"]}
+    zygote = start(here, preload={"modules": ["lazily"], "names": names})
+
+    expected = ["lazily.Broken"]
+    actual = zygote.refused
+
+    assert expected == actual
+
+
+def test_a_zygote_with_a_second_thread_runs_its_cells_in_fresh_interpreters(
+    start: Starter, tmp_path: Path
+) -> None:
+    case(
+        tmp_path,
+        "import threading",
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        name="restless",
+    )
+    here = python(tmp_path, f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"')
+    zygote = start(here, preload={"modules": ["restless"], "names": {}})
+    path = case(tmp_path, "import sys", "measured = {'shared': float('restless' in sys.modules)}")
+    (answer,) = [answer for _, answer in zygote.run([request(path)])]
+
+    expected = (2, "passes", {"shared": 0.0})
+    actual = (zygote.hello["threads"], answer["outcome"], answer["measured"])
+
+    assert expected == actual
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_a_case_sees_what_it_would_see_as_a_script(
+    start: Starter, tmp_path: Path, *, fork: bool
+) -> None:
+    path = case(
+        tmp_path,
+        "import json, os, sys",
+        "print(json.dumps([__name__, __file__, sys.argv, os.environ['REPRO_DEVICE'],",
+        "    os.listdir(), os.getcwd() == os.environ['TMPDIR'], 'repromatrix' in sys.modules]))",
+    )
+    zygote = start(fork=fork)
+    (answer,) = [answer for _, answer in zygote.run([request(path, workaround="around")])]
+
+    expected = ["__main__", str(path), [str(path), "fp32", "around"], "cpu", [], True, False]
+    actual = json.loads(answer["output"])
+
+    assert expected == actual
+
+
+def test_settings_of_the_user_reach_no_case(
+    start: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HF_TOKEN", "PYTHONPATH", "https_proxy", "PYTHONDONTWRITEBYTECODE"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    path = case(tmp_path, "import os, json", "print(json.dumps(dict(os.environ)))")
+    (answer,) = [answer for _, answer in start().run([request(path)])]
+    seen = json.loads(answer["output"])
+
+    assert "secret" not in seen.values()
+    assert (seen["OMP_NUM_THREADS"], seen["CUDA_VISIBLE_DEVICES"]) == ("1", "")
+
+
+def test_cells_run_side_by_side_and_each_answer_finds_its_request(
+    start: Starter, tmp_path: Path
+) -> None:
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    waits = case(
+        tmp_path,
+        "import os, sys, time",
+        f"folder = r'{meeting}'",
+        "open(os.path.join(folder, sys.argv[1]), 'w').close()",
+        "while len(os.listdir(folder)) < 2: time.sleep(0.01)",
+        "measured = {sys.argv[1]: 1}",
+    )
+    requests = [request(waits, 7, precision="bf16"), request(waits, 8, precision="fp16")]
+    answers = dict(start(slots=2).run(requests))
+
+    expected = {7: {"bf16": 1.0}, 8: {"fp16": 1.0}}
+    actual = {number: answer["measured"] for number, answer in answers.items()}
+
+    assert expected == actual
+
+
+def test_a_killed_zygote_is_told_and_everything_below_it_ends(
+    start: Starter, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    leaves = case(
+        tmp_path,
+        "import pathlib, subprocess, sys, time",
+        "command = [sys.executable, '-c', 'import time; time.sleep(600)']",
+        "below = subprocess.Popen(command, start_new_session=True)",
+        f"pathlib.Path(r'{pid}.new').write_text(str(below.pid))",
+        f"pathlib.Path(r'{pid}.new').rename(r'{pid}')",
+        "time.sleep(600)",
+        name="leaves",
+    )
+    kills = case(
+        tmp_path,
+        "import os, pathlib, time",
+        f"while not pathlib.Path(r'{pid}').exists(): time.sleep(0.01)",
+        "os.kill(os.getppid(), 9)",
+        "time.sleep(600)",
+        name="kills",
+    )
+    zygote = start(slots=2)
+    with pytest.raises(WorkerError) as caught:
+        list(zygote.run([request(leaves, 1), request(kills, 2)]))
+    zygote.close()
+
+    expected = "it ended with signal SIGKILL"
+    actual = str(caught.value)
+
+    assert expected == actual
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_a_zygote_that_died_between_two_batches_is_told(start: Starter, tmp_path: Path) -> None:
+    zygote = start()
+    assert zygote.process is not None
+    os.kill(zygote.process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, zygote.process.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(WorkerError) as caught:
+        list(zygote.run([request(case(tmp_path, "pass"))]))
+
+    expected = "it ended with signal SIGKILL"
+    actual = str(caught.value)
+
+    assert expected == actual
+
+
+def test_a_python_that_cannot_start_says_why_and_leaves_nothing(
+    start: Starter, tmp_path: Path
+) -> None:
+    here = python(tmp_path, "echo 'error while loading shared libraries' >&2", "exit 127")
+    with pytest.raises(WorkerError) as caught:
+        start(here)
+
+    expected = "it ended with exit code 127: error while loading shared libraries"
+    actual = str(caught.value)
+
+    assert expected == actual
+
+
+def test_closing_the_input_ends_what_is_in_flight(start: Starter, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    path = case(
+        tmp_path,
+        "import pathlib, subprocess, sys, time",
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],",
+        "    start_new_session=True)",
+        f"pathlib.Path(r'{begun}').touch()",
+        "time.sleep(600)",
+    )
+    quick = case(
+        tmp_path,
+        "import pathlib, time",
+        f"while not pathlib.Path(r'{begun}').exists(): time.sleep(0.01)",
+        name="quick",
+    )
+    zygote = start(slots=2)
+    answers = zygote.run([request(path, 1), request(quick, 2)])
+    number, answer = next(answers)
+    zygote.close()
+
+    assert (number, answer["outcome"]) == (2, "passes")
+
+
+@with_walls_and_without
+def test_a_runner_that_is_killed_takes_its_zygote_and_its_cells_with_it(
+    tmp_path: Path, temporary: Path, *, walls: bool
+) -> None:
+    path = case(tmp_path, "import time", "time.sleep(600)")
+    terms = f"slots=1, sandbox={walls}, cases=[pathlib.Path(r'{path}')]"
+    begin = f"list(Worker(terms).run([{request(path)!r}]))"
+    runner, root = runner_of(tmp_path, temporary, terms, begin)
+    with started([sys.executable, runner], env={**os.environ, "PYTHONPATH": root}) as process:
+        wait_until(lambda: list(temporary.glob("*/cells/cell-*")))
+        time.sleep(0.2)
+        process.kill()
+    wait_until(lambda: not processes_of(temporary))
+    wait_until(lambda: _is_swept(temporary))
+
+    assert process.returncode == -signal.SIGKILL
+
+
+KILLED_AT_ONCE = [
+    "import os, signal, subprocess",
+    "class Begun(subprocess.Popen):",
+    "    def __init__(self, command, **options):",
+    "        super().__init__(command, **options)",
+    "        if 'serve' in command: os.kill(os.getpid(), signal.SIGKILL)",
+    "subprocess.Popen = Begun",
+]
+
+
+@with_walls_and_without
+@pytest.mark.parametrize("begins", [[], KILLED_AT_ONCE], ids=["within them", "before them"])
+def test_a_runner_that_is_killed_ends_a_zygote_in_the_middle_of_its_imports(
+    begins: list[str], tmp_path: Path, temporary: Path, *, walls: bool
+) -> None:
+    begun = tmp_path / "kept" / "begun"
+    begun.parent.mkdir()
+    module = f"import pathlib, time; pathlib.Path(r'{begun}').touch(); time.sleep(600)"
+    (tmp_path / "slow_to_import.py").write_text(module)
+    preload = {"modules": ["slow_to_import"], "names": {}}
+    front = {"path": str(tmp_path), "kept": str(tmp_path / "kept")}
+    terms = f"slots=1, sandbox={walls}, preload={preload!r}, front={front!r}"
+    begin = [*begins, "Worker(terms)"]
+    runner, root = runner_of(tmp_path, temporary, terms, *begin)
+    with started([sys.executable, runner], env={**os.environ, "PYTHONPATH": root}) as process:
+        wait_until(lambda: begun.exists() or process.poll() is not None)
+        process.kill()
+    wait_until(lambda: not processes_of(temporary))
+    wait_until(lambda: _is_swept(temporary))
+
+    assert process.returncode == -signal.SIGKILL
+
+
+def runner_of(tmp_path: Path, temporary: Path, terms: str, *begin: str) -> tuple[Path, str]:
+    """Write a program that has a zygote, and return it with what it needs on its path."""
+    path = case(
+        tmp_path,
+        "import sys, tempfile, pathlib",
+        f"tempfile.tempdir = r'{temporary}'",
+        "from repromatrix.runner.execution.worker_client import Start, Worker",
+        "from repromatrix.runner.environments.building import Built",
+        "from repromatrix.runner.model.outcomes import Device",
+        "here = pathlib.Path(sys.executable)",
+        "built = Built(name='here', folder=here.parent, python=here, versions={})",
+        f"own = dict({terms})",
+        f"own = {{'preload': {NOTHING!r}}} | own",
+        "terms = Start(built=built, device=Device.CPU, fork=True, threads=1, **own)",
+        *begin,
+        name="runs",
+    )
+    return path, str(Path(process_control.__file__).parents[3])
+
+
+def _is_swept(folder: Path) -> bool:
+    """Sweep; a lock is freed a moment after its process has been seen for the last time."""
+    sweep()
+    return not list(folder.iterdir())
+
+
+def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "status", "report", "expected"),
+    [
+        ("", 0, {"exit": 0}, "passes"),
+        ("", 0, {"exit": False}, "passes"),
+        ("", 0, {"exit": 125}, "declines"),
+        ("", 0, {"exit": 1}, "fails"),
+        ("", 0, {"exit": None}, "fails"),
+        ("", 0, None, "fails"),
+        ("", signal.SIGKILL, None, "crashes"),
+        ("", signal.SIGKILL, {"exit": 0}, "passes"),
+        ("times-out", signal.SIGKILL, None, "times-out"),
+        ("times-out", signal.SIGKILL, {"exit": 0}, "times-out"),
+        ("out-of-memory", signal.SIGKILL, None, "out-of-memory"),
+        ("", 0, {"exit": 1, "error_class": "MemoryError"}, "out-of-memory"),
+        ("", 0, {"exit": 1, "error_class": "OutOfMemoryError"}, "out-of-memory"),
+        (
+            "",
+            0,
+            {
+                "exit": 1,
+                "error_class": "RuntimeError",
+                "message": "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried",
+            },
+            "out-of-memory",
+        ),
+    ],
+)
+def test_how_a_process_ended_and_what_it_said_make_its_outcome(
+    stopped: str, status: int, report: dict[str, Any] | None, expected: str
+) -> None:
+    actual = classify(stopped, status, report)["outcome"]
+
+    assert expected == actual
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_folders_within_folders_end_neither_the_zygote_nor_the_runner(
+    start: Starter, tmp_path: Path, *, fork: bool
+) -> None:
+    path = case(
+        tmp_path, "import os", "for _ in range(2_000):", "    os.mkdir('d')", "    os.chdir('d')"
+    )
+    zygote = start(fork=fork)
+    answers = dict(zygote.run([request(path, 1), request(case(tmp_path, name="pass"), 2)], 1))
+
+    expected = {1: "passes", 2: "passes"}
+    actual = {number: answer["outcome"] for number, answer in answers.items()}
+
+    assert expected == actual
+
+
+def test_what_an_ended_cell_left_is_removed_while_others_are_answered(
+    start: Starter, tmp_path: Path
+) -> None:
+    leaves = case(
+        tmp_path,
+        "import os",
+        "for name in range(100_000):",
+        "    os.close(os.open(str(name), os.O_CREAT | os.O_WRONLY))",
+        name="leaves",
+    )
+    zygote = start()
+    requests = [request(leaves, 1, seconds=120), request(case(tmp_path, name="pass"), 2)]
+    answers = zygote.run(requests, 2)
+    number, answer = next(answers)
+    assert (number, answer["outcome"]) == (1, "passes")
+    assert answer["wall"] - answer["seconds"] < 0.5, "it was made to wait"
+    begin = time.monotonic()
+    number, answer = next(answers)
+
+    assert (number, answer["outcome"]) == (2, "passes")
+    assert time.monotonic() - begin < 0.5, "it was made to wait"
+
+
+def test_a_cell_that_ended_in_time_is_not_too_late_because_it_is_looked_at_late(
+    tmp_path: Path,
+) -> None:
+    others = set(process_control.children(os.getpid()))
+    given = CellSettings(
+        boot=[sys.executable, "-c", BOOT, str(ROOT)],
+        rooms=None,
+        rest=lambda _slot, _most: set(),
+        held=contextlib.nullcontext,
+    )
+    slot = CellProcess(cast("Request", request(case(tmp_path), fresh=True, seconds=1)), given)
+    os.waitid(os.P_PID, slot.pid, os.WEXITED | os.WNOWAIT)
+    time.sleep(max(0.0, slot.began + 1.1 - time.monotonic()))  # a machine that is busy
+    ended = slot.tend()
+    answer = slot.finish(others)
+    shutil.rmtree(slot.folder)
+
+    assert (ended, answer["outcome"]) == (True, "passes")
+
+
+def test_a_cell_that_closed_its_output_costs_no_time_while_it_runs(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(tmp_path, "import os, time", "os.closerange(1, 3)", "time.sleep(1)")
+    zygote = start()
+    assert zygote.process is not None
+    spent = Path(f"/proc/{zygote.process.pid}/stat")
+
+    def ticks() -> int:
+        user, system = spent.read_text().rpartition(")")[2].split()[11:13]
+        return int(user) + int(system)
+
+    before = ticks()
+    (answer,) = [answer for _, answer in zygote.run([request(path)])]
+
+    assert answer["outcome"] == "passes"
+    assert ticks() - before < 0.3 * os.sysconf("SC_CLK_TCK")
+
+
+def test_the_memory_of_a_process_that_a_case_let_go_of_counts_as_its_own(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(
+        tmp_path,
+        "import os, time",
+        "if not os.fork():",
+        "    if os.fork(): os._exit(0)",
+        "    kept = bytes(b'x' * (256 << 20))",
+        "    time.sleep(60)",
+        "os.wait()",
+        "time.sleep(60)",
+    )
+    (answer,) = [answer for _, answer in start().run([request(path, memory=128)])]
+
+    assert answer["outcome"] == "out-of-memory"
+    assert answer["peak"] > 128
+
+
+def test_what_a_cell_held_at_most_is_told_though_nobody_looked(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(tmp_path, "kept = b'x' * (300 << 20)", "del kept")
+    (answer,) = [answer for _, answer in start().run([request(path)])]
+
+    assert 280 < answer["peak"] < 340
+
+
+def test_a_case_that_stops_its_zygote_is_not_awaited(start: Starter, tmp_path: Path) -> None:
+    path = case(tmp_path, "import os, signal", "os.kill(os.getppid(), signal.SIGSTOP)")
+    begin = time.monotonic()
+    with pytest.raises(WorkerError) as caught:
+        list(start().run([request(path)]))
+
+    assert str(caught.value) == "it was stopped"
+    assert time.monotonic() - begin < 5
+
+
+def test_what_cells_share_is_empty_whatever_the_one_before_left(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(
+        tmp_path,
+        "import os, pathlib",
+        "for name in ('HOME', 'HF_HOME'):",
+        "    folder = pathlib.Path(os.environ[name])",
+        "    assert not list(folder.iterdir()), f'{name} has something'",
+        "    (folder / 'left').mkdir()",
+        "    (folder / 'left' / 'behind').write_text('mixed_precision: fp16')",
+    )
+    requests = [request(path, number, fresh=number == 2) for number in range(4)]
+    found = dict(start(slots=2).run(requests, 1))
+
+    assert {number: answer["outcome"] for number, answer in found.items()} == dict.fromkeys(
+        range(4), "passes"
+    )
+
+
+BROKEN = {
+    "what reads it": "import traceback, json\ntraceback.extract_tb = json.dumps = None",
+    "its encoder": "import json\njson.JSONEncoder.encode = json.JSONEncoder.iterencode = None",
+    "os": "import os\nos._exit = os.write = os.open = None",
+    "its clocks": "import time\ntime.perf_counter = time.process_time = time.monotonic = None",
+    "its threads": "import threading\nthreading._shutdown = None",
+    "its streams": "import sys\nsys.stdout = sys.stderr = sys.__stdout__ = object()",
+    "modules": "import sys\nsys.modules.clear()",
+    "names": "import builtins\nbuiltins.str = builtins.isinstance = builtins.dict = None",
+    "signals": "import signal\ndef handler(*_): raise OSError\n"
+    "signal.signal(signal.SIGALRM, handler)\n"
+    "signal.setitimer(signal.ITIMER_REAL, 0.02, 0.0005)",
+    "memory": "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))",
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_case_that_breaks_what_its_report_is_made_with_ends_as_it_did(
+    start: Starter, tmp_path: Path, what: str
+) -> None:
+    passes = case(tmp_path, BROKEN[what], name="passes")
+    raises = case(tmp_path, BROKEN[what], "raise KeyError('mine')", name="raises")
+    answers = dict(start().run([request(passes, 1), request(raises, 2)]))
+    told = {number: (answer["outcome"], answer["exit"]) for number, answer in answers.items()}
+
+    assert told == {1: ("passes", 0), 2: ("fails", 1)}
+
+
+def test_a_pass_of_which_nothing_can_be_told_proves_nothing(start: Starter, tmp_path: Path) -> None:
+    path = case(tmp_path, BROKEN["names"])
+    requests = [request(path, 1), request(path, 2, precision="bf16")]
+    told = {number: answer["exercised"] for number, answer in start().run(requests)}
+
+    assert told == {1: "", 2: "no"}
+
+
+def test_an_exception_is_called_by_its_name_whatever_its_class_says(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(
+        tmp_path,
+        "class Meta(type):",
+        "    @property",
+        "    def __name__(cls): raise BrokenPipeError",
+        "class HostileError(Exception, metaclass=Meta):",
+        "    def __str__(self): raise self",
+        "    def __getattribute__(self, name): raise self",
+        "raise HostileError",
+    )
+    (answer,) = [answer for _, answer in start().run([request(path)])]
+
+    assert (answer["outcome"], answer["error_class"]) == ("fails", "HostileError")
+
+
+def test_a_process_that_a_case_forked_does_not_report_for_it(
+    start: Starter, tmp_path: Path
+) -> None:
+    path = case(
+        tmp_path,
+        "import os",
+        "child = os.fork()",
+        "if child:",
+        "    measured = {'child': os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}",
+        "else:",
+        "    raise SystemExit(7)",
+    )
+    (answer,) = [answer for _, answer in start().run([request(path)])]
+
+    assert (answer["outcome"], answer["measured"]) == ("passes", {"child": 7.0})
+
+
+def test_a_report_cannot_speak_for_another_cell(start: Starter, tmp_path: Path) -> None:
+    path = case(
+        tmp_path,
+        "import gc, json, os",
+        "cells = [f.cell_contents for g in gc.get_objects() if type(g).__name__ == 'function'",
+        "    and g.__name__ == 'send' for f in g.__closure__]",
+        "nonce = next(c for c in cells if isinstance(c, bytes))",
+        "channel = next(c for c in cells if isinstance(c, int))",
+        "report = {'exit': 0, 'id': 77, 'wall': -1, 'output': 'forged'}",
+        "os.write(channel, nonce + json.dumps(report).encode())",
+        "os._exit(0)",
+    )
+    ((number, answer),) = list(start().run([request(path, 5)]))
+
+    assert (number, answer["output"], answer["wall"] > 0) == (5, "", True)
