@@ -28,6 +28,7 @@ from typer import rich_utils
 from typer.main import get_command
 
 from repromatrix.runner import cli
+from repromatrix.runner.environments import uv
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.execution import sandbox
 from repromatrix.runner.paths import ROOT, Paths
@@ -72,6 +73,8 @@ def prepared(
     here = Surroundings(root=root, shared=shared)
     for name, answer in ALIKE.items():
         monkeypatch.setattr(name, lambda answer=answer: answer)
+    # What it was told is kept for the whole process: without this, who built before can build here.
+    monkeypatch.setattr(uv, "_told", lambda: (uv.for_uv({}, os.environ), ("--no-index",)))
     for name in [name for name in os.environ if name.startswith("REPROMATRIX_")]:
         monkeypatch.delenv(name)
     # What one example learned of the machine answers for no other.
