@@ -70,7 +70,7 @@ def trouble(target: Target, content: bytes) -> str:
 
 def _unaddressed(error: RunnerError) -> str:
     faults = error.faults
-    whole = all(one.where and one.found and one.allowed for one in faults)
+    whole = all(one.where and one.what for one in faults)
     return "" if faults and whole and str(error).strip() else f"no address: {error}"[:100]
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+
+from repromatrix.runner.text import shorten
+
+_WIDE = 80
 
 
 class ExitCode(IntEnum):
@@ -22,21 +27,94 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+@dataclass(frozen=True, slots=True)
+class InvalidValue:
+    """A value that is not allowed where it stands."""
+
+    where: str
+    """An option, an argument, a file, or a file and a key: `cases/x.py: fails[0].when`."""
+    value: object
+    expected: str
+    """The choices, or what a value looks like: `a time such as 90s, 10m or 2h`."""
+    fix: str = ""
+
+    @property
+    def what(self) -> str:
+        """What is wrong, as a clause."""
+        return f"invalid value {shorten(repr(self.value), _WIDE)}; expected {self.expected}"
+
+    def __str__(self) -> str:
+        """Return `--budget: invalid value '10'; expected a time such as 90s, 10m or 2h.`."""
+        return _sentences(f"{self.where}: {self.what}", self.fix)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two options that exclude each other."""
+
+    where: str
+    other: str
+    why: str
+    fix: str = ""
+
+    @property
+    def what(self) -> str:
+        """What is wrong, as a clause."""
+        return f"cannot be combined with {self.other}: {self.why}"
+
+    def __str__(self) -> str:
+        """Return `--shard cannot be combined with --only: shards are ….`."""
+        return _sentences(f"{self.where} {self.what}", self.fix)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is missing, damaged or in the way."""
+
+    where: str
+    what: str
+    """A clause without its full stop: `the file is damaged (line 2 is cut off)`."""
+    fix: str = ""
+    """What to do, as whole sentences."""
+
+    def __str__(self) -> str:
+        """Return `uv.lock: the file is cut off. Make it again.`."""
+        return _sentences(f"{self.where}: {self.what}", self.fix)
+
+
+def _sentences(clause: str, fix: str) -> str:
+    return f"{clause}. {fix}" if fix else f"{clause}."
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fault:
-    """One thing that is wrong: where it stands, what was found, what is allowed, what to do."""
+class OldFault:
+    """The form that the three others replace."""
 
     where: str
     found: str
     allowed: str
     key: str = ""
-    remedy: str = ""
+    fix: str = ""
+
+    @property
+    def what(self) -> str:
+        """What is wrong, as a clause."""
+        return self.found
 
     def __str__(self) -> str:
-        """One line in the order in which a reader looks: file, key, found, allowed, remedy."""
+        """One line in the order in which a reader looks: file, key, found, allowed, fix."""
         address = f"{self.where}: {self.key}" if self.key else self.where
-        remedy = f" {self.remedy}" if self.remedy else ""
+        remedy = f" {self.fix}" if self.fix else ""
         return f"{address}: found {self.found}; allowed: {self.allowed}.{remedy}"
+
+
+Fault = InvalidValue | Conflict | Problem | OldFault
+"""One thing that is wrong; each has `where`, `what` and `fix`."""
+
+
+def more_to_do(fault: Fault, sentence: str) -> Fault:
+    """Return a fault whose fix ends with another sentence."""
+    return dataclasses.replace(fault, fix=f"{fault.fix} {sentence}".strip())
 
 
 class RunnerError(Exception):

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from repromatrix.runner.errors import Fault, RunnerError
+from repromatrix.runner.errors import OldFault, RunnerError
 
 _FULL = "no space left on its disk"
 _READ_ONLY = "a read-only file system"
@@ -49,7 +49,7 @@ def unwritable(where: str, error: Exception) -> UnwritableError | None:
     if not found:
         return None
     allowed = "a place that can be written"
-    return UnwritableError([Fault(where=where, found=found, allowed=allowed, remedy=REMEDY)])
+    return UnwritableError([OldFault(where=where, found=found, allowed=allowed, fix=REMEDY)])
 
 
 @contextlib.contextmanager

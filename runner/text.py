@@ -1,38 +1,23 @@
-"""Words that answers about versions share."""
+"""Words for lists, numbers and texts of others: no module says these things in its own way."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device
 
-_LONG = 200
-
-
-def headline(seen: Observation) -> str:
-    """Return the error of an observation, cut where it is long."""
-    if seen.failed is None:
-        return str(seen.outcome)
-    text = seen.failed.headline.rstrip(".")
-    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+def plural(number: int, noun: str, several: str = "") -> str:
+    """Return a number with its noun: `1 cell`, `1,204 cells`; `several` where no `s` makes it."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
-def measured_on(device: Device, torch: Sequence[str], python: Sequence[str]) -> str:
-    """Say on what evidence was measured, or that there is none."""
-    if not (torch or python):
-        return f"nothing is measured on {device.upper()}"
-    facts = [device.upper(), *(f"torch {one}" for one in torch)]
-    return f"measured on {', '.join([*facts, *(f'Python {one}' for one in python)])}"
+def join(names: Sequence[str], last: str = "and") -> str:
+    """Return names as a list in words: `fp32, bf16 and fp16`."""
+    *others, name = names or ("",)
+    return f"{', '.join(others)} {last} {name}" if others else name
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 cell`, `3 cells`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def cut(text: str, width: int) -> str:
-    """Return a text in one line, cut where it is long, with nothing that a terminal obeys."""
+def shorten(text: str, width: int) -> str:
+    """Return a text of others in one line of at most `width` characters, made printable."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= width else f"{line[: width - 1]}…"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from repromatrix.runner import files
-from repromatrix.runner.errors import Fault
+from repromatrix.runner.errors import OldFault
 from repromatrix.runner.files import REMEDY, UnwritableError
 from repromatrix.runner.worker import cleanup
 
@@ -35,7 +35,7 @@ def _sqlite(code: int) -> sqlite3.OperationalError:
     ],
 )
 def test_what_a_disk_refuses_is_said_with_its_place(error: Exception, found: str) -> None:
-    expected = Fault(where="evidence.sqlite", found=found, allowed=PLACE, remedy=REMEDY)
+    expected = OldFault(where="evidence.sqlite", found=found, allowed=PLACE, fix=REMEDY)
     refused = files.unwritable("evidence.sqlite", error)
     assert refused is not None
 

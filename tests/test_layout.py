@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 
 # Lowest first; a module imports only from its own layer and from those before it.
 LAYERS = (
-    *("errors", "paths", "signals", "markdown", "subprocesses", "tempdirs", "files"),
-    *("model", "text", "cases", "judging", "evidence", "planning", "environments", "project"),
+    *("text", "errors", "paths", "signals", "markdown", "subprocesses", "tempdirs", "files"),
+    *("model", "cases", "judging", "evidence", "planning", "environments", "project"),
     *("execution", "bisect", "compare", "audit", "site", "cli"),
 )
 APART = "worker"

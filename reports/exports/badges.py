@@ -14,7 +14,7 @@ from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Outcome, Precision
+from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
 
 _LABEL, _PICTURE = 60, 17
 """Letters: of a label, and of what stands in the picture, which is 200 pixels wide."""
@@ -120,7 +120,7 @@ def _silent(survey: Survey, name: str) -> frozenset[str]:
 
 
 def _is_open(seen: Observation) -> bool:
-    return seen.unstable or seen.outcome is Outcome.NOT_RUN or seen.outcome.blames_machine
+    return seen.reading is Reading.UNKNOWN
 
 
 _Known = dict[str, bool | None]

@@ -17,7 +17,7 @@ from packaging.markers import default_environment
 from repromatrix.runner.audit.lockfiles import read_poetry, read_pylock, read_uv
 from repromatrix.runner.audit.packages import Gathering, Installed, shown
 from repromatrix.runner.audit.requirements import read_requirements
-from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.errors import OldFault, RunnerError, refuse
 from repromatrix.runner.model.script import decode
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
 
@@ -98,7 +98,7 @@ def _table(text: str, where: str) -> dict[str, Any]:
 
 
 def _unknown(where: str, found: str, remedy: str) -> RunnerError:
-    return refuse(Fault(where=where, found=found, allowed=ALLOWED, remedy=remedy))
+    return refuse(OldFault(where=where, found=found, allowed=ALLOWED, fix=remedy))
 
 
 LIMIT = 16 * 2**20
@@ -122,7 +122,7 @@ def read(asked: str) -> Installed:
         return _interpreter(path)
     if not path.is_file():
         found = "no such file" if not path.exists() else "no file"
-        raise refuse(Fault(where=asked, found=found, allowed=ALLOWED))
+        raise refuse(OldFault(where=asked, found=found, allowed=ALLOWED))
     return _from_text(_content(path, asked), path, asked)
 
 
@@ -132,14 +132,14 @@ def _content(path: Path, where: str) -> bytes:
             return file.read(LIMIT + 1)
     except OSError as error:
         found = f"a file that cannot be read ({error.strerror})"
-        raise refuse(Fault(where=where, found=found, allowed=ALLOWED)) from error
+        raise refuse(OldFault(where=where, found=found, allowed=ALLOWED)) from error
 
 
 def _from_text(content: bytes, path: Path, where: str) -> Installed:
     if len(content) > LIMIT:
         found, allowed = f"more than {LIMIT >> 20} MB", f"at most {LIMIT >> 20} MB"
         remedy = "Is it a lock at all?"
-        raise refuse(Fault(where=where, found=found, allowed=allowed, remedy=remedy))
+        raise refuse(OldFault(where=where, found=found, allowed=allowed, fix=remedy))
     text = decode(content, where).removeprefix("\ufeff")
     form, table = form_of(path, text, where)
     here = platform()
@@ -184,7 +184,7 @@ def _nested(first: Path, at: str, to: str) -> tuple[str, str]:
     folder = first.parent if at in {str(first), "standard input"} else Path(at).parent
     path = Path(os.path.normpath(folder.expanduser() / to))
     if not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for a name that is too long
-        fault = Fault(where=at, key=f"-r {to}", found="no such file", allowed="a file beside it")
+        fault = OldFault(where=at, key=f"-r {to}", found="no such file", allowed="a file beside it")
         raise refuse(fault)
     return str(path), decode(_content(path, str(path)), str(path)).removeprefix("\ufeff")
 
@@ -207,7 +207,7 @@ def _with_transformers(found: Installed) -> Installed:
         held += f", and {found.nameless} {noun} no package"
     remedy = "Every case is about transformers: name what holds it."
     allowed = "a set of packages with transformers"
-    raise refuse(Fault(where=found.what, found=held, allowed=allowed, remedy=remedy))
+    raise refuse(OldFault(where=found.what, found=held, allowed=allowed, fix=remedy))
 
 
 def _active() -> Path:
@@ -218,7 +218,7 @@ def _active() -> Path:
             return python
     found = shutil.which("python") or shutil.which("python3")
     if found is None:
-        fault = Fault(where="PATH", found="no python on it", allowed=ALLOWED)
+        fault = OldFault(where="PATH", found="no python on it", allowed=ALLOWED)
         raise refuse(fault)
     return Path(found)
 
@@ -250,4 +250,4 @@ def _directory(path: Path, asked: str) -> RunnerError:
     names = ("bin/python", *Form, "requirements.txt", ".venv/bin/python")
     inside = next((name for name in names if (path / name).exists()), "")
     remedy = f"Say `{path / inside}`." if inside else ""
-    return refuse(Fault(where=asked, found="a directory", allowed=ALLOWED, remedy=remedy))
+    return refuse(OldFault(where=asked, found="a directory", allowed=ALLOWED, fix=remedy))

@@ -9,7 +9,7 @@ from typing import Any
 from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
 
 from repromatrix.runner.audit.packages import Gathering, shown
-from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.errors import OldFault, RunnerError, refuse
 
 Table = dict[str, Any]
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
@@ -218,4 +218,4 @@ def _holds(marker: object, markers: Mapping[str, str], where: str) -> bool:
 
 
 def _bad(where: str, found: str, allowed: str, remedy: str = "") -> RunnerError:
-    return refuse(Fault(where=where, found=found, allowed=allowed, remedy=remedy))
+    return refuse(OldFault(where=where, found=found, allowed=allowed, fix=remedy))

@@ -12,7 +12,7 @@ from packaging.version import Version
 from repromatrix.runner import project
 from repromatrix.runner.audit.levels import TRANSFORMERS, named
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.evidence.glances import GlancedRows, of_places, of_rows
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.judging.expectations import in_releases, only_in
@@ -138,7 +138,7 @@ def asked(
     )
     if not question.chosen(loaded.cases):
         found, allowed = "every chosen case", "cases that are left"
-        raise refuse(Fault(where="--ignore", found=found, allowed=allowed))
+        raise refuse(OldFault(where="--ignore", found=found, allowed=allowed))
     return loaded, question
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from repromatrix.runner.audit.hits import Audit, Avoiding, Hit, Remedy
 from repromatrix.runner.audit.levels import TORCH, TRANSFORMERS, Level, Stand
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.render_spots import by_case, listed
+from repromatrix.runner.audit.render_spots import by_case, listed, measured_on
 from repromatrix.runner.audit.upgrades import Spot, Upgrade
 from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import CaseKind
 from repromatrix.runner.model.outcomes import Verdict
-from repromatrix.runner.text import count, cut, headline, measured_on, printable_lines
+from repromatrix.runner.text import plural, printable_lines, shorten
 
 _SCREEN = 6
 """So many cases are told with their errors; of more there is a line each."""
@@ -54,7 +54,7 @@ def audited(found: Audit) -> Iterator[str]:
 def read_for(mine: Installed) -> str:
     """Say for which platform a file was read that holds packages for several."""
     also = [
-        f"{one.package} {one.version}{f' for {cut(one.marker, _WIDE)}' if one.marker else ''}"
+        f"{one.package} {one.version}{f' for {shorten(one.marker, _WIDE)}' if one.marker else ''}"
         for one in mine.others
         if one.package in TOLD
     ]
@@ -91,7 +91,7 @@ def _torch(found: Audit) -> str:
 def conclusion(found: Audit) -> str:
     """Return the whole answer in one sentence; what is unknown is counted in it."""
     cleared = sum(one.level is Level.MEASURED for one in found.clear)
-    unknown = f"{count(len(found.unknown), 'cell')} unknown, which is no pass"
+    unknown = f"{plural(len(found.unknown), 'cell')} unknown, which is no pass"
     rest = [
         *([unknown] if found.unknown else []),
         f"{len(found.clear)} passing ({cleared} measured)",
@@ -108,8 +108,8 @@ def _verdict(found: Audit) -> str:
         return "No known bug hits" if found.clear else "Nothing is known of these versions"
     derived = sum(one.level is Level.DERIVED for one in cells)
     verb = "hits" if len(found.hits) == 1 else "hit"
-    sure = f"{count(len(cells), 'cell')}: {len(cells) - derived} measured, {derived} derived"
-    return f"{count(len(found.hits), 'case')} {verb} ({sure})"
+    sure = f"{plural(len(cells), 'cell')}: {len(cells) - derived} measured, {derived} derived"
+    return f"{plural(len(found.hits), 'case')} {verb} ({sure})"
 
 
 def _lines(hits: Sequence[Hit]) -> list[str]:
@@ -132,7 +132,12 @@ def _brief(hit: Hit) -> str:
 
 def _block(hit: Hit) -> list[str]:
     name = f"{hit.case.name}  {_precisions(hit.stands)}  {_levels(hit)}{_mark(hit)}"
-    lines = [hit.case.block.title, cut(headline(hit.seen), _WIDE), *_grounds(hit), *avoiding(hit)]
+    lines = [
+        hit.case.block.title,
+        shorten(hit.seen.headline, _WIDE),
+        *_grounds(hit),
+        *avoiding(hit),
+    ]
     return [name, *(f"  {line}" for line in lines)]
 
 
@@ -226,7 +231,7 @@ def _upgrade(what: str, one: Upgrade) -> Iterator[str]:
     if not any(parts.values()):
         yield "  heals nothing and breaks nothing that is known"
     if one.unknown:
-        yield f"  unknown there: {count(len(one.unknown), 'cell')}"
+        yield f"  unknown there: {plural(len(one.unknown), 'cell')}"
 
 
 _REASONS = 3
@@ -240,12 +245,12 @@ def _silence(found: Audit, *, verbose: bool, reasons: int = _REASONS) -> Iterato
         cells.setdefault(one.why, []).append(Spot(one.case, one.precision))
     if not cells:
         return
-    yield f"Unknown, {count(len(found.unknown), 'cell')}:"
+    yield f"Unknown, {plural(len(found.unknown), 'cell')}:"
     ordered = sorted(cells.items(), key=lambda item: -len(item[1]))
     for why, spots in ordered if verbose else ordered[:reasons]:
         yield f"  {why}: {listed(spots, len(spots) if verbose else 2)}"
     if not verbose and len(ordered) > reasons:
-        yield f"  and {count(len(ordered) - reasons, 'more reason')}; `--verbose` lists all"
+        yield f"  and {plural(len(ordered) - reasons, 'more reason')}; `--verbose` lists all"
 
 
 def markdown(found: Audit) -> str:
@@ -267,7 +272,7 @@ def _item(line: str) -> str:
 
 
 def _row(hit: Hit) -> str:
-    error = code(cut(headline(hit.seen), _WIDE))
+    error = code(shorten(hit.seen.headline, _WIDE))
     versions = [_versions(one) for one in (hit.newer, hit.older) if one is not None]
     works = [f"{one.name} ({_sure(one, hit)})" for one in hit.remedies]
     cells = (

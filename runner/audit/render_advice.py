@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repromatrix.runner.audit.advice import Advice, Exclusion, ReleaseStanding
-from repromatrix.runner.audit.render_spots import by_case, listed
+from repromatrix.runner.audit.render_spots import by_case, listed, measured_on
 from repromatrix.runner.markdown import plain
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Outcome
-from repromatrix.runner.text import count, cut, headline, measured_on
+from repromatrix.runner.text import plural, shorten
 
 _WIDE = 80
 _FEW = 3
@@ -27,7 +27,7 @@ def text(found: Advice) -> str:
 
 
 def _answer(found: Advice) -> Iterator[str]:
-    what = f"{count(len(by_case(found.spots)), 'case')}, {' '.join(found.question.precisions)}"
+    what = f"{plural(len(by_case(found.spots)), 'case')}, {' '.join(found.question.precisions)}"
     newest = found.newest
     if newest is None:
         yield _none(found, what)
@@ -69,7 +69,7 @@ def cited(rows: Sequence[Observation]) -> Iterator[tuple[str, str]]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         cells = f"{row.cell.case} {row.cell.precision} {row.outcome} in"
-        error = "" if row.outcome is Outcome.PASSES else cut(headline(row), _WIDE)
+        error = "" if row.outcome is Outcome.PASSES else shorten(row.headline, _WIDE)
         found.setdefault((cells, error), []).append(row.cell.environment)
     for (cells, error), names in found.items():
         yield f"{cells} {', '.join(names)}", error
@@ -128,7 +128,7 @@ def _evidence(found: Advice) -> Iterator[str]:
         return
     names = [one.release for one in found.undecided]
     shown = ", ".join(names if len(names) <= _FEW else [names[0], "…", names[-1]])
-    yield f"Not enough evidence for {count(len(names), 'newer release')} ({shown}). Run:"
+    yield f"Not enough evidence for {plural(len(names), 'newer release')} ({shown}). Run:"
     yield f"  {command(found.undecided)}"
 
 
@@ -224,7 +224,7 @@ def _cell(row: Observation) -> dict[str, Any]:
         "environment": row.cell.environment,
         "precision": str(row.cell.precision),
         "outcome": str(row.outcome),
-        "error": None if row.outcome is Outcome.PASSES else headline(row),
+        "error": None if row.outcome is Outcome.PASSES else row.headline,
         "source": row.source,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from repromatrix.runner.audit.upgrades import Spot
+from repromatrix.runner.model.outcomes import Device
 
 
 def by_case(spots: Iterable[Spot]) -> dict[str, str]:
@@ -20,3 +21,11 @@ def listed(spots: Sequence[Spot], few: int = 3) -> str:
     cases = [f"{name} ({precisions})" for name, precisions in by_case(spots).items()]
     more = len(cases) - few
     return ", ".join([*cases[:few], *([f"{more} more"] if more > 0 else [])])
+
+
+def measured_on(device: Device, torch: Sequence[str], python: Sequence[str]) -> str:
+    """Say on what evidence was measured, or that there is none."""
+    if not (torch or python):
+        return f"nothing is measured on {device.upper()}"
+    facts = [device.upper(), *(f"torch {version}" for version in torch)]
+    return f"measured on {', '.join([*facts, *(f'Python {version}' for version in python)])}"

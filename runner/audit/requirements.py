@@ -11,7 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from repromatrix.runner.audit.packages import Gathering
-from repromatrix.runner.errors import Fault, RunnerError
+from repromatrix.runner.errors import Fault, OldFault, RunnerError
 
 Open = Callable[[str, str], tuple[str, str]]
 """Reads a file that a file names: where and what in, where and text out."""
@@ -32,7 +32,7 @@ def read_requirements(text: str, where: str, markers: Mapping[str, str], opened:
     _read(text, where, (markers, opened), (found, faults), (where,))
     if faults:
         more = len(faults) - _FEW
-        last = Fault(where=where, found=f"{more} more such lines", allowed=ALLOWED)
+        last = OldFault(where=where, found=f"{more} more such lines", allowed=ALLOWED)
         raise RunnerError([*faults[:_FEW], *([last] if more > 0 else [])])
     return found
 
@@ -57,7 +57,7 @@ def _read(
             _line(line, markers, found)
         except ValueError as error:
             key, shown = f"line {number}", f"{line[:60]!r} ({error})"
-            faults.append(Fault(where=where, key=key, found=shown, allowed=ALLOWED))
+            faults.append(OldFault(where=where, key=key, found=shown, allowed=ALLOWED))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

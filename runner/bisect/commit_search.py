@@ -31,7 +31,7 @@ from repromatrix.runner.bisect.git_lines import (
 )
 from repromatrix.runner.bisect.git_sources import PackageSources, find_sources, tip
 from repromatrix.runner.bisect.search import Answer, Edge, agreed
-from repromatrix.runner.errors import ExitCode, Fault, Interrupted, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.paths import ROOT, Paths
@@ -203,7 +203,7 @@ def opposite(answer: Answer) -> Answer:
 def _lost(done: subprocesses.Finished) -> Exception:
     said = subprocesses.anonymous(" | ".join(done.err.strip().splitlines()[-4:]))
     found = f"exit code {done.code}: {said or done.out.strip()[-300:]}"
-    fault = Fault(where="a trial", found=found, allowed="an answer", remedy="Report this.")
+    fault = OldFault(where="a trial", found=found, allowed="an answer", fix="Report this.")
     return refuse(fault, ExitCode.OUR_FAULT)
 
 
@@ -491,7 +491,7 @@ def _refuse_unmoved(package: str, inquiry: Inquiry) -> None:
         )
         allowed = "the package that they differ in"
         remedy = "`nox -s blame` says which one it is; --good and --bad name revisions."
-        raise refuse(Fault(where=OPTION, found=found, allowed=allowed, remedy=remedy))
+        raise refuse(OldFault(where=OPTION, found=found, allowed=allowed, fix=remedy))
 
 
 def _told(

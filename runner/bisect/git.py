@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, Fault, OldFault, refuse
 from repromatrix.runner.subprocesses import Finished, anonymous
 from repromatrix.runner.worker import process_control
 
@@ -77,7 +77,7 @@ class Repository:
         if found is None:
             remedy = "Fetch it, or name another one."
             allowed = "a commit, a tag or a branch of the repository"
-            raise refuse(Fault(where=option, found=repr(revision), allowed=allowed, remedy=remedy))
+            raise refuse(OldFault(where=option, found=repr(revision), allowed=allowed, fix=remedy))
         return found
 
     def blob(self, commit: str, path: str) -> str | None:
@@ -129,7 +129,7 @@ def open_repository(folder: Path) -> Repository:
 
 def _no_repository(folder: Path, done: subprocesses.Finished) -> Exception:
     if done.code == 127:  # noqa: PLR2004 - as a shell says it, and as `finish` does
-        fault = Fault(where="git", found=done.err, allowed="git 2.37 or newer")
+        fault = OldFault(where="git", found=done.err, allowed="git 2.37 or newer")
         return refuse(fault, ExitCode.BAD_INPUT)
     found = _last(done.err)
     if "dubious ownership" in found:
@@ -163,7 +163,7 @@ def run_git(
 
 
 def _fault(folder: Path, found: str, allowed: str, remedy: str = "") -> Fault:
-    return Fault(where=f"{OPTION} {folder}", found=found, allowed=allowed, remedy=remedy)
+    return OldFault(where=f"{OPTION} {folder}", found=found, allowed=allowed, fix=remedy)
 
 
 def _last(text: str) -> str:
@@ -256,7 +256,7 @@ class Worktree:
         done = self.git(*arguments)
         if done.code != 0:
             found = f"git {arguments[0]}: {anonymous(' '.join(done.err.split()))[-300:]}"
-            fault = Fault(where="the checkout", found=found, allowed="a commit with its files")
+            fault = OldFault(where="the checkout", found=found, allowed="a commit with its files")
             raise refuse(fault, ExitCode.BAD_INPUT)
         return done.out
 

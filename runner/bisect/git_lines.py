@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from repromatrix.runner.bisect.git import OPTION, Commit, Repository
 from repromatrix.runner.bisect.git_sources import PackageSources
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 
 _NEIGHBOURS = 12
 _COMMIT = re.compile(r"g([0-9a-f]{7,40})")
@@ -52,7 +52,7 @@ def _checked(
     if repository.blob(commit, sources.init) is None:
         found = f"{revision!r}, which has no {sources.init}"
         allowed = f"a revision that holds {sources.package}"
-        raise refuse(Fault(where=option, found=found, allowed=allowed))
+        raise refuse(OldFault(where=option, found=found, allowed=allowed))
     return sources.claimed(repository, commit)
 
 
@@ -101,11 +101,11 @@ def _missing(
         commit = repository.resolve(f"refs/tags/{named_so}") or ""
         other = sources.claimed(repository, commit) or "no version"
         found = f"{found}; {named_so} claims {other}"
-    fault = Fault(
+    fault = OldFault(
         where=f"{OPTION} {repository.folder}",
         found=found,
         allowed="a tag per release, as v4.50.3",
-        remedy="Fetch them with `git fetch --tags`, or name --good and --bad.",
+        fix="Fetch them with `git fetch --tags`, or name --good and --bad.",
     )
     return refuse(fault)
 
@@ -340,11 +340,11 @@ def _fork(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> s
     if found:
         return found
     raise refuse(
-        Fault(
+        OldFault(
             where=f"{OPTION} {repository.folder}",
             found=f"no common history of {older.revision} and {newer.revision} by first parents",
             allowed="two ends that one line of commits leads to",
-            remedy="Name --good and --bad on one branch.",
+            fix="Name --good and --bad on one branch.",
         )
     )
 
@@ -354,15 +354,15 @@ def _refuse_reversed(repository: Repository, older: TaggedCommit, newer: TaggedC
     where = f"{OPTION} {repository.folder}"
     if older.commit == newer.commit:
         found = f"{older.revision} and {newer.revision}, which are the same commit"
-        raise refuse(Fault(where=where, found=found, allowed="two commits"))
+        raise refuse(OldFault(where=where, found=found, allowed="two commits"))
     base = repository.ask("merge-base", older.commit, newer.commit)
     if not base:
         found = f"no common history of {older.revision} and {newer.revision}"
-        raise refuse(Fault(where=where, found=found, allowed="two ends of one history"))
+        raise refuse(OldFault(where=where, found=found, allowed="two ends of one history"))
     if base.strip() == newer.commit:
         found = f"{newer.revision}, which is an ancestor of {older.revision}"
         remedy = (
             "What broke is searched from good to bad; with --fix, what healed from bad to good."
         )
         allowed = f"a commit that is not before {older.revision}"
-        raise refuse(Fault(where=where, found=found, allowed=allowed, remedy=remedy))
+        raise refuse(OldFault(where=where, found=found, allowed=allowed, fix=remedy))

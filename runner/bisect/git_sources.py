@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from repromatrix.runner.bisect.git import OPTION
 from repromatrix.runner.environments.checkouts import PACKAGES
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 
 if TYPE_CHECKING:
     from repromatrix.runner.bisect.git import Repository
@@ -59,11 +59,11 @@ def find_sources(repository: Repository, commit: str) -> PackageSources:
             if repository.blob(commit, sources.init) is not None:
                 return sources
     raise refuse(
-        Fault(
+        OldFault(
             where=f"{OPTION} {repository.folder}",
             found=f"no sources of {', '.join(PACKAGES[:-1])} or {PACKAGES[-1]} at {commit[:12]}",
             allowed="a clone of one of them",
-            remedy="Name the clone of the package that the releases differ in.",
+            fix="Name the clone of the package that the releases differ in.",
         )
     )
 
@@ -75,4 +75,4 @@ def tip(repository: Repository) -> str:
         if found and found.strip():
             return found.strip()
     found, allowed = "a repository without commits", "a clone of the package"
-    raise refuse(Fault(where=f"{OPTION} {repository.folder}", found=found, allowed=allowed))
+    raise refuse(OldFault(where=f"{OPTION} {repository.folder}", found=found, allowed=allowed))

@@ -64,7 +64,7 @@ def varied(places: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
         try:
             text = locking.resolve_derived(matrix, base, name)
         except RunnerError as error:
-            raise UnresolvableError(in_short(error.faults[0].found, map(str, base.pins))) from error
+            raise UnresolvableError(in_short(error.faults[0].what, map(str, base.pins))) from error
         files.write(path, text)
     return overlaid(base, read_lock(path.read_text(), name, places.shown(path)))
 
@@ -109,7 +109,7 @@ def _resolved(matrix: Matrix, ends: Ends, between: EnvironmentDifference, taken:
             bound=bound,
         )
     except RunnerError as error:
-        reason = error.faults[0].found
+        reason = error.faults[0].what
         raise UnresolvableError(
             in_short(reason, bound), is_final=bool(_CONFLICT.search(reason))
         ) from error

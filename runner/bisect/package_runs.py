@@ -27,7 +27,7 @@ from repromatrix.runner.bisect.packages import (
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.environments import building, index, locking, locks
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.execution import one_off
 from repromatrix.runner.execution.events import Ready, Terms
@@ -205,7 +205,7 @@ class MixtureOracle:
 
 
 def _unbuildable(end: MixtureTrial) -> Exception:
-    fault = Fault(where=end.name, found=end.reason, allowed="an environment that can be built")
+    fault = OldFault(where=end.name, found=end.reason, allowed="an environment that can be built")
     return refuse(fault, ExitCode.UNBUILDABLE)
 
 
@@ -217,7 +217,7 @@ def _ends(project: Project, question: BlameQuestion) -> EnvironmentDifference:
         if found:
             where = f"{option} {name}"
             allowed = f"an environment to which {question.case.name} is applicable"
-            raise refuse(Fault(where=where, found="; ".join(found), allowed=allowed))
+            raise refuse(OldFault(where=where, found="; ".join(found), allowed=allowed))
     good, bad = project.environments[question.good], project.environments[question.bad]
     return difference(good, bad, likely(question.case))
 
@@ -238,9 +238,9 @@ def asked(text: str, project: Project, bad: str) -> Requirement:
     try:
         found = parse(text)
     except ValueError as error:
-        raise refuse(Fault(where="--sweep", found=str(error), allowed=allowed)) from error
+        raise refuse(OldFault(where="--sweep", found=str(error), allowed=allowed)) from error
     if found.name == "transformers" or not project.environments[bad].version(found.name):
-        raise refuse(Fault(where="--sweep", found=repr(text), allowed=allowed))
+        raise refuse(OldFault(where="--sweep", found=repr(text), allowed=allowed))
     if not found.specifier:
         held = {one.version(found.name) for one in project.environments.values()} - {""}
         bounds = sorted(held, key=Version)

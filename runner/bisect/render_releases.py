@@ -16,7 +16,6 @@ from repromatrix.runner.markdown import code, plain, sentence
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Outcome
-from repromatrix.runner.text import headline
 
 _FEW = 3
 
@@ -79,7 +78,7 @@ def _change(finding: Finding, change: Transition) -> str:
     said = short(finding, change)
     sides = [(label(finding, place), finding.at(place)) for place in (change.before, change.at)]
     both = ", ".join(f"{name} {outcome(seen)}" for name, seen in sides)
-    how = next(headline(seen) for _, seen in sides if seen.outcome.is_failure)
+    how = next(seen.headline for _, seen in sides if seen.outcome.is_failure)
     return f"{said[0].upper()}{said[1:]}: {both}. {how}."
 
 
@@ -94,8 +93,8 @@ def _without_change(finding: Finding, ending: SearchOutcome) -> str:
         return _never(finding, first, last)
     if finding.search.sought.edge is Edge.FALL:
         seen = finding.at(ends[1])
-        return f"Not healed: {last} {outcome(seen)}. {headline(seen)}."
-    how = headline(finding.at(ends[0]))
+        return f"Not healed: {last} {outcome(seen)}. {seen.headline}."
+    how = finding.at(ends[0]).headline
     if finding.silent:
         return f"Fails in {first}, the first that could be judged. {how}."
     if finding.search.older:
@@ -149,7 +148,7 @@ def _why(finding: Finding, place: int) -> str:
     if seen.outcome is Outcome.PASSES:
         return "passes without having computed in its precision"
     if seen.outcome.is_failure:
-        return f"fails otherwise ({headline(seen)})"
+        return f"fails otherwise ({seen.headline})"
     return f"{outcome(seen)}{f' ({seen.reason})' if seen.reason else ''}"
 
 
@@ -334,7 +333,7 @@ def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
 
 def _row(finding: Finding, place: int) -> str:
     seen = finding.at(place)
-    error = code(headline(seen)) if seen.failed else ""
+    error = code(seen.headline) if seen.failed else ""
     return f"| {label(finding, place)} | {seen.outcome} | {error} | {seen.source} |"
 
 

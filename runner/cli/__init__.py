@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from repromatrix.runner import tempdirs
 from repromatrix.runner.cli.options import app
-from repromatrix.runner.errors import ExitCode, Fault, Interrupted, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, RunnerError, refuse
 from repromatrix.runner.files import unwritable
 from repromatrix.runner.signals import Interruption
 from repromatrix.runner.worker import process_control
@@ -93,7 +93,7 @@ def _refuse_plan(arguments: list[str]) -> None:
         instead = _PLAN.get(arguments[0])
         if instead:
             found = "an option that is gone"
-            raise refuse(Fault(where="--plan", found=found, allowed=instead))
+            raise refuse(OldFault(where="--plan", found=found, allowed=instead))
 
 
 def _end(code: ExitCode, *lines: str) -> NoReturn:

@@ -12,7 +12,7 @@ import typer
 
 from repromatrix.runner import files, project, site
 from repromatrix.runner.cli.options import command, told
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.judging.acceptance import ProposedEntry, propose
@@ -171,7 +171,7 @@ def _written(entry: ProposedEntry, case: Case, measured: set[Device]) -> Written
 
 
 def _fault(case: Case, key: str, found: str, allowed: str, remedy: str) -> Fault:
-    return Fault(where=case.where, key=key, found=found, allowed=allowed, remedy=remedy)
+    return OldFault(where=case.where, key=key, found=found, allowed=allowed, fix=remedy)
 
 
 def _refuse_gaps(

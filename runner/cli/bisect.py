@@ -46,7 +46,7 @@ from repromatrix.runner.cli.sandbox_option import walled
 from repromatrix.runner.cli.search_progress import SearchProgress
 from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.cli.user_files import own_files
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.hardware import demand
@@ -155,7 +155,7 @@ def _nothing(searches_: Sequence[Search]) -> RunnerError:
     """Say why no release can be asked."""
     why = {f"{one.case.name}: {apart.reason}" for one in searches_ for apart in one.older[-1:]}
     found = f"no release that can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
-    fault = Fault(where=CASE, found=found, allowed="at least one release")
+    fault = OldFault(where=CASE, found=found, allowed="at least one release")
     return refuse(fault, ExitCode.NOTHING_SELECTED)
 
 
@@ -197,7 +197,7 @@ def _load(places: Paths, options: BisectOptions) -> tuple[Paths, Project]:
 
 def _searches(loaded: Project, options: BisectOptions) -> Iterator[Search]:
     if not options.case and not options.area:
-        raise refuse(Fault(where=CASE, found="nothing", allowed="a case, a script, or --area"))
+        raise refuse(OldFault(where=CASE, found="nothing", allowed="a case, a script, or --area"))
     by_name = () if loaded.places.own else options.case
     wish = SelectionRequest(
         case=by_name,
@@ -239,7 +239,7 @@ def _precisions(case: Case, options: BisectOptions) -> tuple[Precision, ...]:
     if not found and not options.area:
         allowed = ", ".join(Precision)
         remedy = f"{case.name} does not say in which precision it fails."
-        raise refuse(Fault(where="--precision", found="nothing", allowed=allowed, remedy=remedy))
+        raise refuse(OldFault(where="--precision", found="nothing", allowed=allowed, fix=remedy))
     return found
 
 

@@ -22,7 +22,7 @@ from repromatrix.runner.bisect.render_releases import Page, as_json
 from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.execution import run
 from repromatrix.runner.project import Project
 
@@ -50,12 +50,12 @@ def chosen(
     """Return what was asked of commits, or None where nothing was; raises RunnerError."""
     if commits and repo is None:
         remedy = "Say `--repo PATH`, a clone of transformers, accelerate or peft."
-        raise refuse(Fault(where=OPTION, found="no --repo", allowed="a clone", remedy=remedy))
+        raise refuse(OldFault(where=OPTION, found="no --repo", allowed="a clone", fix=remedy))
     if not commits:
         named = {"--repo": repo, "--good": good, "--bad": bad}
         stray = [name for name, value in named.items() if value]
         if stray:
-            raise refuse(Fault(where=stray[0], found="no --commits", allowed="both, or neither"))
+            raise refuse(OldFault(where=stray[0], found="no --commits", allowed="both, or neither"))
     if repo is None:
         return None
     return Clone(repo=repo.expanduser().resolve(), good=good, bad=bad, rerun=rerun)
@@ -99,11 +99,11 @@ def _without_boundary() -> Exception:
         "--release names other releases, --all asks every one of them, and --any-failure takes any"
         " failure for bad."
     )
-    fault = Fault(
+    fault = OldFault(
         where=OPTION,
         found="no boundary of two releases, hence no commits to search",
         allowed="a case that one release passes and another fails",
-        remedy=remedy,
+        fix=remedy,
     )
     return refuse(fault, ExitCode.UNDECIDED)
 
@@ -114,7 +114,7 @@ def _one(findings: Sequence[Finding]) -> Finding:
         return own[0]
     found = ", ".join(f"{one.search.case.name} {one.search.wanted.precision}" for one in own)
     allowed, remedy = "one case in one precision", "Name it with --precision."
-    raise refuse(Fault(where=OPTION, found=found or "nothing", allowed=allowed, remedy=remedy))
+    raise refuse(OldFault(where=OPTION, found=found or "nothing", allowed=allowed, fix=remedy))
 
 
 def _inquiry(loaded: Project, finding: Finding, clone: Clone) -> Inquiry:
@@ -146,7 +146,7 @@ def _side(loaded: Project, name: str) -> TrialSide:
     try:
         built = building.build(loaded.places, project.recipe(loaded, name))
     except UnbuildableError as error:
-        fault = Fault(where=name, found=str(error), allowed="an environment that can be built")
+        fault = OldFault(where=name, found=str(error), allowed="an environment that can be built")
         raise refuse(fault, ExitCode.UNBUILDABLE) from error
     return TrialSide(environment=loaded.environments[name], built=built)
 

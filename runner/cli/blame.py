@@ -46,7 +46,7 @@ from repromatrix.runner.cli.sandbox_option import walled
 from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.cli.user_files import own_files
 from repromatrix.runner.environments.locks import load_matrix
-from repromatrix.runner.errors import ExitCode, Fault, Interrupted, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution import run
@@ -138,7 +138,7 @@ def _end(places: Paths, option: str, name: str) -> str:
     if parts.base == MAIN:
         remedy = "main has no lock, so that nothing can be held still; take the newest release."
     allowed = "a release, with extras or as a pair"
-    raise refuse(Fault(where=option, found=repr(name), allowed=allowed, remedy=remedy))
+    raise refuse(OldFault(where=option, found=repr(name), allowed=allowed, fix=remedy))
 
 
 def _question(loaded: Project, asking: BlameOptions, good: str, bad: str) -> BlameQuestion:
@@ -155,7 +155,7 @@ def _question(loaded: Project, asking: BlameOptions, good: str, bad: str) -> Bla
     if several:
         found = " ".join(sorted(map(str, several[0])))
         allowed = "one case, one precision and one workaround"
-        raise refuse(Fault(where=CASE, found=found, allowed=allowed))
+        raise refuse(OldFault(where=CASE, found=found, allowed=allowed))
     case = loaded.cases[next(iter(chosen.cases))]
     return BlameQuestion(
         case=case,

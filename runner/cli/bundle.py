@@ -13,13 +13,13 @@ import typer
 
 from repromatrix.runner import project
 from repromatrix.runner.cli.options import Releases, command, told
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.execution.bundle.manifest import Target
 from repromatrix.runner.execution.bundle.pack import gather, pack, tools
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import environments_of, nothing_selected
 from repromatrix.runner.project import Project
-from repromatrix.runner.text import count
+from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,18 +63,18 @@ def make_bundle(places: Paths, options: BundleOptions, console: Console) -> Exit
     name = f"repromatrix-bundle-{target.python}-{target.platform}.tar.xz"
     archive = (options.output or Path(name)).resolve()
     if not archive.name.endswith(".tar.xz"):
-        raise refuse(Fault(where="--output", found=archive.name, allowed="a name with .tar.xz"))
+        raise refuse(OldFault(where="--output", found=archive.name, allowed="a name with .tar.xz"))
     places.state.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bundle-", dir=places.state) as scratch:
-        console.print(f"Fetching the packages of {count(len(names), 'environment')} …")
+        console.print(f"Fetching the packages of {plural(len(names), 'environment')} …")
         recipes = {name: project.recipe(loaded, name) for name in names}
         gathered = gather(places, recipes, target, Path(scratch))
-        files = count(len(gathered.contents), "file")
+        files = plural(len(gathered.contents), "file")
         console.print(f"Packing {files}; the compression takes minutes …")
         size = pack(places, target, gathered, tools(target, Path(scratch)), archive)
     spent = time.monotonic() - began
     console.print(
-        f"{archive.name}: {size / _MEGABYTE:.1f} MB, {count(len(names), 'environment')},"
+        f"{archive.name}: {size / _MEGABYTE:.1f} MB, {plural(len(names), 'environment')},"
         f" for Python {target.python} on {target.platform}, made in {spent:.0f} s.",
         markup=False,
     )
@@ -95,5 +95,5 @@ def _locked(loaded: Project, releases: Sequence[str]) -> list[str]:
     unlocked = [name for name in names if name not in loaded.locks]
     if releases and unlocked:
         allowed = "releases, pairs: what has a lock"
-        raise refuse(Fault(where="--release", found=", ".join(unlocked), allowed=allowed))
+        raise refuse(OldFault(where="--release", found=", ".join(unlocked), allowed=allowed))
     return [name for name in names if name in loaded.locks]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.model.script import Script, parse_python, parse_script
 
@@ -68,7 +68,7 @@ def from_address(address: str) -> Draft:
     found = _THREAD.match(address)
     if found is None:
         allowed = "https://github.com/OWNER/REPOSITORY/issues/NUMBER or …/pull/NUMBER"
-        raise refuse(Fault(where="new-case", found=repr(address), allowed=allowed))
+        raise refuse(OldFault(where="new-case", found=repr(address), allowed=allowed))
     package = canonicalize_name(found["repo"])
     beside = [package] if package in _LIBRARIES[2:] else []
     name = f"{package.replace('-', '_')}_{found['what'].rstrip('s')}_{found['number']}"
@@ -90,7 +90,7 @@ def from_script(text: str, where: str) -> Draft:
     if "repromatrix" in script.table.get("tool", {}):
         allowed = "a script that is no case yet"
         remedy = "Copy it into `cases/` as it is."
-        fault = Fault(where=where, found="a case already", allowed=allowed, remedy=remedy)
+        fault = OldFault(where=where, found="a case already", allowed=allowed, fix=remedy)
         raise refuse(fault)
     body = _body(text, script)
     tree = parse_python(text, where)
@@ -121,7 +121,7 @@ def _dependencies(table: Mapping[str, Any], where: str) -> list[str]:
     found = table.get("dependencies", [])
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         allowed = "a list of requirements"
-        raise refuse(Fault(where=where, key="dependencies", found=repr(found), allowed=allowed))
+        raise refuse(OldFault(where=where, key="dependencies", found=repr(found), allowed=allowed))
     return found
 
 
@@ -129,7 +129,7 @@ def _requirement(item: str, where: str) -> Requirement:
     try:
         return parse(item)
     except ValueError as error:
-        fault = Fault(where=where, key="dependencies", found=repr(item), allowed=str(error))
+        fault = OldFault(where=where, key="dependencies", found=repr(item), allowed=str(error))
         raise refuse(fault) from error
 
 
@@ -160,8 +160,8 @@ def _refuse_network(tree: ast.Module, where: str) -> None:
         allowed = "tiny models built from a config, with random weights and no download"
         remedy = "Replace them, then ask again."
         shown = "; ".join(found[:5])
-        fault = Fault(
-            where=where, found=f"what needs the network: {shown}", allowed=allowed, remedy=remedy
+        fault = OldFault(
+            where=where, found=f"what needs the network: {shown}", allowed=allowed, fix=remedy
         )
         raise refuse(fault)
 

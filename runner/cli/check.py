@@ -11,7 +11,7 @@ import typer
 
 from repromatrix.runner import project
 from repromatrix.runner.cli.options import app, told
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError
+from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.judging.lint import crosses, lacking, scrutinise
@@ -70,11 +70,11 @@ def _count(
 def _needless(places: Paths, found: Project) -> list[Fault]:
     derived = project.derived(found.matrix, found.cases.values())
     return [
-        Fault(
+        OldFault(
             where=places.shown(path),
             found="a lock that no case asks for",
             allowed="pairs that a case names, extras that a case depends on",
-            remedy="Remove the file.",
+            fix="Remove the file.",
         )
         for path in sorted(places.locks.glob("*+*.txt"))
         if path.stem not in derived

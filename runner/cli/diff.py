@@ -37,7 +37,7 @@ from repromatrix.runner.compare.diff import compare
 from repromatrix.runner.compare.render import DiffReport
 from repromatrix.runner.compare.sides import DiffRequest, Sides, is_evidence, of_pairs
 from repromatrix.runner.environments.checkouts import Checkout, read_checkout
-from repromatrix.runner.errors import ExitCode, Fault, Interrupted, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution import run
@@ -141,7 +141,7 @@ def _environment(text: str, loaded: Project, where: str) -> str:
         remedy = "Name the release first, then the checkout: `nox -s diff -- RELEASE PATH`."
     first, newest = loaded.matrix.releases[0].name, loaded.matrix.releases[-1].name
     allowed = f"a release from {first} to {newest}, main, a pair, or evidence on both sides"
-    raise refuse(Fault(where=where, found=repr(text), allowed=allowed, remedy=remedy))
+    raise refuse(OldFault(where=where, found=repr(text), allowed=allowed, fix=remedy))
 
 
 def _checkout(text: str, base: str, loaded: Project) -> Checkout:
@@ -150,7 +150,7 @@ def _checkout(text: str, base: str, loaded: Project) -> Checkout:
     if not loaded.environments[base].source.has_lock:
         newest = loaded.matrix.releases[-1].name
         allowed, remedy = "a release or a pair beside a checkout", f"Say {newest}."
-        raise refuse(Fault(where="the first side", found=base, allowed=allowed, remedy=remedy))
+        raise refuse(OldFault(where="the first side", found=base, allowed=allowed, fix=remedy))
     return read_checkout(Path(text))
 
 
@@ -213,7 +213,7 @@ def _tell(
         files=_files(asked, options),
     )
     if not answer.differences:
-        fault = Fault(where="diff", found="no cell on either side", allowed="an applicable case")
+        fault = OldFault(where="diff", found="no cell on either side", allowed="an applicable case")
         raise refuse(fault, ExitCode.NOTHING_SELECTED)
     shown = answer if options.format == "text" else _for_strangers(answer, options, checkout)
     say(render.render(shown, options.format))

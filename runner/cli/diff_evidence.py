@@ -11,7 +11,7 @@ from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.compare.diff import compare, in_table_order
 from repromatrix.runner.compare.render import DiffReport, render
 from repromatrix.runner.compare.sides import EvidenceSide, is_publication, read_side
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
@@ -26,14 +26,14 @@ def compare_evidence(loaded: Project, options: DiffOptions) -> ExitCode:
     """Print what differs between two sets of evidence; raises RunnerError."""
     if loaded.places.own:
         found, allowed = " ".join(options.case), "a case of the evidence, by name"
-        raise refuse(Fault(where="--case", found=found, allowed=allowed))
+        raise refuse(OldFault(where="--case", found=found, allowed=allowed))
     if options.rerun:
         allowed = "two sets of evidence as they are: nothing is run"
-        raise refuse(Fault(where="--rerun", found="evidence on both sides", allowed=allowed))
+        raise refuse(OldFault(where="--rerun", found="evidence on both sides", allowed=allowed))
     before, after = (read_side(text, loaded) for text in (options.before, options.after))
     answer = _answer(loaded, options, before, after)
     if not answer.differences:
-        fault = Fault(where="diff", found="no cell on either side", allowed="a measured cell")
+        fault = OldFault(where="diff", found="no cell on either side", allowed="a measured cell")
         raise refuse(fault, ExitCode.NOTHING_SELECTED)
     say(render(answer, options.format))
     return answer.exit_code

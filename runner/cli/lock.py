@@ -15,7 +15,7 @@ from repromatrix.runner import files, project
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.cli.options import app, told
 from repromatrix.runner.environments import index, locking, locks
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError, refuse
 from repromatrix.runner.model.environment_name import asked, taken_apart
 from repromatrix.runner.model.matrix import WHERE, Matrix, read_matrix
 from repromatrix.runner.paths import Paths
@@ -135,7 +135,7 @@ def _add(places: Paths, name: str) -> None:
         version = Version(name)
     except ValueError as error:  # also for a number of 5,000 digits
         allowed = f"a version of transformers, or the name of a stack of {WHERE}"
-        raise refuse(Fault(where="lock", found=repr(name), allowed=allowed)) from error
+        raise refuse(OldFault(where="lock", found=repr(name), allowed=allowed)) from error
     text = places.matrix.read_text()
     changed = entered(text, version, _published_on(read_matrix(text), name))
     read_matrix(changed)
@@ -165,5 +165,5 @@ def _published_on(matrix: Matrix, name: str) -> dt.date:
     day = locking.published_on(matrix, name)
     if day is None:
         allowed = f"a release that the index has (with its day), or a line of {WHERE} by hand"
-        raise refuse(Fault(where="lock", found=repr(name), allowed=allowed))
+        raise refuse(OldFault(where="lock", found=repr(name), allowed=allowed))
     return day

@@ -40,7 +40,7 @@ from repromatrix.runner.cli.shards import Share, left, share
 from repromatrix.runner.cli.summary import say_surprises
 from repromatrix.runner.cli.user_files import own_files
 from repromatrix.runner.environments import interpreter
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence import answers, spill
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution import recorder, run
@@ -58,7 +58,7 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
-from repromatrix.runner.text import count
+from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -187,9 +187,9 @@ def measure(places: Paths, options: MatrixOptions, console: Console) -> ExitCode
 def _check(options: MatrixOptions) -> None:
     """Refuse what cannot be meant, or cannot be run here; raises RunnerError."""
     if options.only not in {"", "unexpected"}:
-        raise refuse(Fault(where="--only", found=repr(options.only), allowed="unexpected"))
+        raise refuse(OldFault(where="--only", found=repr(options.only), allowed="unexpected"))
     for one, other, allowed in _beside(options):
-        raise refuse(Fault(where=one, found=f"{other} beside it", allowed=allowed))
+        raise refuse(OldFault(where=one, found=f"{other} beside it", allowed=allowed))
     if options.ray:
         ray.check(options.ray)
     else:
@@ -245,7 +245,7 @@ def _end_shard(mine: Share, planned: Run, store: Store, console: Console) -> Non
     """Keep that a shard is whole, which is what `merge --whole` looks at."""
     number = left(planned, list(store.rows()))
     if number:
-        console.print(f"Shard {mine.shard} is not whole: {count(number, 'cell')} left to measure.")
+        console.print(f"Shard {mine.shard} is not whole: {plural(number, 'cell')} left to measure.")
     else:
         store.end_shard(str(mine.shard), mine.split, planned.terms.run)
 
@@ -299,7 +299,7 @@ def _only_unexpected(planned: Run) -> Run:
         and planned.verdict(row, environments[cell.environment]).is_surprise
     }
     if not surprises:
-        fault = Fault(where="--only", found="no unexpected cell", allowed="at least one")
+        fault = OldFault(where="--only", found="no unexpected cell", allowed="at least one")
         raise refuse(fault, ExitCode.NOTHING_SELECTED)
     known = {cell: row for cell, row in planned.known.items() if cell not in surprises}
     selection = dataclasses.replace(planned.selection, only=frozenset(surprises))
@@ -407,7 +407,7 @@ def _say_overruled(
     )
     if number:
         console.print(
-            f"{count(number, 'cell')} ran out of memory here; published evidence answers."
+            f"{plural(number, 'cell')} ran out of memory here; published evidence answers."
         )
 
 

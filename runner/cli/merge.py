@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from repromatrix.runner import project, site
 from repromatrix.runner.cli.options import command, told
 from repromatrix.runner.cli.progress import cell_name
 from repromatrix.runner.cli.summary import LISTED, say_rest, say_surprises
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError, more_to_do, refuse
 from repromatrix.runner.evidence import answers, foreign
 from repromatrix.runner.evidence.conflicts import dispute, disputed
 from repromatrix.runner.evidence.imports import Taken
@@ -27,7 +26,7 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.shards import lacking
-from repromatrix.runner.text import count, printable
+from repromatrix.runner.text import plural, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,7 +107,9 @@ def _bring(path: Path, places: Paths, store: Store, brought: _Brought, console: 
     try:
         if path.exists() and places.store.exists() and path.samefile(places.store):
             allowed = "evidence of somebody else"
-            raise refuse(Fault(where=str(path), found="this machine's own store", allowed=allowed))
+            raise refuse(
+                OldFault(where=str(path), found="this machine's own store", allowed=allowed)
+            )
         with foreign.evidence(path) as found:
             cells: set[Cell] = set()
             taken = store.take(_watched(found.rows, cells, path, console))
@@ -150,9 +151,8 @@ def _refuse_part(brought: _Brought) -> None:
     faults = list(brought.faults)
     if lack:
         allowed = "every shard of one split, each measured to its end"
-        faults.append(Fault(where="--whole", found=lack, allowed=allowed))
-    remedy = f"{faults[-1].remedy} Nothing was merged.".strip()
-    faults[-1] = dataclasses.replace(faults[-1], remedy=remedy)
+        faults.append(OldFault(where="--whole", found=lack, allowed=allowed))
+    faults[-1] = more_to_do(faults[-1], "Nothing was merged.")
     raise RunnerError(faults)
 
 
@@ -164,7 +164,7 @@ def _say(places: Paths, store: Store, brought: _Brought, console: Console) -> Ex
     _say_strangers(brought.cells - {one.seen.cell for one in mine}, mine, console)
     surprises = [one for one in mine if one.verdict.is_surprise and not one.stale]
     if surprises:
-        console.print(f"{count(len(surprises), 'cell')} of these surprise:")
+        console.print(f"{plural(len(surprises), 'cell')} of these surprise:")
         say_surprises(surprises, console)
     # What machines say of an older state of a case is shown nowhere, and measured never again.
     contested = disputed(one.seen for one in mine if not one.stale)
@@ -174,10 +174,10 @@ def _say(places: Paths, store: Store, brought: _Brought, console: Console) -> Ex
 
 def _say_strangers(strangers: set[Cell], mine: Sequence[Judged], console: Console) -> None:
     if strangers:
-        number = count(len(strangers), "cell")
+        number = plural(len(strangers), "cell")
         console.print(f"{number} of a case or an environment that is not in this checkout: kept.")
     if stale := sum(one.stale for one in mine):
-        number = count(stale, "cell")
+        number = plural(stale, "cell")
         console.print(f"{number} measured on another state of the case or of its pins: kept.")
 
 
@@ -185,7 +185,7 @@ def _say_disputes(contested: Sequence[Observation], console: Console) -> None:
     if not contested:
         return
     console.print(
-        f"{count(len(contested), 'cell')} disputed between machines; each is unstable until"
+        f"{plural(len(contested), 'cell')} disputed between machines; each is unstable until"
         " `nox -s matrix` has measured it here:"
     )
     for row in contested[:LISTED]:

@@ -12,7 +12,7 @@ from repromatrix.runner.cases import load_case
 from repromatrix.runner.cli.case_draft import Draft, from_address, from_script
 from repromatrix.runner.cli.options import app, told
 from repromatrix.runner.environments import locks
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError, refuse
 from repromatrix.runner.judging.lint import NAME, scrutinise
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.model.script import decode
@@ -38,19 +38,20 @@ def begin(places: Paths, source: str, name: str, console: Console) -> ExitCode:
     draft = _draft(source)
     if name and not NAME.match(name):
         allowed = "<model or package>_<what>, words in lower case joined by _"
-        raise refuse(Fault(where="--name", found=repr(name), allowed=allowed))
+        raise refuse(OldFault(where="--name", found=repr(name), allowed=allowed))
     path = places.cases / f"{name or draft.name}.py"
     if path.exists():
         remedy = "Choose another with `--name`."
         where = places.shown(path)
-        raise refuse(Fault(where=where, found="a file", allowed="a new name", remedy=remedy))
+        raise refuse(OldFault(where=where, found="a file", allowed="a new name", fix=remedy))
     files.write(path, draft.text)
     console.print(places.shown(path), markup=False)
     for line in draft.said:
         console.print(f"  {line}", markup=False)
     console.print("Left to you, as `nox -s check` will say:")
     for fault in _left(places, path):
-        console.print(f"  {fault.key}: {fault.allowed}", markup=False)
+        left = str(fault).removeprefix(f"{places.shown(path)}: ")
+        console.print(f"  {left}", markup=False)
     return ExitCode.AS_EXPECTED
 
 
@@ -60,7 +61,7 @@ def _draft(source: str) -> Draft:
     path = Path(source)
     if not path.is_file():
         allowed = "the address of an issue or a pull request, or a script"
-        raise refuse(Fault(where="new-case", found=repr(source), allowed=allowed))
+        raise refuse(OldFault(where="new-case", found=repr(source), allowed=allowed))
     return from_script(decode(path.read_bytes(), source), source)
 
 

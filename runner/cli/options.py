@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_args, g
 
 import typer
 
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.planning.selection import SelectionRequest
 
@@ -159,7 +159,7 @@ def stated(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
     if value or source is None or source.name != "COMMANDLINE":
         return value
     allowed = f"a value as {param.metavar}, or no --{name}"
-    raise refuse(Fault(where=f"--{name}", found="nothing", allowed=allowed))
+    raise refuse(OldFault(where=f"--{name}", found="nothing", allowed=allowed))
 
 
 def told() -> Console:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 
 FORMATS = ("text", "markdown", "json")
 
@@ -12,4 +12,4 @@ FORMATS = ("text", "markdown", "json")
 def check_format(form: str, formats: Sequence[str] = FORMATS) -> None:
     """Raise RunnerError for a format that there is not."""
     if form not in formats:
-        raise refuse(Fault(where="--format", found=repr(form), allowed=", ".join(formats)))
+        raise refuse(OldFault(where="--format", found=repr(form), allowed=", ".join(formats)))

@@ -16,7 +16,7 @@ from repromatrix.runner import files, project, site
 from repromatrix.runner.cli.options import app, told
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.snapshots import SnapshotRecord
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.published import Publication, read_publications
 from repromatrix.runner.judging.verdicts import Judged
@@ -114,11 +114,11 @@ def _refuse_gaps(grid: Sequence[Judged]) -> None:
         counts = Counter(one.seen.cell.environment for one in gaps)
         shown = ", ".join(f"{name} ({number})" for name, number in counts.most_common(5))
         raise refuse(
-            Fault(
+            OldFault(
                 where="publish",
                 found=f"{len(gaps)} cells without current evidence: {shown}",
                 allowed="a whole grid",
-                remedy="Run `nox -s matrix` first.",
+                fix="Run `nox -s matrix` first.",
             )
         )
 
@@ -152,7 +152,7 @@ def _publications(
     ran = [row for row in rows if row.outcome.was_run]
     if not ran:
         allowed = "cells measured on this machine, or merged from others"
-        raise refuse(Fault(where="publish", found="no local evidence", allowed=allowed))
+        raise refuse(OldFault(where="publish", found="no local evidence", allowed=allowed))
     found: dict[_Class, Publication] = {}
     for kind in sorted({_class(row) for row in ran}):
         taken = {*earlier, *(one.name for one in found.values())}

@@ -10,7 +10,7 @@ import typer
 
 from repromatrix.runner import project, site
 from repromatrix.runner.cli.options import app, told
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.files import told as writing
 from repromatrix.runner.paths import Paths
@@ -58,5 +58,5 @@ def _address(base_url: str) -> str:
         return ""
     if not _ADDRESS.fullmatch(base_url):
         allowed = "an address that begins with https:// or http://"
-        raise refuse(Fault(where="--base-url", found=base_url, allowed=allowed))
+        raise refuse(OldFault(where="--base-url", found=base_url, allowed=allowed))
     return f"{base_url.rstrip('/')}/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.worker.process_control import unenforceable
 
@@ -28,7 +28,7 @@ def walled(asked: bool | None, say: Callable[[str], None]) -> bool:  # noqa: FBT
     if asked and why:
         remedy = "Install it (apt-get install bubblewrap) where it is missing, or say --no-sandbox."
         allowed = "a machine that lets bubblewrap make namespaces"
-        raise refuse(Fault(where="--sandbox", found=why, allowed=allowed, remedy=remedy))
+        raise refuse(OldFault(where="--sandbox", found=why, allowed=allowed, fix=remedy))
     say(_WALLED if holds else f"{_OPEN} ({why}).")
     for missing in (*unenforceable(), *_uncounted(walls=holds)):
         say(f"Cannot be bounded on this machine: {missing}.")

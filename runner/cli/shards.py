@@ -13,7 +13,7 @@ import typer
 from repromatrix.runner import project
 from repromatrix.runner.cli.options import CellOptions, OnDevice, command, told
 from repromatrix.runner.cli.stdout import say
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.cell import Cell
@@ -62,7 +62,7 @@ def print_shards(places: Paths, wish: SelectionRequest, count: int, console: Con
     """
     cells = _cells(project.load(places), wish)
     if not any(cells.values()):
-        fault = Fault(where="shards", found="no applicable cell", allowed="at least one")
+        fault = OldFault(where="shards", found="no applicable cell", allowed="at least one")
         raise refuse(fault, ExitCode.NOTHING_SELECTED)
     numbers = {name: len(own) for name, own in cells.items()}
     split = shards.split(numbers, count)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.paths import Paths
 
 
@@ -21,10 +21,10 @@ def own_files(places: Paths, cases: Sequence[str], option: str) -> tuple[Paths, 
         return places, None
     if len(files) < len(cases):
         found, allowed = " ".join(cases), "either files of yours or cases by name"
-        raise refuse(Fault(where=option, found=found, allowed=allowed))
+        raise refuse(OldFault(where=option, found=found, allowed=allowed))
     inside = [path for path in files if path.resolve().is_relative_to(places.cases)]
     if inside:
         found, remedy = str(inside[0]), f"Say `{option} {inside[0].stem}`."
         allowed = "a name, or a file outside `cases/`"
-        raise refuse(Fault(where=option, found=found, allowed=allowed, remedy=remedy))
+        raise refuse(OldFault(where=option, found=found, allowed=allowed, fix=remedy))
     return dataclasses.replace(places, own=True), files

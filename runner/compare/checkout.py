@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from repromatrix.runner import project
 from repromatrix.runner.compare.diff import (
     Rows,
-    SideAnswer,
     answer,
     change,
     without_environment,
@@ -18,7 +17,7 @@ from repromatrix.runner.compare.diff import (
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import Built, UnbuildableError
 from repromatrix.runner.environments.checkouts import Checkout
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.evidence.store import Store
@@ -29,6 +28,7 @@ from repromatrix.runner.execution.worker_client import unimportable
 from repromatrix.runner.judging.expectations import expected, judge
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Reading
 from repromatrix.runner.planning.plan import applicable, missing
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class CheckoutRuns:
         try:
             return building.build(loaded.places, project.recipe(loaded, name))
         except UnbuildableError as error:
-            fault = Fault(where=name, found=f"unbuildable: {error}", allowed="one that is built")
+            fault = OldFault(where=name, found=f"unbuildable: {error}", allowed="one that is built")
             raise refuse(fault, ExitCode.UNBUILDABLE) from error
 
     def run(self, ready: Iterable[Ready], before: Rows) -> None:
@@ -172,11 +172,11 @@ class CheckoutRuns:
         rows, self.waiting = self.waiting, []
         self.looked = time.monotonic()
         if rows and development.marks(self.checkout.folder) != self.marks:
-            fault = Fault(
+            fault = OldFault(
                 where=str(self.checkout.folder),
                 found="a file that was edited while its cells ran",
                 allowed="sources that stand still",
-                remedy="Start again; what was measured before the edit is kept as such.",
+                fix="Start again; what was measured before the edit is kept as such.",
             )
             raise refuse(fault)
         self.store.put(*rows)
@@ -209,23 +209,21 @@ class CheckoutRuns:
                     yield without_environment(row.cell), row
 
     def _unimportable(self, base: str, reason: str) -> Exception:
-        fault = Fault(
+        fault = OldFault(
             where=str(self.checkout.root),
             found=f"{self.checkout.package} cannot be imported in the environment of {base}:"
             f" {' '.join(reason.split())}",
             allowed="sources that fit the other packages of the release",
-            remedy="Name another base release, as a rule the newest before the checkout.",
+            fix="Name another base release, as a rule the newest before the checkout.",
         )
         return refuse(fault, ExitCode.UNBUILDABLE)
 
 
 def _imports_nothing(after: Rows, before: Rows) -> str:
     """Return the reason where every case of several fails to import what it could before."""
-    bad = {cell: row for cell, row in after.items() if answer(row) is SideAnswer.BAD}
-    answered = [
-        cell for cell, row in after.items() if answer(row) in {SideAnswer.GOOD, SideAnswer.BAD}
-    ]
-    good_before = any(answer(before.get(cell)) is SideAnswer.GOOD for cell in bad)
+    bad = {cell: row for cell, row in after.items() if answer(row) is Reading.BAD}
+    answered = [cell for cell, row in after.items() if answer(row) in {Reading.GOOD, Reading.BAD}]
+    good_before = any(answer(before.get(cell)) is Reading.GOOD for cell in bad)
     several = len({cell.case for cell in bad}) >= _FEW
     if len(bad) < len(answered) or not several or not good_before:
         return ""

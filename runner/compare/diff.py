@@ -15,7 +15,7 @@ from repromatrix.runner.judging.expectations import described
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Exercised, Outcome
+from repromatrix.runner.model.outcomes import Reading
 
 _TOLD = 0.1
 """By how much of itself a measured number moves before it is named."""
@@ -52,19 +52,6 @@ class CellChange(StrEnum):
                 return False
 
 
-class SideAnswer(StrEnum):
-    """What one side says of a cell."""
-
-    GOOD = "good"
-    BAD = "bad"
-    SILENT = "silent"
-    """It declines, or never computed in its precision."""
-    UNKNOWN = "unknown"
-    """The machine decided, repeats disagree, or it was not run."""
-    ABSENT = "absent"
-    """It is not applicable."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moved:
     """A measured number that moved though both sides pass."""
@@ -74,26 +61,9 @@ class Moved:
     after: float
 
 
-def answer(  # noqa: PLR0911 - a table: one return per kind of outcome
-    seen: Observation | None,
-) -> SideAnswer:
+def answer(seen: Observation | None) -> Reading:
     """Return what an observation says for its side."""
-    if seen is None:
-        return SideAnswer.ABSENT
-    if seen.unstable:
-        return SideAnswer.UNKNOWN
-    unproven = seen.exercised is Exercised.NO
-    match seen.outcome:
-        case Outcome.PASSES:
-            return SideAnswer.SILENT if unproven else SideAnswer.GOOD
-        case Outcome.FAILS | Outcome.CRASHES | Outcome.TIMES_OUT:
-            return SideAnswer.SILENT if unproven else SideAnswer.BAD
-        case Outcome.DECLINES:
-            return SideAnswer.SILENT
-        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
-            return SideAnswer.UNKNOWN
-        case Outcome.NOT_APPLICABLE:
-            return SideAnswer.ABSENT
+    return Reading.ABSENT if seen is None else seen.reading
 
 
 def is_described(case: Case | None, seen: Observation) -> bool:
@@ -106,18 +76,18 @@ def change(  # noqa: PLR0911 - a table too
 ) -> CellChange:
     """Say what became of a cell; of a case that nobody here has, only signatures are known."""
     answers = (answer(before), answer(after))
-    if SideAnswer.UNKNOWN in answers:
+    if Reading.UNKNOWN in answers:
         return CellChange.UNKNOWN
     match answers:
-        case (SideAnswer.ABSENT, SideAnswer.ABSENT):
+        case (Reading.ABSENT, Reading.ABSENT):
             return CellChange.SAME
-        case (SideAnswer.ABSENT, _):
+        case (Reading.ABSENT, _):
             return CellChange.NEW
-        case (_, SideAnswer.ABSENT):
+        case (_, Reading.ABSENT):
             return CellChange.GONE
-        case (SideAnswer.GOOD, SideAnswer.BAD):
+        case (Reading.GOOD, Reading.BAD):
             return CellChange.BROKE
-        case (SideAnswer.BAD, SideAnswer.GOOD):
+        case (Reading.BAD, Reading.GOOD):
             return CellChange.FIXED
         case _:
             assert before is not None  # noqa: S101 - what is None is absent
@@ -131,7 +101,7 @@ def _alike(case: Case | None, before: Observation, after: Observation) -> CellCh
 
 
 def _moved(before: Observation | None, after: Observation | None) -> Iterator[Moved]:
-    if before is None or after is None or {answer(before), answer(after)} != {SideAnswer.GOOD}:
+    if before is None or after is None or {answer(before), answer(after)} != {Reading.GOOD}:
         return
     for name in sorted(before.measured.keys() & after.measured.keys()):
         one, other = before.measured[name], after.measured[name]
@@ -222,7 +192,7 @@ def compare(before: Rows, after: Rows, cases: Mapping[str, Case]) -> tuple[CellD
         )
         for cell in dict.fromkeys([*before, *after])
         for one, other in [(before.get(cell), after.get(cell))]
-        if {answer(one), answer(other)} != {SideAnswer.ABSENT}
+        if {answer(one), answer(other)} != {Reading.ABSENT}
     )
 
 

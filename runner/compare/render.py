@@ -13,7 +13,6 @@ from repromatrix.runner.compare.diff import (
     CellChange,
     CellDifference,
     DiffGround,
-    SideAnswer,
     answer,
     is_described,
 )
@@ -22,8 +21,8 @@ from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
-from repromatrix.runner.model.outcomes import Exercised
-from repromatrix.runner.text import count, cut, printable
+from repromatrix.runner.model.outcomes import Exercised, Reading
+from repromatrix.runner.text import plural, printable, shorten
 
 _WIDE = 400
 _FEW = 4
@@ -207,10 +206,10 @@ def _tallied(differences: Iterable[CellDifference]) -> str:
 
 
 def _counted(differences: Sequence[CellDifference]) -> str:
-    cases = count(len({difference.cell.case for difference in differences}), "case")
+    cases = plural(len({difference.cell.case for difference in differences}), "case")
     environments = {difference.cell.environment for difference in differences} - {""}
-    where = f" in {count(len(environments), 'environment')}" if environments else ""
-    return f"{count(len(differences), 'cell')} of {cases}{where}"
+    where = f" in {plural(len(environments), 'environment')}" if environments else ""
+    return f"{plural(len(differences), 'cell')} of {cases}{where}"
 
 
 def _of_not_comparable(report: DiffReport) -> Iterator[str]:
@@ -232,7 +231,7 @@ def _of_machines(report: DiffReport) -> Iterator[str]:
         for difference in report.differences
     )
     if number:
-        differences = count(number, "difference")
+        differences = plural(number, "difference")
         yield f"Other hardware or another torch build may be the cause of {differences}."
 
 
@@ -246,7 +245,7 @@ def _of_one_set(report: DiffReport) -> Iterator[str]:
 
 
 def _measured(report: DiffReport, rows: Iterable[Observation | None]) -> str:
-    held = [row for row in rows if row and answer(row) is not SideAnswer.ABSENT]
+    held = [row for row in rows if row and answer(row) is not Reading.ABSENT]
     ran = [row for row in held if row.outcome.was_run]
     devices = _listed({row.cell.device.upper() for row in ran})
     hardware = _listed({row.provenance.hardware for row in ran})
@@ -254,7 +253,7 @@ def _measured(report: DiffReport, rows: Iterable[Observation | None]) -> str:
     python = _listed({row.provenance.python for row in ran})
     where = f"measured on {devices} ({hardware}), torch {torch}, Python {python}"
     known = f"; {_known(report, ran)}" if report.sides else ""
-    return f"{count(len(held), 'cell')}, {where if ran else 'none measured'}{known}"
+    return f"{plural(len(held), 'cell')}, {where if ran else 'none measured'}{known}"
 
 
 def _listed(names: set[str]) -> str:
@@ -290,7 +289,7 @@ def sections(report: DiffReport) -> Iterator[DiffSection]:
 
 def _was_run(difference: CellDifference) -> bool:
     rows = (difference.before, difference.after)
-    unknown = {*map(answer, rows)} == {SideAnswer.UNKNOWN}
+    unknown = {*map(answer, rows)} == {Reading.UNKNOWN}
     return not unknown or any(row and row.outcome.was_run for row in rows)
 
 
@@ -317,12 +316,12 @@ def happened(case: Case | None, seen: Observation | None) -> str:
     if seen is None:
         return "not on this side"
     detail = seen.failed.headline if seen.failed else seen.reason
-    said = cut(f"{seen.outcome}: {detail}" if detail else str(seen.outcome), _WIDE)
+    said = shorten(f"{seen.outcome}: {detail}" if detail else str(seen.outcome), _WIDE)
     if seen.unstable:
         return f"unstable: {said}"
     if seen.exercised is Exercised.NO:
         return f"{said} (never computed in its precision)"
-    if answer(seen) is SideAnswer.BAD and case is not None and case.block.fails:
+    if answer(seen) is Reading.BAD and case is not None and case.block.fails:
         return f"{said} ({'as' if is_described(case, seen) else 'not as'} the case describes)"
     return said
 
@@ -333,9 +332,9 @@ def moved(report: DiffReport) -> Iterator[tuple[str, str, str, str]]:
         cell = difference.cell
         variant = f"[{cell.workaround}]" if cell.workaround else ""
         where = f" on {cell.environment}" if cell.environment else ""
-        named = cut(f"{cell.case}{variant} {cell.precision}{where}", _WIDE)
+        named = shorten(f"{cell.case}{variant} {cell.precision}{where}", _WIDE)
         for number in difference.moved:
-            name = cut(number.name, _WIDE)
+            name = shorten(number.name, _WIDE)
             yield named, name, f"{number.before:.3g}", f"{number.after:.3g}"
 
 
@@ -348,7 +347,7 @@ def text(report: DiffReport) -> str:
     for section in sections(report):
         lines.extend(["", section.heading])
         for name, groups in section.groups.items():
-            lines.append("  " + cut(f"{name}: {report.title(name)}", _WIDE))
+            lines.append("  " + shorten(f"{name}: {report.title(name)}", _WIDE))
             for group in groups:
                 lines.extend(_text_of(report, group))
     numbers = list(moved(report))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repromatrix.runner.compare.diff import Rows, compare, without_environment
-from repromatrix.runner.errors import ExitCode, Fault, Interrupted, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, RunnerError, refuse
 from repromatrix.runner.evidence import foreign
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.evidence.published import read_publications
@@ -117,7 +117,7 @@ def _of_folder(text: str, path: Path) -> EvidenceSide:
     except RunnerError as error:
         if (path / "publications.toml").is_file():
             raise
-        remedy = error.faults[0].remedy
+        remedy = error.faults[0].fix
         raise _mixed(text, "a folder without publications.toml", remedy) from error
     named = ", ".join(sorted({row.source for row in rows})) or "nothing"
     return EvidenceSide(title=f"the published set of {named}", rows=rows)
@@ -143,7 +143,7 @@ def _is_path(text: str) -> bool:
 
 
 def _mixed(text: str, found: str, remedy: str = "") -> RunnerError:
-    return refuse(Fault(where=text, found=found, allowed=ALLOWED, remedy=remedy))
+    return refuse(OldFault(where=text, found=found, allowed=ALLOWED, fix=remedy))
 
 
 def side(asked: DiffRequest, name: str, rows: Sequence[Observation]) -> Rows:
@@ -205,7 +205,9 @@ def _planned(asked: DiffRequest, rows: Sequence[Observation], only: Collection[C
 
 def _refuse_unbuilt(unbuilt: Mapping[str, str]) -> None:
     faults = [
-        Fault(where=name, found=f"unbuildable: {reason}", allowed="an environment that can be made")
+        OldFault(
+            where=name, found=f"unbuildable: {reason}", allowed="an environment that can be made"
+        )
         for name, reason in unbuilt.items()
     ]
     if faults:

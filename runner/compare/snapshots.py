@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from repromatrix.runner.compare.diff import CellChange, compare
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.evidence.database import addressed
 from repromatrix.runner.evidence.published import WRITTEN
 from repromatrix.runner.model.case import Case
@@ -149,7 +149,7 @@ def read_changes(folder: Path) -> tuple[SnapshotRecord, ...]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] > FORMAT:
             found, allowed = f"format {content['format']}", f"format {FORMAT} or older"
-            raise refuse(Fault(where=NAME, found=found, allowed=allowed, remedy="Update."))
+            raise refuse(OldFault(where=NAME, found=found, allowed=allowed, fix="Update."))
         return tuple(_read(one) for one in content["publications"])
 
 

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from repromatrix.runner.environments import development
 from repromatrix.runner.environments.development import SourceState, with_commit
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.script import decode, parse_python
 
@@ -63,7 +63,7 @@ def read_checkout(path: Path) -> Checkout:
     packages = list(dict.fromkeys(package for package, _ in found))
     if len(packages) != 1:
         held = f"sources of {' and '.join(packages)}" if packages else _what(path)
-        raise refuse(Fault(where=str(path), found=held, allowed=_ALLOWED))
+        raise refuse(OldFault(where=str(path), found=held, allowed=_ALLOWED))
     package, root = found[0]
     root = root.resolve()
     claims = _claimed(root / package / "__init__.py")
@@ -93,12 +93,12 @@ def _claimed(init: Path) -> str:
                 return _version(said, init)
             case _:
                 pass
-    raise refuse(Fault(where=str(init), key="__version__", found="none", allowed='"1.2.3"'))
+    raise refuse(OldFault(where=str(init), key="__version__", found="none", allowed='"1.2.3"'))
 
 
 def _version(said: str, init: Path) -> str:
     try:
         return str(Version(said))
     except ValueError:  # also for a number of 5,000 digits
-        fault = Fault(where=str(init), key="__version__", found=repr(said), allowed="a version")
+        fault = OldFault(where=str(init), key="__version__", found=repr(said), allowed="a version")
         raise refuse(fault) from None

@@ -225,6 +225,6 @@ def _lock(places: Paths, matrix: Matrix, source: Origin, extras: tuple[str, ...]
     try:
         text = compile_lock(matrix, wanted, until=None, where=MAIN, preferred=preferred)
     except RunnerError as error:
-        raise UnbuildableError(error.faults[0].found) from error
+        raise UnbuildableError(error.faults[0].what) from error
     # transformers itself is installed from its source, not from an index.
     return re.sub(r"(?m)^transformers(?: @|==).*(?:\\\n.*)*\n", "", text)

@@ -8,7 +8,7 @@ import sys
 from packaging.version import Version
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 
 FIRST = Version("4.49.0")
 
@@ -25,7 +25,7 @@ def published(package: str) -> list[str]:
     )
     if done.code != 0:
         reason = subprocesses.anonymous(" ".join(done.err.split()))[-300:]
-        fault = Fault(where="the package index", found=reason, allowed="an index that answers")
+        fault = OldFault(where="the package index", found=reason, allowed="an index that answers")
         raise refuse(fault, ExitCode.UNBUILDABLE)
     versions = [Version(text) for text in json.loads(done.out)["versions"]]
     final = [version for version in versions if not version.is_prerelease]

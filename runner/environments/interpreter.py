@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.environments.locks import markers
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.cell import Environment, Source
 
 # An editable install is told by its sources too: with each edit it is another version.
@@ -42,13 +42,13 @@ def ask(python: Path) -> tuple[Environment, Built]:
     done = subprocesses.finish([python, "-c", _ASK], seconds=60)
     if done.code != 0:
         last = (done.err.strip().splitlines() or ["nothing"])[-1]
-        fault = Fault(where=str(python), found=last, allowed="a Python 3.10 or newer")
+        fault = OldFault(where=str(python), found=last, allowed="a Python 3.10 or newer")
         raise refuse(fault)
     try:
         version, prefix, found = json.loads(done.out)
     except ValueError as error:  # a start-up file of its own speaks first
         said = f"an interpreter that prints {done.out.strip()[:60]!r}"
-        fault = Fault(where=str(python), found=said, allowed="one that prints nothing by itself")
+        fault = OldFault(where=str(python), found=said, allowed="one that prints nothing by itself")
         raise refuse(fault) from error
     pins = {str(canonicalize_name(name)): found[name] for name in sorted(found)}
     minor = version.rpartition(".")[0]

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from repromatrix.runner.environments import torch_build, uv
 from repromatrix.runner.environments.building import Recipe
 from repromatrix.runner.environments.uv import SilentError
-from repromatrix.runner.errors import ExitCode, Fault, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import EnvironmentName, taken_apart
 from repromatrix.runner.model.lock import Lock, difference, inputs_digest, left_out
@@ -161,7 +161,7 @@ def _described(name: str, version: str, requires: Sequence[str]) -> str:
 
 def _unresolved(name: str, said: str) -> Exception:
     reason = anonymous(" ".join(said.split()))[:600]
-    fault = Fault(where=f"environments/locks/{name}.txt", found=reason, allowed="a resolution")
+    fault = OldFault(where=f"environments/locks/{name}.txt", found=reason, allowed="a resolution")
     return refuse(fault, ExitCode.UNBUILDABLE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from packaging.utils import canonicalize_name
 
 from repromatrix.runner.environments import locking
-from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.errors import Fault, OldFault, RunnerError, refuse
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.lock import Lock, inputs_digest, overlaid, read_lock
@@ -20,7 +20,7 @@ def load_matrix(places: Paths) -> Matrix:
     """Read `environments/matrix.toml`; raises RunnerError."""
     if not places.matrix.exists():
         raise RunnerError(
-            [Fault(where=WHERE, found="no such file", allowed="the list of releases")]
+            [OldFault(where=WHERE, found="no such file", allowed="the list of releases")]
         )
     return read_matrix(decode(places.matrix.read_bytes(), WHERE))
 
@@ -69,7 +69,7 @@ def _leaves_the_base(base: Lock, lock: Lock, where: str, matrix: Matrix) -> Faul
     if not moved:
         return None
     found = f"{', '.join(moved)}, which {base.name}.txt pins otherwise"
-    return Fault(where=where, found=found, allowed="a lock that changes only what its name says")
+    return OldFault(where=where, found=found, allowed="a lock that changes only what its name says")
 
 
 def _read(places: Paths, name: str) -> tuple[Lock, str, str]:
@@ -77,7 +77,7 @@ def _read(places: Paths, name: str) -> tuple[Lock, str, str]:
     where = places.shown(path)
     remedy = f"Make it with `nox -s lock -- {name}`."
     if not path.exists():
-        fault = Fault(where=where, found="no such file", allowed="a lock", remedy=remedy)
+        fault = OldFault(where=where, found="no such file", allowed="a lock", fix=remedy)
         raise RunnerError([fault])
     return read_lock(decode(path.read_bytes(), where), name, where), where, remedy
 
@@ -94,14 +94,14 @@ def _own(lock: Lock, named: tuple[str, str], where: str, remedy: str) -> Fault |
     if pinned == [f"=={version}"]:
         return None
     found = f"{package}{pinned[0]}" if pinned else f"no {package}"
-    return Fault(where=where, found=found, allowed=f"{package}=={version}", remedy=remedy)
+    return OldFault(where=where, found=found, allowed=f"{package}=={version}", fix=remedy)
 
 
 def _fresh(lock: Lock, wanted: str, where: str, remedy: str) -> Fault | None:
     if lock.inputs == wanted:
         return None
     found = f"a lock resolved from other inputs ({lock.inputs or 'none named'})"
-    return Fault(where=where, key="input", found=found, allowed=wanted, remedy=remedy)
+    return OldFault(where=where, key="input", found=found, allowed=wanted, fix=remedy)
 
 
 def markers(python: str) -> dict[str, str]:
@@ -168,17 +168,17 @@ def base_of(matrix: Matrix, name: str) -> Release:
         return matrix.release(base)
     except KeyError:
         found, allowed = f"{name!r}, made from {base!r}", f"a release of {WHERE}"
-        raise refuse(Fault(where="environments", found=found, allowed=allowed)) from None
+        raise refuse(OldFault(where="environments", found=found, allowed=allowed)) from None
 
 
 def _strangers(places: Paths, matrix: Matrix) -> list[Fault]:
     names = set(matrix.pinned)
     return [
-        Fault(
+        OldFault(
             where=places.shown(path),
             found=f"a lock for {path.stem}",
             allowed=f"a lock per release and stack of {WHERE}",
-            remedy="Add it there or remove the file.",
+            fix="Add it there or remove the file.",
         )
         for path in sorted(places.locks.glob("*.txt"))
         if path.stem.partition("+")[0] not in names

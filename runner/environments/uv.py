@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.subprocesses import Finished
 from repromatrix.runner.tempdirs import scratch
 
@@ -129,7 +129,7 @@ def patience() -> float:
     if not told:
         return _PATIENCE
     if not re.fullmatch(r"[0-9]{1,6}", told) or not int(told):
-        raise refuse(Fault(where=PATIENCE, found=repr(told), allowed="seconds, 1 to 999999"))
+        raise refuse(OldFault(where=PATIENCE, found=repr(told), allowed="seconds, 1 to 999999"))
     return float(told)
 
 

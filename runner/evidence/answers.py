@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
 
-from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.errors import OldFault, RunnerError, refuse
 from repromatrix.runner.evidence import published
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.evidence.store import Store
@@ -32,7 +32,7 @@ def opened(places: Paths, say: Callable[[str], None]) -> Iterator[Store]:
     if length > _LONGEST:
         found, allowed = f"a path of {length} bytes", f"{_LONGEST}, which is all that SQLite opens"
         remedy = "REPROMATRIX_STORE moves it."
-        raise refuse(Fault(where=where, found=found, allowed=allowed, remedy=remedy))
+        raise refuse(OldFault(where=where, found=found, allowed=allowed, fix=remedy))
     with told(where):
         store = Store(places.store, say)
     try:

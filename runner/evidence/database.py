@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.errors import OldFault, RunnerError, refuse
 from repromatrix.runner.evidence.schema import LATER, NAMES
 from repromatrix.runner.files import unwritable
 
@@ -44,7 +44,7 @@ def addressed(where: str, allowed: str) -> Iterator[None]:
 
 def damaged(where: str, error: Exception, allowed: str) -> RunnerError:
     """Return the error for a file that could not be read to its end."""
-    return refuse(Fault(where=where, found=f"damaged: {said(error)}", allowed=allowed))
+    return refuse(OldFault(where=where, found=f"damaged: {said(error)}", allowed=allowed))
 
 
 def said(error: Exception) -> str:
@@ -160,7 +160,7 @@ def readable(path: Path) -> Iterator[None]:
     except (ValueError, LookupError, TypeError, AttributeError, sqlite3.DatabaseError) as error:
         found = f"damaged: {type(error).__name__}: {' '.join(str(error).split())}"
         remedy = "Move it away; what it holds is measured again."
-        fault = Fault(where=path.name, found=found, allowed="rows as we write them", remedy=remedy)
+        fault = OldFault(where=path.name, found=found, allowed="rows as we write them", fix=remedy)
         raise refuse(fault) from error
 
 
@@ -168,15 +168,15 @@ def _refused(path: Path, error: sqlite3.OperationalError) -> RunnerError:
     allowed = "a store that can be written"
     if not _has_locks(path.parent):
         found = "a file system on which files cannot be locked"
-        return refuse(Fault(where=path.name, found=found, allowed=allowed, remedy=_MOVED))
+        return refuse(OldFault(where=path.name, found=found, allowed=allowed, fix=_MOVED))
     if _kind(error) in _BUSY:
         found = f"locked by another program for {WAIT:.0f} s"
         remedy = "Close what holds it, and run again."
-        return refuse(Fault(where=path.name, found=found, allowed=allowed, remedy=remedy))
+        return refuse(OldFault(where=path.name, found=found, allowed=allowed, fix=remedy))
     of_disk = unwritable(path.name, error)
     if of_disk is not None:
         return of_disk
-    return refuse(Fault(where=path.name, found=str(error), allowed=allowed, remedy=_MOVED))
+    return refuse(OldFault(where=path.name, found=str(error), allowed=allowed, fix=_MOVED))
 
 
 def _kind(error: sqlite3.Error) -> int:

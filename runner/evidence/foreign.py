@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.errors import OldFault, RunnerError, refuse
 from repromatrix.runner.evidence import published
 from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged, why_unusable
 from repromatrix.runner.evidence.store import VERSION, Store
@@ -84,7 +84,7 @@ def checked(path: Path, rows: Iterable[Observation]) -> Iterator[Observation]:
                 _check(row)
                 yield row
         except RunnerError as error:  # it names the copy
-            raise _refused(path, error.faults[0].found, STORE) from error
+            raise _refused(path, error.faults[0].what, STORE) from error
 
 
 def _copied(path: Path, folder: Path) -> Path:
@@ -179,4 +179,4 @@ def _check_numbers(found: Iterable[object]) -> None:
 
 
 def _refused(path: Path, found: str, allowed: str, remedy: str = "") -> RunnerError:
-    return refuse(Fault(where=str(path), found=found, allowed=allowed, remedy=remedy))
+    return refuse(OldFault(where=str(path), found=found, allowed=allowed, fix=remedy))

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged
-from repromatrix.runner.judging.ranges import judged
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Failed, Observation, Provenance
-from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, reading_of
 
 Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
 """Names the environments that are wanted of a case, workaround, precision and device.
@@ -76,7 +75,7 @@ def read_publications(folder: Path) -> dict[str, Publication]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         if table.get("format", 0) > FORMAT:
             found, allowed = f"format {table['format']}", f"format {FORMAT} or older"
-            raise refuse(Fault(where=path.name, found=found, allowed=allowed, remedy="Update."))
+            raise refuse(OldFault(where=path.name, found=found, allowed=allowed, fix="Update."))
         return {name: _publication(name, line) for name, line in table["publications"].items()}
 
 
@@ -288,7 +287,7 @@ def _observation(cell: Cell, ran: Provenance, said: _Said, reason: str) -> Obser
 def fails(outcome: str, exercised: str, flags: str) -> bool | None:
     """Say what the texts of a row say of its cells; None where that could not be relied on."""
     unstable = "unstable" in flags.split()
-    return judged(Outcome(outcome), Exercised(exercised), unstable=unstable)
+    return reading_of(Outcome(outcome), Exercised(exercised), unstable=unstable).fails
 
 
 @functools.lru_cache(maxsize=4096)

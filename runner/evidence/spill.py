@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.errors import RunnerError, more_to_do
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.observation import Observation
 
@@ -27,8 +26,7 @@ def kept(path: Path, rows: Sequence[Observation], error: RunnerError) -> RunnerE
         return error
     *others, last = error.faults
     told = f"Cells measured meanwhile ({len(rows)}) are kept as {name}; the next run takes them in."
-    remedy = f"{last.remedy} {told}".strip()
-    return RunnerError([*others, dataclasses.replace(last, remedy=remedy)], error.code)
+    return RunnerError([*others, more_to_do(last, told)], error.code)
 
 
 def _keep(path: Path, rows: Sequence[Observation]) -> str:

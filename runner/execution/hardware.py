@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 
 from repromatrix.runner.environments import torch_build
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.outcomes import Device
 
 # What decides how bf16 and fp16 are computed on a CPU.
@@ -48,7 +48,7 @@ def demand(device: Device) -> None:
         return
     if not has_cuda():
         found = "cuda, and no NVIDIA driver is loaded"
-        raise refuse(Fault(where="--device", found=found, allowed="cpu on this machine"))
+        raise refuse(OldFault(where="--device", found=found, allowed="cpu on this machine"))
     torch_build.serve_gpu()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments.building import Built
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import CODE, ROOT
 from repromatrix.runner.tempdirs import scratch
@@ -164,7 +164,9 @@ def reads(python: Path) -> tuple[Path, ...]:
     done = subprocesses.finish([python, "-I", "-c", _ASK], seconds=60)  # as a zygote is started
     if done.code != 0:
         last = (done.err.strip().splitlines() or ["nothing"])[-1]
-        raise refuse(Fault(where=str(python), found=last, allowed="a Python that can be started"))
+        raise refuse(
+            OldFault(where=str(python), found=last, allowed="a Python that can be started")
+        )
     return (*_links(python), *map(Path, json.loads(done.out)))
 
 

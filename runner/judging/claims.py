@@ -10,7 +10,7 @@ from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case, Claim
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Exercised, Outcome
+from repromatrix.runner.model.outcomes import Outcome
 
 
 class ClaimStanding(StrEnum):
@@ -53,12 +53,9 @@ def _check(
 
 def _covers(claim: Claim, row: Observation, environments: Mapping[str, Environment]) -> bool:
     environment = environments.get(row.cell.environment)
-    judged = row.outcome is Outcome.PASSES or row.outcome.is_failure
     return (
         environment is not None
-        and judged
-        and not row.unstable
-        and row.exercised is not Exercised.NO
+        and row.reading.fails is not None
         and row.cell.workaround == claim.workaround
         and (not claim.precisions or row.cell.precision in claim.precisions)
         and all(

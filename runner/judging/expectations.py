@@ -8,7 +8,7 @@ from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import EVERY, Case, Failure
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Exercised, Outcome, Verdict
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Reading, Verdict
 
 
 def is_current(seen: Observation, case: Case, environment: Environment) -> bool:
@@ -91,16 +91,16 @@ def judge(  # noqa: PLR0911 - a table: one return per kind of outcome
     """Say what an observation means against the entry that holds in its cell."""
     if seen.unstable:
         return Verdict.UNPROVEN
-    match seen.outcome:
-        case Outcome.PASSES:
+    match seen.outcome.reading:
+        case Reading.GOOD:
             if seen.exercised is Exercised.NO:
                 return Verdict.UNPROVEN
             return Verdict.AS_EXPECTED if entry is None else Verdict.FIXED
-        case Outcome.NOT_APPLICABLE | Outcome.DECLINES:
+        case Reading.ABSENT | Reading.SILENT:
             return Verdict.NOT_APPLICABLE
-        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+        case Reading.UNKNOWN:
             return Verdict.UNPROVEN
-        case Outcome.FAILS | Outcome.CRASHES | Outcome.TIMES_OUT:
+        case Reading.BAD:
             if entry is None:
                 return Verdict.REGRESSED
             return _as_described(entry, seen)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.errors import Fault
+from repromatrix.runner.errors import Fault, OldFault
 from repromatrix.runner.judging.expectations import covers, described, live
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import Judged
@@ -101,7 +101,7 @@ def scrutinise(
 
 def _fault(case: Case, key: str, found: str, allowed: str, remedy: str = "") -> Fault:
     where = case.where
-    return Fault(where=where, key=key, found=found, allowed=allowed, remedy=remedy)
+    return OldFault(where=where, key=key, found=found, allowed=allowed, fix=remedy)
 
 
 def _names(case: Case) -> Iterator[Fault]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from repromatrix.runner.judging.axes import Axis
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Exercised, Outcome
+from repromatrix.runner.model.outcomes import Outcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,15 +103,4 @@ def _range(
 
 def fails(row: Observation | None) -> bool | None:
     """Say whether a cell fails; None where nothing is known that could be relied on."""
-    if row is None:
-        return None
-    return judged(row.outcome, row.exercised, unstable=row.unstable)
-
-
-def judged(outcome: Outcome, exercised: Exercised, *, unstable: bool) -> bool | None:
-    """Say the same of what was seen, without the rest of the observation."""
-    if unstable or exercised is Exercised.NO:
-        return None
-    if outcome.is_failure:
-        return True
-    return False if outcome is Outcome.PASSES else None
+    return None if row is None else row.reading.fails

@@ -16,7 +16,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -249,7 +249,7 @@ def read_case(text: str, where: str, path: str = "", extras: Collection[str] = (
     head = read(CaseHead, script.table, where=where, prefix="script")
     if "repromatrix" not in head.tool:
         allowed = f"a table [{_TABLE}] in the script block"
-        raise refuse(Fault(where=where, key=_TABLE, found="no such table", allowed=allowed))
+        raise refuse(OldFault(where=where, key=_TABLE, found="no such table", allowed=allowed))
     block = read(Block, head.tool["repromatrix"], where=where, prefix=_TABLE)
     needed = {canonicalize_name(requirement.name) for requirement in head.dependencies}
     return Case(

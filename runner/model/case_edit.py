@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.script import parse_script
 
 _OPENS, _CLOSES = "# /// script\n", "# ///"
@@ -207,4 +207,4 @@ def _held(
     if after != meant:
         allowed = "a block whose `fails` are tables of their own, one key a line"
         found = "entries that cannot be edited in place"
-        raise refuse(Fault(where=where, key="fails", found=found, allowed=allowed))
+        raise refuse(OldFault(where=where, key="fails", found=found, allowed=allowed))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 
 _PACKAGE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 ALLOWED = "a release, then +package for an extra or +packageversion for another version of one"
@@ -56,7 +56,7 @@ def asked(text: str, where: str) -> EnvironmentName:
     try:
         return taken_apart(text)
     except ValueError as error:
-        raise refuse(Fault(where=where, found=str(error), allowed=ALLOWED)) from error
+        raise refuse(OldFault(where=where, found=str(error), allowed=ALLOWED)) from error
 
 
 def stacked(text: str) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from repromatrix.runner.errors import Fault, RunnerError
+from repromatrix.runner.errors import Fault, OldFault, RunnerError
 from repromatrix.runner.model.requirements import without_long_numbers
 
 _INPUT = re.compile(r"(?m)^# input: (\w+)$")
@@ -63,7 +63,7 @@ def read_lock(text: str, name: str, where: str) -> Lock:
             pins.append(_pin(line))
         except ValueError as error:
             allowed = "lines of the form name==version with a hash, none of them torch's"
-            faults.append(Fault(where=where, key=line[:60], found=str(error), allowed=allowed))
+            faults.append(OldFault(where=where, key=line[:60], found=str(error), allowed=allowed))
     if faults:
         raise RunnerError(faults)
     found = _INPUT.search(text)

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from pydantic import AfterValidator, Field
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.environment_name import stacked
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.toml import RequirementText, TomlRecord, read, read_table
@@ -166,7 +166,7 @@ def read_matrix(text: str) -> Matrix:
         if Version(earlier) >= Version(later):
             found = f"{later} after {earlier}"
             allowed = "each release once, in the order of their versions"
-            raise refuse(Fault(where=WHERE, key="releases", found=found, allowed=allowed))
+            raise refuse(OldFault(where=WHERE, key="releases", found=found, allowed=allowed))
     _refuse_unnamable(matrix.stacks)
     return matrix
 
@@ -177,5 +177,5 @@ def _refuse_unnamable(stacks: tuple[Stack, ...]) -> None:
         if stacked(stack.name) is None or stack.name in known:
             found = f"the stack {stack.name!r}"
             allowed = "a package and a version of it with a dot, such as ms-swift3.3.0, each once"
-            raise refuse(Fault(where=WHERE, key="stacks", found=found, allowed=allowed))
+            raise refuse(OldFault(where=WHERE, key="stacks", found=found, allowed=allowed))
         known.add(stack.name)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.model.outcomes import Exercised, Outcome
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Reading, reading_of
+from repromatrix.runner.text import shorten
 
 LOCAL = "this machine"
 """The source of what this machine measured; published evidence names its publication."""
@@ -16,6 +17,9 @@ MERGED = "merged evidence"
 
 UNPUBLISHED = frozenset({LOCAL, MERGED})
 """The sources that no publication names."""
+
+_LONG = 200
+"""Characters of an error in a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +90,25 @@ class Observation:
     """Where it was looked at; what is published does not have it."""
     sides: tuple[Observation, ...] = ()
     """All that was seen of the very same cell, where machines deny each other; this one first."""
+
+    @property
+    def reading(self) -> Reading:
+        """What it says of the code under test."""
+        return reading_of(self.outcome, self.exercised, unstable=self.unstable)
+
+    @property
+    def headline(self) -> str:
+        """The first line of its error, cut where it is long; without one, the outcome."""
+        if self.failed is None:
+            return str(self.outcome)
+        return shorten(self.failed.headline.rstrip("."), _LONG)
+
+    @property
+    def described(self) -> str:
+        """What happened, in words: `fails: KeyError: 'x'`, `cannot be built (no such wheel)`."""
+        if self.failed is not None:
+            return f"{self.outcome.verb}: {self.headline}"
+        return f"{self.outcome.verb} ({self.reason})" if self.reason else self.outcome.verb
 
     @property
     def kind(self) -> tuple[Outcome, str]:

@@ -32,8 +32,36 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
+class Reading(StrEnum):
+    """What an outcome says of the code under test."""
+
+    GOOD = "good"
+    BAD = "bad"
+    SILENT = "silent"
+    """The case cannot judge, or never computed in its precision."""
+    UNKNOWN = "unknown"
+    """The machine decided, repeats disagree, or it was not run."""
+    ABSENT = "absent"
+    """The case is not applicable."""
+
+    @functools.cached_property
+    def fails(self) -> bool | None:
+        """Whether the code fails; None where nothing is known that could be relied on."""
+        match self:
+            case Reading.GOOD:
+                return False
+            case Reading.BAD:
+                return True
+            case Reading.SILENT | Reading.UNKNOWN | Reading.ABSENT:
+                return None
+
+
 class Outcome(StrEnum):
-    """What happened in a cell."""
+    """What happened in a cell.
+
+    Every question about an outcome is answered here: who adds one is led by mypy to `reading`,
+    `was_run` and `verb`, and to what pages show of it.
+    """
 
     PASSES = "passes"
     FAILS = "fails"
@@ -45,40 +73,71 @@ class Outcome(StrEnum):
     UNBUILDABLE = "unbuildable"
     NOT_RUN = "not-run"
 
-    @property
-    def blames_machine(self) -> bool:
-        """Whether the machine decided, not the code: never a regression, never a pass."""
+    # Asked for every cell of the table, several times: looked up once per member.
+    @functools.cached_property
+    def reading(self) -> Reading:
+        """What it says of the code, where the case computed in its precision."""
         match self:
-            case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE:
-                return True
+            case Outcome.PASSES:
+                return Reading.GOOD
+            case Outcome.FAILS | Outcome.CRASHES | Outcome.TIMES_OUT:
+                return Reading.BAD
+            case Outcome.DECLINES:
+                return Reading.SILENT
+            case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+                return Reading.UNKNOWN
+            case Outcome.NOT_APPLICABLE:
+                return Reading.ABSENT
+
+    @functools.cached_property
+    def was_run(self) -> bool:
+        """Whether a process ran the case."""
+        match self:
             case (
                 Outcome.PASSES
                 | Outcome.FAILS
                 | Outcome.TIMES_OUT
                 | Outcome.CRASHES
+                | Outcome.OUT_OF_MEMORY
                 | Outcome.DECLINES
-                | Outcome.NOT_APPLICABLE
-                | Outcome.NOT_RUN
             ):
+                return True
+            case Outcome.NOT_APPLICABLE | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
                 return False
 
-    # Asked for every cell of the table, several times: looked up once per member.
+    @property
+    def verb(self) -> str:  # noqa: PLR0911 - a table: one return per kind of outcome
+        """How a sentence says it: `passes`, `times out`, `cannot be built`."""
+        match self:
+            case Outcome.PASSES | Outcome.FAILS | Outcome.CRASHES:
+                return self.value
+            case Outcome.TIMES_OUT:
+                return "times out"
+            case Outcome.OUT_OF_MEMORY:
+                return "runs out of memory"
+            case Outcome.DECLINES:
+                return "declines to judge"
+            case Outcome.NOT_APPLICABLE:
+                return "is not applicable"
+            case Outcome.UNBUILDABLE:
+                return "cannot be built"
+            case Outcome.NOT_RUN:
+                return "was not run"
+
     @functools.cached_property
     def is_failure(self) -> bool:
         """Whether the code under test misbehaved."""
-        return self is Outcome.FAILS or self is Outcome.CRASHES or self is Outcome.TIMES_OUT
-
-    @functools.cached_property
-    def was_run(self) -> bool:
-        """Whether a process ran the case."""
-        return not (
-            self is Outcome.NOT_APPLICABLE or self is Outcome.UNBUILDABLE or self is Outcome.NOT_RUN
-        )
+        return self.reading is Reading.BAD
 
     @functools.cached_property
     def is_evidence(self) -> bool:
         """Whether it says something of the case: it was run, and the machine did not decide."""
-        return self.was_run and not self.blames_machine
+        return self.was_run and self.reading is not Reading.UNKNOWN
+
+    @functools.cached_property
+    def blames_machine(self) -> bool:
+        """Whether the machine decided, not the code: never a regression, never a pass."""
+        return self.reading is Reading.UNKNOWN and self is not Outcome.NOT_RUN
 
 
 class Exercised(StrEnum):
@@ -87,6 +146,14 @@ class Exercised(StrEnum):
     YES = "yes"
     NO = "no"
     EMPTY = ""
+
+
+def reading_of(outcome: Outcome, exercised: Exercised, *, unstable: bool) -> Reading:
+    """Return what a cell says of the code, with how it computed and whether repeats agree."""
+    if unstable:
+        return Reading.UNKNOWN
+    reading = outcome.reading
+    return Reading.SILENT if exercised is Exercised.NO and reading.fails is not None else reading
 
 
 class Verdict(StrEnum):

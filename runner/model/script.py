@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.toml import read_table
 
 # The expression of the specification, https://packaging.python.org/specifications/inline-script-metadata/
@@ -37,7 +37,7 @@ def decode(content: bytes, where: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         found = f"byte {content[error.start]:#04x} at offset {error.start}"
-        fault = Fault(where=where, found=found, allowed="UTF-8 text", remedy="Save it as UTF-8.")
+        fault = OldFault(where=where, found=found, allowed="UTF-8 text", fix="Save it as UTF-8.")
         raise refuse(fault) from error
 
 
@@ -57,11 +57,13 @@ def parse_python(text: str, where: str) -> ast.Module:
         return tree(text)
     except SyntaxError as error:
         key, allowed = f"line {error.lineno}", "Python that can be parsed"
-        raise refuse(Fault(where=where, key=key, found=str(error.msg), allowed=allowed)) from error
+        raise refuse(
+            OldFault(where=where, key=key, found=str(error.msg), allowed=allowed)
+        ) from error
     except (ValueError, MemoryError, RecursionError) as error:
         found = str(error) or "an expression that is nested too deep"
         allowed = "Python that can be parsed"
-        raise refuse(Fault(where=where, found=found, allowed=allowed)) from error
+        raise refuse(OldFault(where=where, found=found, allowed=allowed)) from error
 
 
 def has_block(text: str) -> bool:
@@ -76,7 +78,7 @@ def parse_script(text: str, where: str) -> Script:
         found = f"{len(matches) or 'no'} script block{'s' if len(matches) > 1 else ''}"
         if not matches and "\r" in text:
             found += " that can be read: its lines end in \\r"
-        raise refuse(Fault(where=where, found=found, allowed=_ALLOWED))
+        raise refuse(OldFault(where=where, found=found, allowed=_ALLOWED))
     match = matches[0]
     content = "".join(
         line[2:] if line.startswith("# ") else line[1:]

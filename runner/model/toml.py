@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from packaging.requirements import Requirement
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
-from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.errors import Fault, OldFault, RunnerError, refuse
 from repromatrix.runner.model import requirements
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def is_too_deep(text: str) -> bool:
 
 
 def _refused(where: str, key: str, found: str, remedy: str) -> RunnerError:
-    return refuse(Fault(where=where, key=key, found=found, allowed="TOML 1.0", remedy=remedy))
+    return refuse(OldFault(where=where, key=key, found=found, allowed="TOML 1.0", fix=remedy))
 
 
 def _kebab(name: str) -> str:
@@ -88,14 +88,16 @@ def _fault(record: type[TomlRecord], detail: ErrorDetails, where: str, prefix: s
     )
     match detail["type"]:
         case "missing":
-            return Fault(where=where, key=key, found="nothing", allowed="this key is required")
+            return OldFault(where=where, key=key, found="nothing", allowed="this key is required")
         case "extra_forbidden":
             return _unknown_key(record, location, where, key)
         case "value_error":
             reason = detail["msg"].removeprefix("Value error, ")
-            return Fault(where=where, key=key, found=repr(detail["input"]), allowed=reason)
+            return OldFault(where=where, key=key, found=repr(detail["input"]), allowed=reason)
         case _:
-            return Fault(where=where, key=key, found=repr(detail["input"]), allowed=detail["msg"])
+            return OldFault(
+                where=where, key=key, found=repr(detail["input"]), allowed=detail["msg"]
+            )
 
 
 def _unknown_key(
@@ -104,12 +106,12 @@ def _unknown_key(
     known = sorted(_kebab(name) for name in _record_at(record, location[:-1]).model_fields)
     name = str(location[-1])
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    return Fault(
+    return OldFault(
         where=where,
         key=key,
         found=f"the unknown key {name!r}",
         allowed=", ".join(known),
-        remedy=f"Did you mean {nearest[0]!r}?" if nearest else "",
+        fix=f"Did you mean {nearest[0]!r}?" if nearest else "",
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.planning.estimates import Costs
@@ -148,7 +148,7 @@ def seconds(text: str) -> float:
     if found and float(found[1]) > 0:
         return float(found[1]) * _UNITS[found[2]]
     allowed = "a time above zero in s, m or h: 90s, 10m, 2h"
-    raise refuse(Fault(where="--budget", found=repr(text), allowed=allowed))
+    raise refuse(OldFault(where="--budget", found=repr(text), allowed=allowed))
 
 
 class Pace:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
 
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, RunnerError, refuse
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import taken_apart
@@ -24,13 +24,13 @@ CASE = "CASE"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnknownCase(Fault):
+class UnknownCase(OldFault):
     """A case that there is not: too many to list, so it says where they are listed."""
 
     def __str__(self) -> str:
         """Name the option where there is one."""
         what = "Unknown case" if self.where == CASE else f"{self.where}: unknown case"
-        parts = (f"{what} {self.found!r}.", self.remedy, "Run `nox -s results` to list cases.")
+        parts = (f"{what} {self.found!r}.", self.fix, "Run `nox -s results` to list cases.")
         return " ".join(filter(None, parts))
 
 
@@ -180,7 +180,7 @@ def _specified(text: str, names: Sequence[str], option: str) -> list[str]:
         return [name for name in releases if specifier.contains(name, prereleases=True)]
     except ValueError as error:  # also for a number of 5,000 digits
         allowed = 'a release, a comma list, or a specifier like ">=4.50,<4.52"'
-        raise refuse(Fault(where=option, found=repr(text[:60]), allowed=allowed)) from error
+        raise refuse(OldFault(where=option, found=repr(text[:60]), allowed=allowed)) from error
 
 
 def _named(text: str, names: Sequence[str], option: str) -> list[str]:
@@ -212,9 +212,9 @@ def _unknown(option: str, found: str, known: Iterable[str]) -> RunnerError:
     nearest = difflib.get_close_matches(found, allowed, n=1, cutoff=0.6)
     remedy = f"Did you mean {nearest[0]!r}?" if nearest else ""
     if option in {"--case", CASE, "--ignore"}:
-        return refuse(UnknownCase(where=option, found=found, allowed="a case", remedy=remedy))
+        return refuse(UnknownCase(where=option, found=found, allowed="a case", fix=remedy))
     shown = ", ".join(allowed if len(allowed) <= 12 else [*allowed[:5], "…", *allowed[-5:]])  # noqa: PLR2004
-    return refuse(Fault(where=option, found=repr(found), allowed=shown, remedy=remedy))
+    return refuse(OldFault(where=option, found=repr(found), allowed=shown, fix=remedy))
 
 
 def nothing_selected(asked: Mapping[str, Sequence[str]]) -> RunnerError:
@@ -222,5 +222,5 @@ def nothing_selected(asked: Mapping[str, Sequence[str]]) -> RunnerError:
     typed = {option: texts for option, texts in asked.items() if texts}
     shown = " and ".join(repr(" ".join(texts)) for texts in typed.values()) or "'nothing'"
     where = ", ".join(typed or asked)
-    fault = Fault(where=where, found=f"{shown}, which selects nothing", allowed="a match")
+    fault = OldFault(where=where, found=f"{shown}, which selects nothing", allowed="a match")
     return refuse(fault, ExitCode.NOTHING_SELECTED)

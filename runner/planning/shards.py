@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
 
@@ -44,7 +44,7 @@ def shard(text: str) -> Shard:
         number, count = map(int, found.groups())
         if 1 <= number <= count:
             return Shard(number=number, count=count)
-    raise refuse(Fault(where="--shard", found=repr(text), allowed=ALLOWED))
+    raise refuse(OldFault(where="--shard", found=repr(text), allowed=ALLOWED))
 
 
 def seconds(cells: int) -> float:

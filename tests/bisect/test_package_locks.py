@@ -11,7 +11,7 @@ from repromatrix.runner.bisect.mixture import difference
 from repromatrix.runner.bisect.package_locks import Ends, UnresolvableError, mixed, varied
 from repromatrix.runner.environments import locking
 from repromatrix.runner.environments.locks import environment
-from repromatrix.runner.errors import Fault, RunnerError
+from repromatrix.runner.errors import OldFault, RunnerError
 from repromatrix.runner.model.lock import read_lock
 from repromatrix.runner.paths import Paths
 
@@ -57,7 +57,7 @@ class Resolver:
     def compiled(self, _: Matrix, wanted: list[str], *, bound: list[str], **__: object) -> str:
         self.asked.append((wanted, bound))
         if self.refuses:
-            raise RunnerError([Fault(where="", found=self.refuses, allowed="")])
+            raise RunnerError([OldFault(where="", found=self.refuses, allowed="")])
         return "".join(f"{line} --hash=sha256:aa\n" for line in bound)
 
     def mixed(self, *taken: str) -> Lock:

@@ -46,7 +46,7 @@ def test_what_is_no_budget_and_no_shard_is_refused(option: str, text: str) -> No
         measure(Paths(), MatrixOptions(jobs=1, **given), Console(stderr=True))
 
     (fault,) = caught.value.faults
-    assert (fault.where, repr(text) in fault.found) == (f"--{option}", True)
+    assert (fault.where, repr(text) in fault.what) == (f"--{option}", True)
 
 
 def test_a_shard_without_environments_says_so_and_counts_as_ended() -> None:

@@ -57,7 +57,7 @@ def _script(tmp_path: Path, text: str) -> Path:
 
 def _left(path: Path) -> list[str]:
     case = load_case(path, path.name)
-    return [fault.key for fault in scrutinise(case, {}, tuple(Precision), Device)]
+    return [str(fault).split(": ")[1] for fault in scrutinise(case, {}, tuple(Precision), Device)]
 
 
 def test_an_address_fills_in_what_it_tells_and_leaves_what_only_a_person_knows(

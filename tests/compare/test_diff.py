@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from repromatrix.runner.compare.diff import (
     CellChange,
     CellDifference,
-    SideAnswer,
     answer,
     change,
     compare,
     without_environment,
 )
-from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Reading
 
 if TYPE_CHECKING:
     from repromatrix.runner.model.cell import Cell
@@ -51,23 +50,23 @@ ANY = st.sampled_from(EVERY)
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        (None, SideAnswer.ABSENT),
-        (ABSENT, SideAnswer.ABSENT),
-        (PASSES, SideAnswer.GOOD),
-        (FAILS, SideAnswer.BAD),
-        (CRASHES, SideAnswer.BAD),
-        (TIMES_OUT, SideAnswer.BAD),
-        (NEVER, SideAnswer.SILENT),
-        (DECLINES, SideAnswer.SILENT),
-        (seen(Outcome.FAILS, exercised=Exercised.NO), SideAnswer.SILENT),
-        (FULL, SideAnswer.UNKNOWN),
-        (UNBUILT, SideAnswer.UNKNOWN),
-        (REFUSED, SideAnswer.UNKNOWN),
-        (UNSTABLE, SideAnswer.UNKNOWN),
-        (seen(Outcome.PASSES, unstable=True), SideAnswer.UNKNOWN),
+        (None, Reading.ABSENT),
+        (ABSENT, Reading.ABSENT),
+        (PASSES, Reading.GOOD),
+        (FAILS, Reading.BAD),
+        (CRASHES, Reading.BAD),
+        (TIMES_OUT, Reading.BAD),
+        (NEVER, Reading.SILENT),
+        (DECLINES, Reading.SILENT),
+        (seen(Outcome.FAILS, exercised=Exercised.NO), Reading.SILENT),
+        (FULL, Reading.UNKNOWN),
+        (UNBUILT, Reading.UNKNOWN),
+        (REFUSED, Reading.UNKNOWN),
+        (UNSTABLE, Reading.UNKNOWN),
+        (seen(Outcome.PASSES, unstable=True), Reading.UNKNOWN),
     ],
 )
-def test_a_side_has_one_answer_for_a_cell(row: Observation | None, expected: SideAnswer) -> None:
+def test_a_side_has_one_answer_for_a_cell(row: Observation | None, expected: Reading) -> None:
     assert answer(row) is expected
 
 
@@ -133,7 +132,7 @@ def test_nothing_differs_from_itself(row: Observation | None) -> None:
 def test_what_is_unknown_is_never_told_as_a_difference(
     before: Observation | None, after: Observation | None
 ) -> None:
-    unknown = SideAnswer.UNKNOWN in {answer(before), answer(after)}
+    unknown = Reading.UNKNOWN in {answer(before), answer(after)}
 
     assert unknown is (change(TOY, before, after) is CellChange.UNKNOWN)
 

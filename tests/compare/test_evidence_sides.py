@@ -188,7 +188,7 @@ def refused(before: str | Path, after: str | Path) -> str:
     (fault,) = caught.value.faults
 
     assert caught.value.code is ExitCode.BAD_INPUT
-    return fault.found
+    return fault.what
 
 
 def _changed(path: Path, statement: str) -> None:

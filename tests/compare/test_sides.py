@@ -354,5 +354,5 @@ def test_a_checkout_that_needs_another_companion_is_one_fault(clone: Path) -> No
     (fault,) = caught.value.faults
     reason = "ImportError: huggingface-hub>=9 is needed"
     base = "transformers cannot be imported in the environment of 4.50.3"
-    assert fault.found == f"{base}: {reason}"
+    assert fault.what == f"{base}: {reason}"
     assert list(clone.rglob("__pycache__")) == []

@@ -14,7 +14,7 @@ from drills import fuzz, queries
 from drills.foreign import Target, targets
 from drills.fuzz import HANG, fuzzed, trouble
 from drills.mutating import PLACES, Change, Edit, edited
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, OldFault, RunnerError, refuse
 from repromatrix.runner.worker.report import read_report
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def _endless(_: bytes) -> object:
         pass
 
 
-EMPTY = refuse(Fault(where="", found="a", allowed="b"))
-WHOLE = refuse(Fault(where="here", found="a", allowed="b"))
+EMPTY = refuse(OldFault(where="", found="a", allowed="b"))
+WHOLE = refuse(OldFault(where="here", found="a", allowed="b"))
 
 
 @pytest.mark.parametrize(

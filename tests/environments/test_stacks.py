@@ -104,7 +104,7 @@ def test_a_stack_that_stands_twice_or_names_no_version_is_refused(name: str) -> 
     with pytest.raises(RunnerError) as caught:
         read_matrix(_matrix_text(name))
 
-    assert [fault.key for fault in caught.value.faults] == ["stacks"]
+    assert [str(fault).split(": ")[1] for fault in caught.value.faults] == ["stacks"]
     assert repr(name) in str(caught.value)
 
 

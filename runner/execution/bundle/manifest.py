@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 
 NAME = "manifest.json"
 TREES = "trees"
@@ -38,11 +38,13 @@ class Target:
         found = _PLATFORM.fullmatch(self.platform)
         if found is None:
             allowed = "x86_64-manylinux_2_28 and its like, as uv names platforms"
-            raise refuse(Fault(where="--platform", found=repr(self.platform), allowed=allowed))
+            raise refuse(OldFault(where="--platform", found=repr(self.platform), allowed=allowed))
         minor = _PYTHON.fullmatch(self.python)
         if minor is None or (3, int(minor[1])) < OLDEST:
             allowed = "3.11 or newer, as 3.12"
-            raise refuse(Fault(where="--python-version", found=repr(self.python), allowed=allowed))
+            raise refuse(
+                OldFault(where="--python-version", found=repr(self.python), allowed=allowed)
+            )
         return {
             "python": [3, int(minor[1])],
             "machine": found["machine"],

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repromatrix.runner import project
-from repromatrix.runner.errors import ExitCode, Fault, Interrupted, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, RunnerError, refuse
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution import recorder
 from repromatrix.runner.execution.bundle import unpack as installed
@@ -31,7 +31,7 @@ from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.project import Project
 from repromatrix.runner.signals import Interruption
-from repromatrix.runner.text import count
+from repromatrix.runner.text import plural
 
 _EVERY = 5.0
 
@@ -49,13 +49,13 @@ class Lines:
     def summary(self) -> str:
         """What a run came to."""
         spent = time.monotonic() - self.start
-        cells = count(self.measured_cells, "cell")
-        return f"{cells} measured in {spent:.0f} s, {count(self.surprises, 'surprise')}."
+        cells = plural(self.measured_cells, "cell")
+        return f"{cells} measured in {spent:.0f} s, {plural(self.surprises, 'surprise')}."
 
     def began(self, units: int, cells: int) -> None:
         """Say how much there is to do."""
         self.cells = cells
-        self.say(f"{count(cells, 'cell')} to run in {count(units, 'environment')}.")
+        self.say(f"{plural(cells, 'cell')} to run in {plural(units, 'environment')}.")
 
     def phase(self, environment: str, doing: str) -> None:
         """Say what is begun that takes long."""
@@ -80,7 +80,7 @@ class Lines:
 
     def unbuilt(self, environment: str, reason: str, cells: int) -> None:
         """Say why an environment cannot run its cells."""
-        self.say(f"  {environment}: {count(cells, 'cell')} not run: {reason}")
+        self.say(f"  {environment}: {plural(cells, 'cell')} not run: {reason}")
 
     def done(self, environment: str) -> None:
         """Say that an environment has nothing left to run."""
@@ -214,7 +214,7 @@ class Here:
             found = f"evidence of torch {', '.join(sorted(others))}"
             remedy = "Move it away, or run with that torch."
             allowed = f"torch {self.torch.version}"
-            raise refuse(Fault(where=EVIDENCE, found=found, allowed=allowed, remedy=remedy))
+            raise refuse(OldFault(where=EVIDENCE, found=found, allowed=allowed, fix=remedy))
 
     def prepare(self, unit: Unit) -> Ready:
         """Make the environment of a unit."""

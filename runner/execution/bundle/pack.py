@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repromatrix.runner.environments import building, uv
 from repromatrix.runner.environments.building import Recipe, UnbuildableError
-from repromatrix.runner.errors import ExitCode, Fault, RunnerError
+from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError
 from repromatrix.runner.execution.bundle.manifest import (
     CONTENT,
     NAME,
@@ -85,7 +85,7 @@ def gather(places: Paths, recipes: Mapping[str, Recipe], target: Target, folder:
         why = why or _build(places, recipe, folder, folder / name)
         if why:
             allowed = f"a wheel of every package for Python {target.python} on {target.platform}"
-            faults.append(Fault(where=name, found=why, allowed=allowed))
+            faults.append(OldFault(where=name, found=why, allowed=allowed))
         else:
             found.take(name, folder / name)
     if faults:
@@ -113,7 +113,7 @@ def tools(target: Target, folder: Path) -> Path:
     wanted = [one for one in group if one.partition("==")[0] in _OURS]
     why = _install(folder / "tools", target, *wanted)
     if why:
-        fault = Fault(where="the runner", found=why, allowed="wheels of packaging and pydantic")
+        fault = OldFault(where="the runner", found=why, allowed="wheels of packaging and pydantic")
         raise RunnerError([fault], ExitCode.UNBUILDABLE)
     return folder / "tools"
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.errors import Fault, RunnerError, refuse
+from repromatrix.runner.errors import OldFault, RunnerError, refuse
 from repromatrix.runner.execution.hardware import cores
 
 LOCAL = "local"
@@ -45,7 +45,7 @@ def check(address: str) -> None:
     """Raise RunnerError for what cannot be an address, and where Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         remedy = "Use `nox -s matrix -- --ray …`, or install the dependency group `ray`."
-        fault = Fault(where="--ray", found="no Ray in this Python", allowed="ray", remedy=remedy)
+        fault = OldFault(where="--ray", found="no Ray in this Python", allowed="ray", fix=remedy)
         raise refuse(fault)
     if address not in {LOCAL, _AUTO}:
         _parted(address)
@@ -54,7 +54,7 @@ def check(address: str) -> None:
 def _parted(address: str) -> tuple[str, int]:
     found = re.fullmatch(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})", address)
     if found is None:
-        raise refuse(Fault(where="--ray", found=repr(address), allowed=_FORMS))
+        raise refuse(OldFault(where="--ray", found=repr(address), allowed=_FORMS))
     return found[1].strip("[]"), int(found[2])
 
 
@@ -116,7 +116,7 @@ def _reached(address: str) -> dict[str, str]:
     if not _answers(host, port):
         remedy = "`ray status` on a node of the cluster prints its address."
         found = f"nobody who answers at {address} within {_ANSWERS:.0f} s"
-        raise refuse(Fault(where="--ray", found=found, allowed=_FORMS, remedy=remedy))
+        raise refuse(OldFault(where="--ray", found=found, allowed=_FORMS, fix=remedy))
     if host in {"localhost", "127.0.0.1", "::1"} and not _answers(_own_address(), port):
         return _BOUND_TO_LOOPBACK
     return {}
@@ -177,8 +177,8 @@ def _refused(address: str, error: BaseException) -> RunnerError:
         found = f"a cluster with Ray {ray} and Python {python}"
         allowed = f"Ray {own} and Python {'.'.join(ours.split('.')[:2])}, as here"
         remedy = "Install the cluster's version here, or this one there."
-        return refuse(Fault(where="--ray", found=found, allowed=allowed, remedy=remedy))
+        return refuse(OldFault(where="--ray", found=found, allowed=allowed, fix=remedy))
     said = subprocesses.anonymous(" ".join(texts[0].split()))[:300]
     found = f"no Ray cluster at {address}: {said}"
     remedy = "Is it Ray's own port, and is this machine a node of the cluster (`ray status`)?"
-    return refuse(Fault(where="--ray", found=found, allowed=_FORMS, remedy=remedy))
+    return refuse(OldFault(where="--ray", found=found, allowed=_FORMS, fix=remedy))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.execution.events import Done, Event, Lost, Unbuilt, measured
 from repromatrix.runner.execution.ray import arrival
 from repromatrix.runner.execution.ray.connect import came_back
@@ -146,7 +146,7 @@ class Cluster:
 
         if not _able(self.device):
             found = f"no node with a {'GPU' if self.device is Device.CUDA else 'CPU'}"
-            raise refuse(Fault(where="--ray", found=found, allowed="at least one"))
+            raise refuse(OldFault(where="--ray", found=found, allowed="at least one"))
         ray.cloudpickle.register_pickle_by_value(arrival)
         bundle = pack(self.campaign.project)
         self.name, self.archive = bundle.name, ray.put(bundle.archive)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from repromatrix.runner.environments import development, torch_build
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import Fault, refuse
+from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.execution.events import Ready
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.case import Case
@@ -108,7 +108,7 @@ def _main(campaign: Run) -> str:
         return ""  # perhaps a node reaches it; if none does, the column says why
     if "file://" in requirement:
         allowed = "a requirement or a repository that the nodes can reach"
-        raise refuse(Fault(where=development.VARIABLE, found=folder, allowed=allowed))
+        raise refuse(OldFault(where=development.VARIABLE, found=folder, allowed=allowed))
     return "" if _SECRET.search(requirement) else requirement
 
 
