@@ -21,9 +21,8 @@ import simulation  # noqa: E402
 from repromatrix.runner import project  # noqa: E402
 from repromatrix.runner.environments import building  # noqa: E402
 from repromatrix.runner.evidence.store import Store  # noqa: E402
-from repromatrix.runner.execution import recorder  # noqa: E402
-from repromatrix.runner.execution import run as runs  # noqa: E402
-from repromatrix.runner.execution.run import Run  # noqa: E402
+from repromatrix.runner.execution.events import Terms  # noqa: E402
+from repromatrix.runner.execution.run import Recorder, Run, RunListener  # noqa: E402
 from repromatrix.runner.model.outcomes import Device  # noqa: E402
 from repromatrix.runner.paths import Paths  # noqa: E402
 from repromatrix.runner.planning.selection import SelectionRequest, select  # noqa: E402
@@ -46,16 +45,13 @@ BUILT = "REPROMATRIX_ENVIRONMENTS"
 
 
 @dataclass(kw_only=True, slots=True)
-class Timed:
+class Timed(RunListener):
     """Notes when each environment imported, ran its first cell, and was done."""
 
     importing: dict[str, float] = field(default_factory=dict)
     ready: dict[str, float] = field(default_factory=dict)
     over: dict[str, float] = field(default_factory=dict)
     seen: list[Observation] = field(default_factory=list)
-
-    def began(self, units: int, cells: int) -> None:
-        """Hear how much there is to do."""
 
     def phase(self, environment: str, doing: str) -> None:
         """Note when a zygote imports, and when it is sent its first cells."""
@@ -64,10 +60,10 @@ class Timed:
         elif doing != "building":
             self.ready.setdefault(environment, time.monotonic())
 
-    def measured(self, seen: Observation, _verdict: object) -> None:
+    def measured(self, row: Observation, _verdict: object) -> None:
         """Note a cell."""
-        if seen.repeats == 1:
-            self.seen.append(seen)
+        if row.repeats == 1:
+            self.seen.append(row)
 
     def unbuilt(self, environment: str, reason: str, _cells: int) -> None:
         """End: without its environment nothing can be measured."""
@@ -93,7 +89,7 @@ def run(loaded: Project, releases: Sequence[str]) -> Ran:
     heard = Timed()
     with tempfile.TemporaryDirectory() as folder, _store(folder) as store:
         begin = time.monotonic()
-        recorder.run(planned, store, heard, lambda _: None)
+        planned.execute(store, heard)
         return Ran(heard=heard, seconds=time.monotonic() - begin)
 
 
@@ -107,7 +103,7 @@ def _campaign(loaded: Project, releases: Sequence[str]) -> Run:
         selection=select(
             SelectionRequest(case=[SLICE], release=list(releases)), loaded.cases, loaded.names
         ),
-        terms=runs.local_terms(loaded.matrix.limits, Device.CPU, JOBS),
+        terms=Terms(limits=loaded.matrix.limits, device=Device.CPU, jobs=JOBS),
         known={},
     )
 
@@ -157,7 +153,7 @@ def _driver(loaded: Project, seen: Sequence[Observation]) -> float:
     rows = [row for _ in range(1 + EVENTS // len(seen)) for row in seen][:EVENTS]
     quiet = Timed()
     with tempfile.TemporaryDirectory() as folder, _store(folder) as store:
-        hearing = recorder.Recorder(_campaign(loaded, LEARNT), store, quiet, lambda _: None, ())
+        hearing = Recorder(_campaign(loaded, LEARNT), store, quiet, lambda _: None, ())
         begin = time.process_time()
         for row in rows:
             hearing.hear(row)

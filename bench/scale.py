@@ -31,7 +31,8 @@ from repromatrix.runner.cli import results  # noqa: E402
 from repromatrix.runner.cli.plan import CellChooser, Strategy, narrowed  # noqa: E402
 from repromatrix.runner.evidence import foreign  # noqa: E402
 from repromatrix.runner.evidence.store import Store  # noqa: E402
-from repromatrix.runner.execution.run import Run, known_rows, local_terms  # noqa: E402
+from repromatrix.runner.execution.events import Terms  # noqa: E402
+from repromatrix.runner.execution.run import Run, known_rows  # noqa: E402
 from repromatrix.runner.model.case import Case, read_case  # noqa: E402
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source  # noqa: E402
 from repromatrix.runner.model.matrix import Limits  # noqa: E402
@@ -173,7 +174,7 @@ def campaign(made: Project, known: dict[Cell, Observation]) -> Run:
     return Run(
         project=made,
         selection=select(SelectionRequest(), made.cases, made.names),
-        terms=local_terms(Limits(seconds=60, memory=4096), Device.CPU, 2),
+        terms=Terms(limits=Limits(seconds=60, memory=4096), device=Device.CPU, jobs=2),
         known=known,
     )
 

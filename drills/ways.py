@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import recorder
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.pool import Pool
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.planning.selection import SelectionRequest, select
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from repromatrix.runner.execution.events import Ready
     from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
-    from repromatrix.runner.model.outcomes import Verdict
     from repromatrix.runner.planning.plan import Unit
     from repromatrix.runner.project import Project
 
@@ -55,20 +53,12 @@ class UnbuiltError(Exception):
     """An environment could not be made; without it nothing is said of its cells."""
 
 
-class Nobody:
+class Nobody(RunListener):
     """Watches a run and says nothing."""
-
-    def began(self, units: int, cells: int) -> None: ...
-
-    def phase(self, environment: str, doing: str) -> None: ...
-
-    def measured(self, seen: Observation, verdict: Verdict) -> None: ...
 
     def unbuilt(self, environment: str, reason: str, cells: int) -> None:
         msg = f"{environment} is unbuildable ({cells} cells): {reason}"
         raise UnbuiltError(msg)
-
-    def done(self, environment: str) -> None: ...
 
 
 def kind(row: Observation) -> Kind:
@@ -90,7 +80,7 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "evidence.sqlite"
         with closing(Store(path, _refuse)) as store:
-            recorder.run(planned, store, Nobody(), lambda _: None, engine)
+            planned.execute(store, Nobody(), engine=engine)
             return {row.cell: kind(row) for row in store.rows()}
 
 

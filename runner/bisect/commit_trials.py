@@ -20,7 +20,7 @@ from repromatrix.runner.environments.development import with_commit
 from repromatrix.runner.evidence.answering import answering_row, is_standing
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready, Terms, Tree
-from repromatrix.runner.execution.one_off import measure
+from repromatrix.runner.execution.run import measure
 from repromatrix.runner.judging.expectations import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles

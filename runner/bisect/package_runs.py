@@ -29,7 +29,7 @@ from repromatrix.runner.environments import building, index, locking, locks
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
-from repromatrix.runner.execution import one_off
+from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
 from repromatrix.runner.execution.preload import PRELOADED
 from repromatrix.runner.judging.expectations import is_current
@@ -144,7 +144,7 @@ class MixtureRuns:
         cell = self.question.cell(environment.name)
         ready = Ready(environment=environment, built=built, cells=(cell,))
         case = self.question.case
-        (row,) = one_off.measure(ready, {case.name: case}, self.terms, doubted=lambda *_: True)
+        (row,) = run.measure(ready, {case.name: case}, self.terms, doubted=lambda *_: True)
         self.evidence.keep(row)
         return row
 

@@ -21,13 +21,11 @@ from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import Interrupted
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import recorder
 from repromatrix.runner.execution.events import Terms, not_built
-from repromatrix.runner.execution.recorder import RunListener
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Precision, Verdict
+from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project, recipe
 
@@ -58,16 +56,15 @@ class ReleaseRuns:
         """Run cells and return what was seen; raises Interrupted behind what was stored."""
         if self.ahead:
             self._build_ahead(following)
-        heard = _Hearing(self.audience)
-        tally = recorder.run(self._campaign(environment, cells), self.store, heard, lambda _: None)
+        tally = self._run(environment, cells).execute(self.store, self.audience)
         if tally.interrupted:
             raise Interrupted
         if environment in tally.unbuilt:
             reason, run = tally.unbuilt[environment], self.terms.run
             return not_built(cells, self.project.cases, reason, run)
-        return tuple(heard.rows.values())
+        return tuple(tally.rows.values())
 
-    def _campaign(self, environment: str, cells: Sequence[Cell]) -> Run:
+    def _run(self, environment: str, cells: Sequence[Cell]) -> Run:
         selection = Selection(
             cases=frozenset(cell.case for cell in cells),
             environments=frozenset([environment]),
@@ -76,9 +73,7 @@ class ReleaseRuns:
             device=self.terms.device,
             only=frozenset(cells),
         )
-        return Run(
-            project=self.project, selection=selection, terms=self.terms, known={}, rerun=True
-        )
+        return Run(project=self.project, selection=selection, terms=self.terms, rerun=True)
 
     def _build_ahead(self, names: Sequence[str]) -> None:
         for name in dict.fromkeys(names):
@@ -95,30 +90,6 @@ class ReleaseRuns:
         """Wait for what is being built ahead: a folder half made would be made anew."""
         for thread in self.builders:
             thread.join()
-
-
-class _Hearing:
-    """Keeps the last observation of every cell, and lets the audience hear everything."""
-
-    def __init__(self, audience: RunListener) -> None:
-        self.audience = audience
-        self.rows: dict[Cell, Observation] = {}
-
-    def began(self, units: int, cells: int) -> None:
-        self.audience.began(units, cells)
-
-    def phase(self, environment: str, doing: str) -> None:
-        self.audience.phase(environment, doing)
-
-    def measured(self, seen: Observation, verdict: Verdict) -> None:
-        self.rows[seen.cell] = seen
-        self.audience.measured(seen, verdict)
-
-    def unbuilt(self, environment: str, reason: str, cells: int) -> None:
-        self.audience.unbuilt(environment, reason, cells)
-
-    def done(self, environment: str) -> None:
-        self.audience.done(environment)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -48,7 +48,7 @@ from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.cli.user_files import own_files
 from repromatrix.runner.errors import ExitCode, OldFault, RunnerError, refuse
 from repromatrix.runner.evidence import answers
-from repromatrix.runner.execution import run
+from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -263,8 +263,8 @@ def _run(
     options: BisectOptions,
     console: Console,
 ) -> bool:
-    terms = run.local_terms(
-        loaded.matrix.limits, options.device, 1, sandbox=options.sandbox is True
+    terms = Terms(
+        limits=loaded.matrix.limits, device=options.device, sandbox=options.sandbox is True
     )
     with answers.opened(places, lambda text: console.print(text, style="yellow")) as store:
         runs = ReleaseRuns(

@@ -23,7 +23,7 @@ from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, OldFault, refuse
-from repromatrix.runner.execution import run
+from repromatrix.runner.execution.events import run_name
 from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _inquiry(loaded: Project, finding: Finding, clone: Clone) -> Inquiry:
         older=_side(loaded, older),
         newer=_side(loaded, newer),
         limits=loaded.matrix.limits,
-        run=run.run_name(),
+        run=run_name(),
         good=clone.good,
         bad=clone.bad,
         rerun=clone.rerun,

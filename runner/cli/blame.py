@@ -49,7 +49,6 @@ from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import Case
@@ -209,7 +208,7 @@ def _searched(
 
 
 def _terms(loaded: Project, question: BlameQuestion, *, sandbox: bool) -> Terms:
-    return run.local_terms(loaded.matrix.limits, question.device, 1, sandbox=sandbox)
+    return Terms(limits=loaded.matrix.limits, device=question.device, sandbox=sandbox)
 
 
 def _code(found: Blame) -> ExitCode:

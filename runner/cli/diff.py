@@ -40,7 +40,7 @@ from repromatrix.runner.environments.checkouts import Checkout, read_checkout
 from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import run
+from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.model.environment_name import asked as taken
 from repromatrix.runner.model.matrix import MAIN
@@ -165,10 +165,10 @@ def _asked(
     asked = DiffRequest(
         project=loaded,
         selection=selection,
-        terms=run.local_terms(
-            loaded.matrix.limits,
-            wish.device,
-            options.jobs or cores(),
+        terms=Terms(
+            limits=loaded.matrix.limits,
+            device=wish.device,
+            jobs=options.jobs or cores(),
             sandbox=walled(options.sandbox, lambda text: console.print(text, style="dim")),
         ),
         rerun=options.rerun,

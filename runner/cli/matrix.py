@@ -43,13 +43,12 @@ from repromatrix.runner.environments import interpreter
 from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence import answers, spill
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import recorder, run
+from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.execution.ray.driver import Cluster
 from repromatrix.runner.execution.ray.parcel import choices
-from repromatrix.runner.execution.recorder import Engine, RunTally
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Engine, Run, RunTally, known_rows
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
@@ -275,8 +274,8 @@ def _campaign(loaded: Project, options: MatrixOptions, rows: list[Observation]) 
     planned = Run(
         project=loaded,
         selection=selection,
-        terms=run.local_terms(loaded.matrix.limits, wish.device, options.workers),
-        known=run.known_rows(rows, loaded),
+        terms=Terms(limits=loaded.matrix.limits, device=wish.device, jobs=options.workers),
+        known=known_rows(rows, loaded),
         rerun=options.rerun,
         interpreter=ready,
     )
@@ -315,7 +314,7 @@ def _run(planned: Run, renderer: Redrawing, options: MatrixOptions, console: Con
 
     planned = _walled(planned, options, console)
     with ProgressDisplay(console) as display, _engine(planned, options, display) as engine:
-        tally = recorder.run(planned, renderer.store, display, pause, engine)
+        tally = planned.execute(renderer.store, display, pause, engine)
     shown = renderer.finally_()
     code = _summary(planned, shown, tally, options, console, time.monotonic() - begin)
     if renderer.undrawn:
@@ -343,7 +342,7 @@ def _dimmed(console: Console) -> Callable[[str], None]:
 def _engine(planned: Run, options: MatrixOptions, display: ProgressDisplay) -> Iterator[Engine]:
     """Yield what runs the plan: this machine, or a cluster for as long as it is connected."""
     if not options.ray:
-        yield recorder.pool(planned)
+        yield planned.pool()
         return
     # What a cluster of this machine starts has all that this process has.
     chosen = {} if options.ray == ray.LOCAL else choices(planned)

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from repromatrix.runner import project
 from repromatrix.runner.environments import building
-from repromatrix.runner.execution import run
-from repromatrix.runner.execution.recorder import RunTally
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Run, RunTally, known_rows
 from repromatrix.runner.judging.expectations import is_current
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Cell
@@ -184,7 +182,7 @@ def say_after(
             if inferred
             else none
         )
-        known = run.known_rows(rows, planned.project)
+        known = known_rows(rows, planned.project)
         left = decided(planned, known).keys() - known.keys()
         if left:
             console.print(f"{len(left)} cells lie between some that disagree: run it again.")

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from repromatrix.runner.execution.run import RunListener
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Verdict
 
@@ -35,7 +36,7 @@ def what_happened(seen: Observation) -> str:
     return f"{seen.outcome}: {detail[:160]}" if detail else str(seen.outcome)
 
 
-class ProgressDisplay:
+class ProgressDisplay(RunListener):
     """Watches a run; use it as a context, so that the terminal is left as it was found."""
 
     def __init__(self, console: Console) -> None:
@@ -93,17 +94,17 @@ class ProgressDisplay:
         """Hear what an environment does now."""
         self.doing[environment] = doing
 
-    def measured(self, seen: Observation, verdict: Verdict) -> None:
+    def measured(self, row: Observation, verdict: Verdict) -> None:
         """Hear of one cell."""
-        if seen.repeats == 1:
+        if row.repeats == 1:
             self.done_cells += 1
             self.counts[verdict] += 1
             seconds = max(0.001, time.monotonic() - self.began_at)
             rate = f"{self.done_cells / seconds:.1f}/s"
             self.bar.update(self.task, completed=self.done_cells, rate=rate)
-        elif verdict.is_surprise or seen.unstable:
-            word = "unstable" if seen.unstable else str(verdict)
-            self.say(f"  {word}: {cell_name(seen)}: {what_happened(seen)}", "bold red")
+        elif verdict.is_surprise or row.unstable:
+            word = "unstable" if row.unstable else str(verdict)
+            self.say(f"  {word}: {cell_name(row)}: {what_happened(row)}", "bold red")
         self._tell()
 
     def unbuilt(self, environment: str, reason: str, cells: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from repromatrix.runner.cli.progress import cell_name, what_happened
+from repromatrix.runner.execution.run import RunListener
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Verdict
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-class SearchProgress:
+class SearchProgress(RunListener):
     """Watches the runs of a search."""
 
     def __init__(self, console: Console) -> None:
@@ -32,16 +33,13 @@ class SearchProgress:
         if doing == "building":
             self.console.print(Text(f"  asking {environment} …", style="dim"))
 
-    def measured(self, seen: Observation, _verdict: Verdict) -> None:
+    def measured(self, row: Observation, _verdict: Verdict) -> None:
         """Hear of one cell."""
-        again = "" if seen.repeats == 1 else " (repeated)" if not seen.unstable else " (unstable)"
+        again = "" if row.repeats == 1 else " (repeated)" if not row.unstable else " (unstable)"
         seconds = time.monotonic() - self.began_at
-        said = f"  {cell_name(seen)}: {what_happened(seen)}{again}  ({seconds:.0f} s)"
+        said = f"  {cell_name(row)}: {what_happened(row)}{again}  ({seconds:.0f} s)"
         self.console.print(Text(said))
 
     def unbuilt(self, environment: str, reason: str, _cells: int) -> None:
         """Hear that an environment could not be made."""
         self.console.print(Text(f"  {environment} cannot be built: {reason}", style="yellow"))
-
-    def done(self, environment: str) -> None:
-        """Hear that an environment has nothing left to run."""

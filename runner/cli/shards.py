@@ -14,8 +14,8 @@ from repromatrix.runner import project
 from repromatrix.runner.cli.options import CellOptions, OnDevice, command, told
 from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.errors import ExitCode, OldFault, refuse
-from repromatrix.runner.execution import run
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.execution.run import Run, known_rows
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome
@@ -104,7 +104,7 @@ def left(planned: Run, rows: Sequence[Observation]) -> int:
     What could not be built was tried: whoever ran it decided whether that may be.
     """
     known_to = project.informed(planned.project, rows)
-    known = run.known_rows(rows, known_to)
+    known = known_rows(rows, known_to)
     now = dataclasses.replace(planned, project=known_to, known=known, rerun=False)
     tried = {cell for cell, row in known.items() if row.outcome is Outcome.UNBUILDABLE}
     names = planned.selection.environments
@@ -117,8 +117,7 @@ def _cells(loaded: Project, wish: SelectionRequest) -> Mapping[str, tuple[Cell, 
     whole = Run(
         project=loaded,
         selection=selection,
-        terms=run.local_terms(loaded.matrix.limits, wish.device, jobs=1),
-        known={},
+        terms=Terms(limits=loaded.matrix.limits, device=wish.device),
         rerun=True,
     )
     environments = loaded.environments.items()

@@ -21,9 +21,9 @@ from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import one_off
+from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Event, Phase, Ready, Tree
-from repromatrix.runner.execution.recorder import RunListener
+from repromatrix.runner.execution.run import RunListener
 from repromatrix.runner.execution.worker_client import unimportable
 from repromatrix.runner.judging.expectations import expected, judge
 from repromatrix.runner.model.cell import Cell, Environment
@@ -154,7 +154,7 @@ class CheckoutRuns:
                     pass
 
         try:
-            one_off.measure(ready, cases, self.asked.terms, doubted=differs, hear=hear)
+            run.measure(ready, cases, self.asked.terms, doubted=differs, hear=hear)
         except UnbuildableError as error:
             raise self._unimportable(ready.built.name, str(error)) from error
         finally:

@@ -16,10 +16,8 @@ from repromatrix.runner.evidence import foreign
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import recorder, run
 from repromatrix.runner.execution.events import Terms
-from repromatrix.runner.execution.recorder import RunListener
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Run, RunListener, known_rows
 from repromatrix.runner.model.cell import Cell, Source, belongs, cells_of
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.paths import Paths
@@ -155,7 +153,7 @@ def side(asked: DiffRequest, name: str, rows: Sequence[Observation]) -> Rows:
         precisions=project.matrix.precisions,
         devices=(asked.terms.device,),
     )
-    known = run.known_rows(rows, project)
+    known = known_rows(rows, project)
     return {
         without_environment(row.cell): row
         for row in survey(grid, known)
@@ -182,7 +180,7 @@ def measure(
     chosen = dataclasses.replace(planned.selection, environments=frozenset(wanted))
     planned = dataclasses.replace(planned, selection=chosen)
     with asked.watched() as audience:
-        tally = recorder.run(planned, store, audience, lambda _: None)
+        tally = planned.execute(store, audience)
     if tally.interrupted:
         raise Interrupted
     _refuse_unbuilt(tally.unbuilt)
@@ -198,7 +196,7 @@ def _planned(asked: DiffRequest, rows: Sequence[Observation], only: Collection[C
         project=project,
         selection=selection,
         terms=asked.terms,
-        known=run.known_rows(rows, project),
+        known=known_rows(rows, project),
         rerun=asked.rerun or only is not None,
     )
 

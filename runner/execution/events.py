@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import queue
+import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from repromatrix.runner.environments.building import Built
@@ -20,20 +22,28 @@ from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.worker.overlay import Overlay
 
 
+def run_name() -> str:
+    """Return a name for a run, readable and different from every other on this machine."""
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + f"-{time.time_ns() % 10**6:06d}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """How cells are run; what is given after `jobs` differs only where two ways are compared."""
+    """How cells are run; what follows `sandbox` differs only where two ways are compared."""
 
-    run: str
     limits: Limits
     device: Device
-    jobs: int
-    fork: bool = True
+    jobs: int = 1
+    sandbox: bool = False
+    """Whether cells run in a sandbox; that changes no outcome, and is no part of what is stored."""
+    run: str = field(default_factory=run_name)
+    """What the rows of a run have in common."""
+    fork: bool = sys.platform == "linux"
+    """Whether a worker forks for each cell; not elsewhere: there the system's own libraries do
+    not work in a forked process."""
     witness: bool = True
     threads: int = 1
     hash_seed: str = "0"
-    sandbox: bool = False
-    """Whether cells are walled in; that changes no outcome, and is no part of what is stored."""
     until: float = math.inf
     """When no further cell is begun, on the monotonic clock."""
 

@@ -1,29 +1,76 @@
-"""One whole run before it begins: what is due, how it is built, what is doubted."""
+"""Run cells and keep what was measured: a whole run, or a few cells of one environment.
+
+Everything that measures comes through here: `Run.execute` runs a selection and stores the rows,
+`measure` runs the cells of one prepared environment and returns their rows.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
-import sys
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from repromatrix.runner.environments import building, development
-from repromatrix.runner.environments.building import Built
+from repromatrix.runner.environments.building import Built, UnbuildableError
+from repromatrix.runner.errors import Interrupted, RunnerError
+from repromatrix.runner.evidence import spill
 from repromatrix.runner.evidence.answering import answering_rows
-from repromatrix.runner.execution.events import NoTimeError, Ready, Terms
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.execution.events import (
+    Done,
+    Event,
+    Left,
+    Lost,
+    NoTimeError,
+    Phase,
+    Ready,
+    Terms,
+    Unbuilt,
+    not_built,
+)
+from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.judging.expectations import covering, expected, is_current, judge, live
-from repromatrix.runner.model.case import Failure
+from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
-from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.observation import LOCAL, Observation
-from repromatrix.runner.model.outcomes import Device, Verdict
+from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.planning.budget import Budget
 from repromatrix.runner.planning.plan import Unit, answered, applicable, plan
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project, recipe
+
+
+class RunListener:
+    """Is told what happens in a run, and ignores it; override what you want to know."""
+
+    def began(self, units: int, cells: int) -> None:
+        """Hear how much there is to do."""
+
+    def phase(self, environment: str, doing: str) -> None:
+        """Hear what an environment does now: `building`, `importing`, or the name of a case."""
+
+    def measured(self, row: Observation, verdict: Verdict) -> None:
+        """Hear of a cell, and again of one that was repeated."""
+
+    def unbuilt(self, environment: str, reason: str, cells: int) -> None:
+        """Hear that an environment could not be built, and how many cells it would have run."""
+
+    def done(self, environment: str) -> None:
+        """Hear that an environment has nothing left to run."""
+
+
+class Engine(Protocol):
+    """What runs units: the pool of this machine, or a cluster."""
+
+    def run(self, units: Sequence[Unit]) -> Generator[Event]:
+        """Run units and yield what happens; closing the iterator ends what is in flight."""
+
+    def left(self) -> list[Observation]:
+        """Return what was measured and not yet yielded when the iterator was closed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +80,7 @@ class Run:
     project: Project
     selection: Selection
     terms: Terms
-    known: Mapping[Cell, Observation]
+    known: Mapping[Cell, Observation] = field(default_factory=dict)
     rerun: bool = False
     asked: frozenset[Cell] | None = None
     """The cells that decide something, where no others are to be run."""
@@ -71,6 +118,33 @@ class Run:
             return _is_unconfirmed(row, entries(cell.case))
 
         return tuple(filter(is_due, cells))
+
+    def execute(
+        self,
+        store: Store,
+        listener: RunListener | None = None,
+        pause: Callable[[int], None] = lambda _: None,
+        engine: Engine | None = None,
+    ) -> RunTally:
+        """Run to the end or to an interruption; what was measured is stored either way.
+
+        `pause` is called after every environment, with the number of those that are left.
+        Without an engine this machine runs the cells. Raises RunnerError where the store cannot
+        be written; what was measured then lies beside it.
+        """
+        units = self.units()
+        recorder = Recorder(self, store, listener or RunListener(), pause, units)
+        recorder.listener.began(*self.expected(units))
+        engine = engine or self.pool()
+        try:
+            _record(recorder, engine, units)
+        except RunnerError as error:
+            raise spill.kept(store.path, [*recorder.unsaved, *engine.left()], error) from error
+        return recorder.end()
+
+    def pool(self, prepare: Callable[[Unit], Ready] | None = None) -> Pool:
+        """Return what runs the cells on this machine, in environments that `prepare` makes."""
+        return Pool(self.terms, self.project.cases, prepare or self.prepare, self.doubted)
 
     def units(self) -> tuple[Unit, ...]:
         """Return what is to be run, coarse to fine, or by value where there is a budget.
@@ -150,24 +224,146 @@ def _is_unconfirmed(row: Observation, entries: Sequence[Failure]) -> bool:
     return judge(covering(entries, row.cell), row).is_surprise
 
 
-def local_terms(limits: Limits, device: Device, jobs: int, *, sandbox: bool = False) -> Terms:
-    """Return how cells are run on this machine, under a new name."""
-    return Terms(
-        run=run_name(),
-        limits=limits,
-        device=device,
-        jobs=jobs,
-        # Elsewhere a forked process may not use the system's own libraries.
-        fork=sys.platform == "linux",
-        sandbox=sandbox,
-    )
-
-
-def run_name() -> str:
-    """Return a name for this run, readable and different from every other on this machine."""
-    return time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + f"-{time.time_ns() % 10**6:06d}"
-
-
 def known_rows(rows: Iterable[Observation], project: Project) -> dict[Cell, Observation]:
     """Return the observation that answers for each cell."""
     return answering_rows(rows, project.cases, project.environments)
+
+
+@dataclass(kw_only=True, slots=True)
+class RunTally:
+    """What a run has done so far."""
+
+    measured: int = 0
+    rows: dict[Cell, Observation] = field(default_factory=dict)
+    """The last row of every cell that was measured."""
+    unbuilt: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    """Environments of which some cells were run to their end nowhere, with the reason."""
+    interrupted: bool = False
+    left: frozenset[Cell] = frozenset()
+    """Cells for which a budget had no time."""
+
+
+class Recorder:
+    """Stores and counts what happens, and tells the listener."""
+
+    def __init__(
+        self,
+        run: Run,
+        store: Store,
+        listener: RunListener,
+        pause: Callable[[int], None],
+        units: Sequence[Unit],
+    ) -> None:
+        """Nothing happened yet."""
+        self.left = len(units)
+        self.run = run
+        self.store = store
+        self.listener = listener
+        self.pause = pause
+        self.tally = RunTally()
+        self.unsaved: list[Observation] = []
+        """What was measured and could not be stored."""
+        self.waiting = {cell for unit in units for cell in unit.cells} if run.budget else set()
+
+    def save(self, *rows: Observation) -> None:
+        """Store what was measured; raises RunnerError where that cannot be done."""
+        self.unsaved += rows
+        self.store.put(*self.unsaved)
+        self.unsaved.clear()
+
+    def end(self) -> RunTally:
+        """Return the tally, with what a budget left."""
+        self.tally.left = frozenset(self.waiting)
+        return self.tally
+
+    def hear(self, event: Event) -> None:
+        """Take one event; one that is an error is raised."""
+        match event:
+            case Observation():
+                self._measured(event)
+            case Unbuilt():
+                self._unbuilt(event)
+            case Lost():
+                self.tally.lost[event.unit.environment] = event.reason
+            case Phase():
+                self.listener.phase(event.environment, event.doing)
+            case Left():
+                self.left -= 1
+                self.listener.done(event.unit.environment)
+            case Done():
+                self.listener.done(event.unit.environment)
+                self.left -= 1
+                self.pause(self.left)
+            case BaseException():
+                raise event
+
+    def _measured(self, row: Observation) -> None:
+        self.save(row)
+        self.waiting.discard(row.cell)
+        if self.run.budget is not None:
+            self.run.budget.came(row.cell.environment)
+        self.tally.measured += row.repeats == 1
+        self.tally.rows[row.cell] = row
+        verdict = self.run.verdict(row, self.run.environment(row))
+        self.listener.measured(row, verdict)
+
+    def _unbuilt(self, event: Unbuilt) -> None:
+        name, known = event.unit.environment, self.run.known
+        self.tally.unbuilt[name] = event.reason
+        self.left -= 1
+        self.waiting.difference_update(event.unit.cells)
+        cells = [cell for cell in event.unit.cells if not _is_known(known.get(cell), event.reason)]
+        cases, run = self.run.project.cases, self.run.terms.run
+        self.store.put(*not_built(cells, cases, event.reason, run, event.outcome))
+        self.listener.unbuilt(name, event.reason, len(event.unit.cells))
+
+
+def _is_known(seen: Observation | None, reason: str) -> bool:
+    return seen is not None and (seen.outcome.was_run or seen.reason == reason)
+
+
+def _record(recorder: Recorder, engine: Engine, units: Sequence[Unit]) -> None:
+    try:
+        # Closed at once when a signal comes in the middle of storing: nothing goes on behind us.
+        with contextlib.closing(engine.run(units)) as events:
+            for event in events:
+                recorder.hear(event)
+    except Interrupted:
+        recorder.tally.interrupted = True
+        recorder.save(*engine.left())
+
+
+def measure(
+    ready: Ready,
+    cases: Mapping[str, Case],
+    terms: Terms,
+    *,
+    doubted: Callable[[Observation, Environment], bool] = lambda *_: False,
+    hear: Callable[[Event], None] = lambda _: None,
+) -> tuple[Observation, ...]:
+    """Run the cells of a prepared environment and return their rows; nothing is stored.
+
+    `hear` is called with every event, also with what was measured before an interruption.
+    A row that is `doubted` is repeated, and comes again with what the repeats gave.
+    Raises UnbuildableError where the environment cannot start, or its cells cannot end.
+    """
+    unit = Unit(environment=ready.environment.name, cells=ready.cells)
+    pool = Pool(terms, cases, lambda _: ready, doubted)
+    rows: dict[Cell, Observation] = {}
+    try:
+        with contextlib.closing(pool.run([unit])) as events:
+            for event in events:
+                hear(event)
+                match event:
+                    case Observation():
+                        rows[event.cell] = event
+                    case Unbuilt() | Lost():
+                        raise UnbuildableError(event.reason)
+                    case _:
+                        pass
+    except Interrupted:
+        for row in pool.left():
+            hear(row)
+        raise
+    return tuple(rows.values())

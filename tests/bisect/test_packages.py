@@ -47,7 +47,7 @@ from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import Built, UnbuildableError
 from repromatrix.runner.errors import ExitCode, Interrupted, RunnerError
-from repromatrix.runner.execution import one_off
+from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.lock import Lock, read_lock
 from repromatrix.runner.model.observation import LOCAL, MERGED
@@ -565,7 +565,7 @@ class Machine:
         )
         monkeypatch.setattr(building, "build", self.build)
         monkeypatch.setattr(package_locks, "mixed", self.mixed)
-        monkeypatch.setattr(one_off, "measure", self.measure)
+        monkeypatch.setattr(run, "measure", self.measure)
 
     def build(self, places: Paths, recipe: object) -> Built:
         del recipe
@@ -669,7 +669,7 @@ def test_an_end_that_contradicts_itself_when_it_is_run_answers_nothing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unstable = dataclasses.replace(row(Outcome.FAILS, BAD), unstable=True)
-    monkeypatch.setattr(one_off, "measure", lambda *_, **__: (unstable,))
+    monkeypatch.setattr(run, "measure", lambda *_, **__: (unstable,))
 
     assert machine.bench(row(Outcome.PASSES, GOOD)).blame().ending is BlameOutcome.SILENT
 

@@ -24,7 +24,6 @@ from programs import ignoring_sigint, started
 
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import recorder
 from repromatrix.runner.execution.events import Done, Lost, Phase, Terms, Unbuilt
 from repromatrix.runner.execution.hardware import has_cuda
 from repromatrix.runner.execution.ray import connect
@@ -135,7 +134,7 @@ def wait(until: Callable[[], bool]) -> bool:
 
 def locally(planned: Run) -> Ran:
     here = dataclasses.replace(planned, terms=dataclasses.replace(planned.terms, jobs=2))
-    with contextlib.closing(recorder.pool(here).run(here.units())) as events:
+    with contextlib.closing(here.pool().run(here.units())) as events:
         return Ran(events=list(events))
 
 

@@ -26,8 +26,7 @@ from repromatrix.runner.execution.batch import Batch, Floor
 from repromatrix.runner.execution.environ import surroundings
 from repromatrix.runner.execution.events import Ready, Terms
 from repromatrix.runner.execution.gpu import Gpu, gpu
-from repromatrix.runner.execution.recorder import run
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.execution.worker_client import Start, Worker
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import SelectionRequest, select
@@ -245,7 +244,7 @@ def test_cuda_where_there_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert [fault.where for fault in caught.value.faults] == ["--device"]
 
 
-class Nobody:
+class Nobody(RunListener):
     """Listens to a run and keeps why something was not built."""
 
     def __init__(self) -> None:
@@ -253,9 +252,6 @@ class Nobody:
 
     def unbuilt(self, environment: str, reason: str, cells: int) -> None:
         self.heard.append((environment, reason, cells))
-
-    def __getattr__(self, _: str) -> Callable[..., None]:
-        return lambda *_: None
 
 
 @pytest.mark.builds
@@ -271,7 +267,7 @@ def test_cells_for_a_gpu_that_torch_does_not_have_are_not_applicable_and_those_o
         selection = select(wish, loaded.cases, loaded.names)
         campaign = Run(project=loaded, selection=selection, terms=terms, known={})
         listening = Nobody()
-        run(campaign, store, listening, lambda _: None)
+        campaign.execute(store, listening)
         told[device] = listening.heard
     found = {row.cell: (row.outcome, row.reason) for row in store.rows()}
     store.close()

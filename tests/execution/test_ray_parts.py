@@ -33,8 +33,7 @@ from repromatrix.runner.execution.ray import arrival, connect, driver, parcel, t
 from repromatrix.runner.execution.ray.driver import Cluster, Flight
 from repromatrix.runner.execution.ray.messages import Frames, framed
 from repromatrix.runner.execution.ray.parcel import Parcel, choices, unpacked
-from repromatrix.runner.execution.recorder import RunTally
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Run, RunTally
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.planning.plan import Unit

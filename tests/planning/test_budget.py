@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import batch, recorder
+from repromatrix.runner.execution import batch
 from repromatrix.runner.execution.events import Terms
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.budget import (
     Budget,
@@ -179,7 +179,7 @@ def test_on_a_machine_that_turns_out_slower_less_is_begun() -> None:
     assert after == int((49 / 2 - IMPORT) / (FORK + CELL))
 
 
-class _Heard:
+class _Heard(RunListener):
     """Counts, and lets the time be over at one of the cells."""
 
     def __init__(self, clock: SimpleNamespace, last: int) -> None:
@@ -187,22 +187,13 @@ class _Heard:
         self.last = last
         self.cells = 0
 
-    def began(self, units: int, cells: int) -> None:
-        pass
-
-    def phase(self, environment: str, doing: str) -> None:
-        pass
-
-    def measured(self, _seen: object, _verdict: object) -> None:
+    def measured(self, _row: object, _verdict: object) -> None:
         self.cells += 1
         if self.cells == self.last:
             self.clock.now = 100.0
 
     def unbuilt(self, environment: str, reason: str, cells: int) -> None:
         pytest.fail(f"{environment}: {reason} ({cells})")
-
-    def done(self, environment: str) -> None:
-        pass
 
 
 def _limited(clock: SimpleNamespace) -> Run:
@@ -225,7 +216,7 @@ def test_where_no_time_is_left_nothing_is_built_or_begun(tmp_path: Path) -> None
     clock = SimpleNamespace(now=50.0)
     limited = dataclasses.replace(_limited(clock), rerun=True)
     store = Store(tmp_path / "store.sqlite", pytest.fail)
-    tally = recorder.run(limited, store, _Heard(clock, 0), lambda _: None)
+    tally = limited.execute(store, _Heard(clock, 0))
     rows = list(store.rows())
     store.close()
 
@@ -244,7 +235,7 @@ def test_when_the_time_is_over_no_further_cell_is_begun_and_the_rest_is_left(
     limited = _limited(clock)
     cells: set[Cell] = {one for some in limited.units() for one in some.cells}
     store = Store(tmp_path / "store.sqlite", pytest.fail)
-    tally = recorder.run(limited, store, _Heard(clock, 2), lambda _: None)
+    tally = limited.execute(store, _Heard(clock, 2))
     stored = {one.cell for one in store.rows()}
     store.close()
 

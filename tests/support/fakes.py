@@ -13,7 +13,6 @@ import pytest
 from repromatrix.runner import project
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms, Unbuilt
-from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.judging.verdicts import Judged, judge_all
 from repromatrix.runner.model.matrix import Limits
@@ -92,8 +91,7 @@ class Drive:
     def _measure(self, store: Store) -> None:
         campaign = self._campaign()
         unit = Unit(environment=RELEASE, cells=self._cells(campaign))
-        pool = Pool(campaign.terms, campaign.project.cases, campaign.prepare, campaign.doubted)
-        for event in pool.run([unit]):
+        for event in campaign.pool().run([unit]):
             assert not isinstance(event, Unbuilt), event
             if isinstance(event, Observation):
                 store.put(event)

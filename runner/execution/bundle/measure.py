@@ -16,14 +16,12 @@ from pathlib import Path
 from repromatrix.runner import project
 from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, RunnerError, refuse
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import recorder
 from repromatrix.runner.execution.bundle import unpack as installed
 from repromatrix.runner.execution.bundle.manifest import carried
 from repromatrix.runner.execution.bundle.unpack import InstalledTorch, furnish, links
-from repromatrix.runner.execution.events import Ready
+from repromatrix.runner.execution.events import Ready, Terms
 from repromatrix.runner.execution.hardware import cores, demand
-from repromatrix.runner.execution.pool import Pool
-from repromatrix.runner.execution.run import Run, known_rows, local_terms
+from repromatrix.runner.execution.run import Run, RunListener, known_rows
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Verdict
 from repromatrix.runner.paths import Paths
@@ -36,7 +34,7 @@ from repromatrix.runner.text import plural
 _EVERY = 5.0
 
 
-class Lines:
+class Lines(RunListener):
     """Listens to a run and says lines."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -62,13 +60,13 @@ class Lines:
         if doing in {"building", "importing"}:
             self.say(f"  {environment}: {doing}")
 
-    def measured(self, seen: Observation, verdict: Verdict) -> None:
+    def measured(self, row: Observation, verdict: Verdict) -> None:
         """Count a cell, say its surprise, and now and then how far the run is."""
-        again = seen.repeats > 1
+        again = row.repeats > 1
         self.measured_cells += not again
         if verdict.is_surprise and not again:
             self.surprises += 1
-            self.say(f"  {verdict}: {' '.join(filter(None, map(str, seen.cell)))}: {_what(seen)}")
+            self.say(f"  {verdict}: {' '.join(filter(None, map(str, row.cell)))}: {_what(row)}")
         if time.monotonic() - self.told > _EVERY:
             self.told = time.monotonic()
             self.say(f"  {self.measured_cells} of {self.cells} cells{self._left()}")
@@ -136,8 +134,7 @@ def _measure(root: Path, options: argparse.Namespace) -> ExitCode:
         here.hold(rows)
         planned = _campaign(here, options, rows)
         told = Lines(_say)
-        engine = Pool(planned.terms, planned.project.cases, here.prepare, planned.doubted)
-        tally = recorder.run(planned, store, told, lambda _: None, engine)
+        tally = planned.execute(store, told, engine=planned.pool(here.prepare))
     finally:
         store.close()
     _say(f"{told.summary} The evidence: {EVIDENCE}; merge it with `nox -s merge -- {EVIDENCE}`.")
@@ -171,7 +168,7 @@ def _campaign(here: Here, options: argparse.Namespace, rows: list[Observation]) 
     return Run(
         project=here.project,
         selection=select(wish, here.project.cases, here.project.names),
-        terms=local_terms(limits, options.device, options.jobs or at_once),
+        terms=Terms(limits=limits, device=options.device, jobs=options.jobs or at_once),
         known=known_rows(rows, here.project),
         rerun=options.rerun,
     )

@@ -11,7 +11,6 @@ from collections.abc import Generator
 from repromatrix.runner.errors import ExitCode, Interrupted
 from repromatrix.runner.execution.events import Done, Event, Unbuilt
 from repromatrix.runner.execution.hardware import has_cuda
-from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.execution.ray.messages import framed
 from repromatrix.runner.execution.ray.parcel import Parcel, unpacked
 from repromatrix.runner.model.outcomes import Device
@@ -46,7 +45,7 @@ def _events(parcel: Parcel) -> Generator[Event]:
     if campaign.terms.device is Device.CUDA and not has_cuda():
         yield Unbuilt(unit=parcel.unit, reason="no NVIDIA driver is loaded there")
         return
-    pool = Pool(campaign.terms, campaign.project.cases, parcel.prepare, campaign.doubted)
+    pool = campaign.pool(parcel.prepare)
     try:
         with contextlib.closing(pool.run([parcel.unit])) as events:
             for event in events:

@@ -13,7 +13,6 @@ from factories import case, cell, environment, seen
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence import database, spill
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import recorder
 from repromatrix.runner.execution.events import Event, Terms
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.matrix import Limits
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from repromatrix.runner.model.matrix import Matrix
     from repromatrix.runner.model.observation import Observation
-    from repromatrix.runner.model.outcomes import Verdict
     from repromatrix.runner.paths import Paths
     from repromatrix.runner.planning.plan import Unit
 
@@ -46,20 +44,6 @@ class Measuring:
         return ROWS[2:]
 
 
-class Nobody:
-    """An audience that hears nothing."""
-
-    def began(self, units: int, cells: int) -> None: ...
-
-    def phase(self, environment: str, doing: str) -> None: ...
-
-    def measured(self, seen: Observation, verdict: Verdict) -> None: ...
-
-    def unbuilt(self, environment: str, reason: str, cells: int) -> None: ...
-
-    def done(self, environment: str) -> None: ...
-
-
 def measure(store: Store, places: Paths, matrix: Matrix) -> None:
     cases, environments = {TOY.name: TOY}, {HERE.name: HERE}
     loaded = Project(places=places, matrix=matrix, locks={}, environments=environments, cases=cases)
@@ -69,7 +53,7 @@ def measure(store: Store, places: Paths, matrix: Matrix) -> None:
         terms=Terms(run="now", limits=Limits(seconds=1, memory=1), device=Device.CPU, jobs=1),
         known={},
     )
-    recorder.run(campaign, store, Nobody(), lambda _: None, Measuring())
+    campaign.execute(store, engine=Measuring())
 
 
 def test_what_was_measured_while_somebody_held_the_store_is_taken_in_by_the_next_run(
