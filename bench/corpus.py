@@ -21,9 +21,8 @@ from shared import CORES, HERE
 
 from repromatrix.runner import project
 from repromatrix.runner.environments.bytecode import site_packages
-from repromatrix.runner.execution.environ import surroundings
 from repromatrix.runner.execution.preload import wanted
-from repromatrix.runner.execution.worker_client import Start, Worker
+from repromatrix.runner.execution.worker_client import Start, Worker, worker_environ
 from repromatrix.runner.model.case import Isolation
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import Paths
@@ -191,7 +190,7 @@ def _together(loaded: Project, newest: Prepared, cells: Sequence[Cell]) -> dict[
         command = [newest.built.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         subprocess.run(
             [*command, program],
-            env=surroundings(here, Device.CPU, 1)
+            env=worker_environ(here, Device.CPU, 1)
             | {"PYTHONPATH": str(here / "pytest"), "BENCH_ASKED": str(here / "asked.json")},
             cwd=here,
             capture_output=True,

@@ -15,8 +15,8 @@ import shared
 from shared import HERE
 
 from repromatrix.runner import project
-from repromatrix.runner.execution.environ import surroundings
 from repromatrix.runner.execution.preload import wanted
+from repromatrix.runner.execution.worker_client import worker_environ
 from repromatrix.runner.model.case import Isolation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
@@ -85,7 +85,7 @@ def _files(loaded: Project, name: str) -> dict[str, Files]:
             [one.built.python, HERE / "files.py"],
             input=json.dumps(asked),
             text=True,
-            env=surroundings(Path(folder), Device.CPU, 1) | {"HOME": folder},
+            env=worker_environ(Path(folder), Device.CPU, 1) | {"HOME": folder},
             capture_output=True,
             check=False,
             timeout=600,

@@ -119,7 +119,7 @@ def _put_in(clocks: Counter[str]) -> None:
     from repromatrix.runner import site  # noqa: PLC0415
     from repromatrix.runner.cli.progress import ProgressDisplay  # noqa: PLC0415
     from repromatrix.runner.evidence.store import Store  # noqa: PLC0415
-    from repromatrix.runner.execution import batch  # noqa: PLC0415
+    from repromatrix.runner.execution import pool  # noqa: PLC0415
     from repromatrix.runner.execution.worker_client import Worker  # noqa: PLC0415
 
     _clock(clocks, "store", Store, "put")
@@ -127,7 +127,7 @@ def _put_in(clocks: Counter[str]) -> None:
     _clock(clocks, "display", ProgressDisplay, "phase")
     _clock(clocks, "render", site, "render")
     _clock_zygotes(clocks, Worker)
-    _clock_cells(clocks, batch)
+    _clock_cells(clocks, pool)
 
 
 def _clock(clocks: Counter[str], what: str, owner: Any, name: str) -> None:  # noqa: ANN401
@@ -172,8 +172,8 @@ def _process(pid: int) -> tuple[float, float]:
     return user + system, below_user + below_system
 
 
-def _clock_cells(clocks: Counter[str], batch: Any) -> None:  # noqa: ANN401
-    inner = batch.observe
+def _clock_cells(clocks: Counter[str], pool: Any) -> None:  # noqa: ANN401
+    inner = pool.observe
 
     def outer(cell: Any, digest: str, answer: Mapping[str, Any], setting: Any) -> Any:  # noqa: ANN401
         clocks["own"] += answer.get("cpu", 0.0)
@@ -184,7 +184,7 @@ def _clock_cells(clocks: Counter[str], batch: Any) -> None:  # noqa: ANN401
         finally:
             clocks["observe"] += time.thread_time() - begin
 
-    batch.observe = outer
+    pool.observe = outer
 
 
 if __name__ == "__main__":

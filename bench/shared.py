@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from repromatrix.runner import project
 from repromatrix.runner.environments import building
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution.environ import surroundings
 from repromatrix.runner.execution.preload import wanted
+from repromatrix.runner.execution.worker_client import worker_environ
 from repromatrix.runner.model.cell import belongs, cells_of
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import ROOT
@@ -119,7 +119,7 @@ def _floor(built: Built, imported: dict[str, object]) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         answer = subprocess.run(
             [built.python, HERE / "floor.py", json.dumps(imported)],
-            env=surroundings(Path(folder), Device.CPU, 1) | {"HOME": folder},
+            env=worker_environ(Path(folder), Device.CPU, 1) | {"HOME": folder},
             capture_output=True,
             text=True,
             check=True,

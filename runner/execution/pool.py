@@ -1,14 +1,17 @@
-"""The local pool: one thread per zygote, each busy with one environment at a time."""
+"""Run cells on this machine: threads that each take an environment and its worker in turn."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments.building import NoGpuBuildError, UnbuildableError
-from repromatrix.runner.execution.batch import Batch, Floor
 from repromatrix.runner.execution.events import (
     Done,
     Event,
@@ -21,16 +24,26 @@ from repromatrix.runner.execution.events import (
     Unbuilt,
     measured,
 )
-from repromatrix.runner.execution.worker_client import Worker
-from repromatrix.runner.model.case import Case
-from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.execution.hardware import hardware
+from repromatrix.runner.execution.observe import RunSetting, observe
+from repromatrix.runner.execution.preload import wanted
+from repromatrix.runner.execution.worker_client import Gpu, Start, Worker, WorkerError
+from repromatrix.runner.model.case import Case, Isolation
+from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Outcome
+from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.worker import cleanup
+from repromatrix.runner.worker.cell import Request
+from repromatrix.runner.worker.overlay import Overlay
 
 _LOOK = 0.1
 """Seconds between two looks at what has ended."""
+_LOSSES = 2
+"""How many workers a cell may take with it before it is blamed."""
+_FEW = 2
+_SPARE = 4
+"""Cells that wait in a worker beside those that run: it is never idle, and soon stopped."""
 
 
 class Pool:
@@ -50,7 +63,7 @@ class Pool:
         self.doubted = doubted
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.stopping = threading.Event()
-        self.zygotes: set[Worker] = set()
+        self.workers: set[Worker] = set()
         self.counting = threading.Lock()
         self.active = 0
         self.slots = 1
@@ -61,7 +74,7 @@ class Pool:
         for unit in units:
             waiting.put(unit)
         self.active = min(self.terms.jobs, len(units))
-        # Fewer environments than cores: let each zygote run several cells at once.
+        # Fewer environments than cores: let each worker run several cells at once.
         self.slots = max(1, self.terms.jobs // max(1, self.active))
         threads = [threading.Thread(target=self._work, args=(waiting,)) for _ in range(self.active)]
         for thread in threads:
@@ -74,15 +87,20 @@ class Pool:
                 self._end(thread)
 
     def _end(self, thread: threading.Thread) -> None:
-        """End a worker; one that builds goes from command to command, so one end is not enough."""
+        """End a thread; one that builds goes from command to command, so one end is not enough."""
         while thread.is_alive():
             subprocesses.end_all()
-            for zygote in list(self.zygotes):
-                zygote.abort()
+            for worker in list(self.workers):
+                worker.abort()
             thread.join(_LOOK)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no further cell is to be begun."""
+        return self.stopping.is_set() or time.monotonic() >= self.terms.until
+
     def left(self) -> list[Observation]:
-        """Return what was measured and not yet heard when the events were closed."""
+        """Return what was measured and not yet yielded when the events were closed."""
         return measured(self.events)
 
     def _events(self, threads: list[threading.Thread]) -> Iterator[Event]:
@@ -109,12 +127,12 @@ class Pool:
                 return
 
     def _widen(self) -> None:
-        """Give this worker's core to those that still run."""
+        """Give the core of a thread that ends to those that still run."""
         with self.counting:
             self.active -= 1
             self.slots = max(1, self.terms.jobs // max(1, self.active))
-            for zygote in list(self.zygotes):
-                zygote.widen(self.slots)
+            for worker in list(self.workers):
+                worker.widen(self.slots)
 
     def _unit(self, unit: Unit) -> None:
         self.events.put(Phase(environment=unit.environment, doing="building"))
@@ -134,7 +152,7 @@ class Pool:
 
     def _measure(self, unit: Unit, ready: Ready) -> None:
         """Run the cells of a unit; those for which the disk had no room are lost, not failed."""
-        batch = Batch(self._floor(), ready)
+        batch = Batch(self, ready)
         try:
             batch.run()
         except OSError as error:
@@ -146,13 +164,196 @@ class Pool:
                 lost = Unit(environment=unit.environment, cells=tuple(batch.roomless))
                 self.events.put(Lost(unit=lost, reason=cleanup.REASON))
 
-    def _floor(self) -> Floor:
-        return Floor(
-            terms=self.terms,
-            cases=self.cases,
-            slots=lambda: self.slots,
-            emit=self.events.put,
-            doubted=self.doubted,
-            stopping=self.stopping,
-            zygotes=self.zygotes,
+
+class Batch:
+    """The cells of one environment: sent to its worker, repeated where they are doubted."""
+
+    def __init__(self, pool: Pool, ready: Ready) -> None:
+        """Nothing is started before `run`."""
+        self.pool = pool
+        self.ready = ready
+        self.terms = pool.terms
+        self.worker: Worker | None = None
+        self.roomless: dict[Cell, None] = {}
+        """Cells for which the disk had no room: that says nothing about them."""
+        self.gpu: Gpu | None = None
+
+    def run(self) -> None:
+        """Run every cell, then repeat those that are doubted."""
+        try:
+            here = self._run(self.ready.cells, fresh=not self.terms.fork)
+            seen = [*self.ready.before, *here]
+            doubted = [row for row in seen if self.pool.doubted(row, self.ready.environment)]
+            if doubted and not self.pool.is_over:
+                self._confirm(doubted)
+        finally:
+            self._drop()
+
+    def _confirm(self, doubted: list[Observation]) -> None:
+        """Repeat twice, once in a fresh process; three that disagree are unstable."""
+        cells = tuple(row.cell for row in doubted)
+        again = {row.cell: row for row in self._run(cells, fresh=False, emit=False)}
+        fresh = {row.cell: row for row in self._run(cells, fresh=True, emit=False)}
+        for row in doubted:
+            if row.cell in again and row.cell in fresh:
+                kinds = {row.kind, again[row.cell].kind, fresh[row.cell].kind}
+                confirmed = dataclasses.replace(row, repeats=3, unstable=len(kinds) > 1)
+                self.pool.events.put(confirmed)
+
+    def _run(
+        self, cells: Sequence[Cell], *, fresh: bool, emit: bool = True
+    ) -> Iterator[Observation]:
+        """Run cells; one that takes the worker with it is tried alone, then blamed."""
+        left = dict(enumerate(cells))
+        losses: dict[Cell, int] = {}
+        while left and not self.pool.is_over:
+            try:
+                for number, answer in self._answers(left, losses, fresh=fresh):
+                    cell = left.pop(number)
+                    if answer.get("roomless"):
+                        if emit:
+                            self.roomless[cell] = None
+                        continue
+                    row = self._observe(cell, answer)
+                    if emit:
+                        self.pool.events.put(row)
+                    yield row
+            except WorkerError as error:
+                self._drop()
+                if self.pool.stopping.is_set():
+                    return
+                suspect = next(iter(left.values()))
+                losses[suspect] = losses.get(suspect, 0) + 1
+                if losses[suspect] >= _LOSSES:
+                    yield self._lost(suspect, str(error), emit=emit)
+                    left = {n: cell for n, cell in left.items() if cell != suspect}
+
+    def _answers(
+        self, left: Mapping[int, Cell], losses: Mapping[Cell, int], *, fresh: bool
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield answers until they are all there, or the run is stopping."""
+        worker = self._started()
+        # After a loss one at a time, so that the next loss has exactly one suspect.
+        ahead = 1 if losses else self._ahead()
+        for number, answer in worker.run(self._requests(left, fresh=fresh), ahead):
+            yield number, answer
+            if self.pool.stopping.is_set():
+                return
+
+    def _requests(self, left: Mapping[int, Cell], *, fresh: bool) -> Iterator[Request]:
+        """Yield what the worker is asked, each when it is about to be sent, if there is time."""
+        case = ""
+        for number, cell in list(left.items()):
+            if self.pool.is_over:
+                return
+            if cell.case != case:
+                case = cell.case
+                name = self.ready.environment.name
+                self.pool.events.put(Phase(environment=name, doing=self.pool.cases[case].name))
+            yield self._request(number, cell, fresh=fresh)
+
+    def _ahead(self) -> int:
+        """Return how many cells a worker is sent ahead; where time is short none waits there."""
+        return self.pool.slots + (_SPARE if math.isinf(self.terms.until) else 0)
+
+    def _request(self, number: int, cell: Cell, *, fresh: bool) -> Request:
+        case = self.pool.cases[cell.case]
+        limits = self.terms.limits
+        return {
+            "id": number,
+            "case": case.path,
+            "precision": str(cell.precision),
+            "workaround": cell.workaround,
+            "device": str(cell.device),
+            "exercises": str(case.block.exercises),
+            "fresh": fresh or case.block.isolation is Isolation.PROCESS,
+            "witness": self.terms.witness,
+            "seconds": case.block.timeout or limits.seconds,
+            "memory": limits.memory,
+            "processes": limits.processes,
+            "threads": self.terms.threads,
+            "front": self._front,
+        }
+
+    def _started(self) -> Worker:
+        if self.worker is None:
+            name = self.ready.environment.name
+            self.pool.events.put(Phase(environment=name, doing="importing"))
+            forked = [
+                self.pool.cases[name]
+                for name in dict.fromkeys(cell.case for cell in self.ready.cells)
+                if self.pool.cases[name].block.isolation is Isolation.FORK
+            ]
+            start = Start(
+                built=self.ready.built,
+                device=self.terms.device,
+                preload=self._preloaded(forked),
+                fork=self.terms.fork,
+                slots=self.pool.slots,
+                # Its own stay at one: a process with a second thread cannot be forked.
+                threads=1,
+                hash_seed=self.terms.hash_seed,
+                front=self._front,
+                sandbox=self.terms.sandbox,
+                texts=self._texts(),
+            )
+            try:
+                self.worker = Worker(start)
+            except WorkerError as error:
+                msg = f"its python cannot prepare the imports: {error}"
+                raise UnbuildableError(msg) from error
+            self.pool.workers.add(self.worker)
+            self.worker.widen(self.pool.slots)  # it may have changed while it imported
+            if self.terms.device is Device.CUDA and self.gpu is None:
+                self.gpu = self.worker.gpu(self.terms.limits)
+        return self.worker
+
+    def _texts(self) -> dict[str, str]:
+        cells = (*self.ready.cells, *(row.cell for row in self.ready.before))
+        cases = [self.pool.cases[name] for name in dict.fromkeys(cell.case for cell in cells)]
+        return {case.path: case.script.text for case in cases if case.script.text}
+
+    @property
+    def _front(self) -> Overlay | None:
+        return self.ready.tree.front if self.ready.tree else None
+
+    def _preloaded(self, forked: Sequence[Case]) -> dict[str, object]:
+        """Return what the worker imports: of a tree that runs a cell or two, torch alone.
+
+        A commit may be one that cannot be imported; then nothing has to begin anew.
+        """
+        few = self.ready.tree is not None and len(self.ready.cells) <= _FEW
+        return {"modules": ["torch"], "names": {}} if few else wanted(forked)
+
+    def _drop(self) -> None:
+        if self.worker is not None:
+            self.pool.workers.discard(self.worker)
+            self.worker.close()
+            self.worker = None
+
+    def _observe(self, cell: Cell, answer: Mapping[str, Any]) -> Observation:
+        return observe(cell, self.pool.cases[cell.case].digest, answer, self._setting())
+
+    def _setting(self) -> RunSetting:
+        hello = self.worker.hello if self.worker else {}
+        environment = self.ready.environment
+        return RunSetting(
+            environment_digest=environment.digest,
+            packages=environment.pins,
+            python=str(hello.get("python", environment.python)),
+            torch_build=self.ready.built.versions.get("torch", ""),
+            hardware=f"{hardware()}; {self.gpu}" if self.gpu else hardware(),
+            protocol=PROTOCOL,
+            run=self.terms.run,
+            folder=self.ready.built.folder,
+            foreign_files=environment.source is Source.INTERPRETER and not self.ready.tree,
+            torch=self.ready.built.torch,
+            tree=self.ready.tree,
         )
+
+    def _lost(self, cell: Cell, why: str, *, emit: bool) -> Observation:
+        answer = {"outcome": "crashes", "error_class": "ZygoteLost", "message": why}
+        row = self._observe(cell, answer)
+        if emit:
+            self.pool.events.put(row)
+        return row

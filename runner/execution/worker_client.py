@@ -16,17 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repromatrix.runner.environments.building import Built
+from repromatrix.runner.environments.building import Built, NoGpuBuildError
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.execution import cgroup, sandbox
-from repromatrix.runner.execution.environ import surroundings
 from repromatrix.runner.execution.events import Tree
 from repromatrix.runner.execution.observe import placeless
 from repromatrix.runner.execution.sandbox import VisiblePaths
+from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import ROOT
+from repromatrix.runner.subprocesses import anonymous
 from repromatrix.runner.tempdirs import TempDir
-from repromatrix.runner.worker import process_control
+from repromatrix.runner.worker import gpu_probe, process_control
+from repromatrix.runner.worker.cell import THREADS, Request
 from repromatrix.runner.worker.main import BOOT
 from repromatrix.runner.worker.overlay import Overlay
 
@@ -36,10 +38,26 @@ _GRACE = 60.0
 _LOOK = 1.0
 _LINE = 1 << 24
 _ENDED_BY_SIGNAL = 128
+_PROBING = 120.0
+_MEND_CUDA = "UV_TORCH_BACKEND=auto lets torch be built for this machine's driver"
 
 
 class WorkerError(Exception):
     """The zygote ended or fell silent; the text says how."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gpu:
+    """What the evidence of a GPU names as its machine."""
+
+    name: str
+    capability: str
+    driver: str
+
+    def __str__(self) -> str:
+        """Return `NVIDIA H200, compute capability 9.0, driver 570.86.15`."""
+        driver = self.driver or "unknown"
+        return f"{self.name}, compute capability {self.capability}, driver {driver}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +85,7 @@ class Worker:
     """A running zygote; close it to end it and everything below it."""
 
     def __init__(self, start: Start) -> None:
-        """Start it and wait until it is ready; raises ZygoteError."""
+        """Start it and wait until it is ready; raises WorkerError."""
         self.start = start
         self._kept = TempDir()
         self.scratch = self._kept.folder
@@ -130,7 +148,7 @@ class Worker:
             },
             "walls": None,
         }
-        environ = surroundings(self.scratch, self.start.device, self.start.threads)
+        environ = worker_environ(self.scratch, self.start.device, self.start.threads)
         environ["PYTHONHASHSEED"] = self.start.hash_seed
         self.log = (self.scratch / "log").open("ab")
         with self._proc() as proc:
@@ -190,7 +208,7 @@ class Worker:
         return answer
 
     def _refuse_if_stopped(self) -> None:
-        """Raise ZygoteError where a case stopped it: it would be awaited for minutes."""
+        """Raise WorkerError where a case stopped it: it would be awaited for minutes."""
         if self.process is not None and process_control.is_stopped(self.process.pid):
             self.process.send_signal(signal.SIGCONT)  # so that it can end what it runs
             msg = "it was stopped"
@@ -207,7 +225,7 @@ class Worker:
     def run(
         self, requests: Iterable[Mapping[str, Any]], ahead: int | None = None
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Send cells and yield (id, answer) as they end; raises ZygoteError when it is lost.
+        """Send cells and yield (id, answer) as they end; raises WorkerError when it is lost.
 
         At most `ahead` cells are with it at any time, all of them where nothing is given: the
         next one is sent when an answer comes, so that it never waits for the slowest of a group.
@@ -225,6 +243,25 @@ class Worker:
             answer = self._read(2 * longest + _GRACE)
             answered += 1
             yield answer.pop("id"), answer
+
+    def gpu(self, limits: Limits) -> Gpu:
+        """Let a cell say which GPU the cells of this worker compute on.
+
+        Raises NoGpuBuildError with torch's reason, and WorkerError when the worker is lost.
+        """
+        answer = next(answer for _, answer in self.run([_probe(limits)]))
+        about: dict[str, str] = {}
+        if answer.get("error_class") == "SystemExit":
+            about = json.loads(answer["message"])
+        if about.keys() == {"name", "capability", "driver"}:
+            return Gpu(**about)
+        said = "no answer"
+        if "error_class" in answer:
+            said = f"{answer['error_class']}: {answer.get('message', '')}"
+        why = about.get("lacking") or f"asking torch for its GPU {answer['outcome']}: {said}"
+        reason = anonymous(placeless(why, self.start.built.folder))
+        mendable = "without CUDA" in reason and self.start.built.torch is None
+        raise NoGpuBuildError(f"{reason}; {_MEND_CUDA}" if mendable else reason)
 
     def _hand(self, request: Mapping[str, Any]) -> None:
         try:
@@ -296,3 +333,56 @@ def unimportable(built: Built, tree: Tree, *, sandbox: bool = False) -> str:
     except WorkerError as error:
         reason = str(error)
     return placeless(reason.replace(f"{tree.path}/", ""), built.folder)
+
+
+def _probe(limits: Limits) -> Request:
+    return {
+        "id": -1,
+        "case": str(Path(gpu_probe.__file__)),
+        "precision": "fp32",
+        "workaround": "",
+        "device": "cuda",
+        "exercises": "compute",
+        "fresh": False,
+        "witness": False,
+        "seconds": _PROBING,
+        "memory": limits.memory,
+        "processes": limits.processes,
+        "threads": 1,
+        "front": None,
+    }
+
+
+# Only these come from outside: no token, no proxy, no PYTHONPATH and no thread setting of the user.
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+_KEPT_CUDA = ("CUDA_DEVICE_ORDER", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_NO_GPU = {_VISIBLE: "", "HIP_VISIBLE_DEVICES": ""}
+
+
+def worker_environ(scratch: Path, device: Device, threads: int) -> dict[str, str]:
+    """Return the whole environment of a zygote; `scratch` is its own folder for home and caches."""
+    kept = (*_KEPT, *_KEPT_CUDA) if device is Device.CUDA else _KEPT
+    count = str(threads)
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        **(_one_gpu() if device is Device.CUDA else _NO_GPU),
+        "HOME": str(scratch / "home"),
+        "HF_HOME": str(scratch / "hub"),
+        "TMPDIR": str(scratch / "cells"),
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "DO_NOT_TRACK": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONHASHSEED": "0",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONSAFEPATH": "1",
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        **dict.fromkeys(THREADS, count),
+    }
+
+
+def _one_gpu() -> dict[str, str]:
+    """Let a cell see one GPU, the first of the user's: a Trainer spreads over all that it sees."""
+    return {_VISIBLE: os.environ.get(_VISIBLE, "0").partition(",")[0]}

@@ -7,7 +7,6 @@ import dataclasses
 import os
 import re
 import sys
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -22,12 +21,10 @@ from repromatrix.runner.environments.building import Built, NoGpuBuildError
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution import hardware
-from repromatrix.runner.execution.batch import Batch, Floor
-from repromatrix.runner.execution.environ import surroundings
 from repromatrix.runner.execution.events import Ready, Terms
-from repromatrix.runner.execution.gpu import Gpu, gpu
+from repromatrix.runner.execution.pool import Batch, Pool
 from repromatrix.runner.execution.run import Run, RunListener
-from repromatrix.runner.execution.worker_client import Start, Worker
+from repromatrix.runner.execution.worker_client import Gpu, Start, Worker, worker_environ
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.worker import cuda
@@ -138,7 +135,7 @@ def test_a_driver_that_nobody_has_loaded_is_not_initialised_and_not_loaded_by_as
 
 
 def test_a_gpu_is_known_by_name_capability_and_driver(faked: Faked) -> None:
-    found = gpu(faked(), LIMITS)
+    found = faked().gpu(LIMITS)
 
     assert found == Gpu(name="NVIDIA H200", capability="9.0", driver=driver())
     assert str(dataclasses.replace(found, driver="570.86.15")) == (
@@ -171,7 +168,7 @@ def test_a_gpu_that_torch_cannot_use_is_a_reason_in_torchs_own_words(
     faked: Faked, torch: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(NoGpuBuildError) as caught:
-        gpu(faked(**torch), LIMITS)
+        faked(**torch).gpu(LIMITS)
 
     assert str(caught.value) == reason
 
@@ -187,7 +184,7 @@ def test_a_cell_on_the_cpu_sees_no_gpu_and_one_on_cuda_the_first_that_the_user_l
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK")
-    found = {device: surroundings(tmp_path, device, 1) for device in Device}
+    found = {device: worker_environ(tmp_path, device, 1) for device in Device}
 
     assert {device: tuple(found[device].get(name) for name in names) for device in Device} == {
         Device.CPU: ("", "", "1"),
@@ -199,25 +196,13 @@ def test_the_gpu_is_part_of_what_a_cell_ran_on() -> None:
     terms = Terms(run="now", limits=LIMITS, device=Device.CUDA, jobs=1)
     built = Built(name="here", folder=Path("here"), python=Path("python"), versions={})
     ready = Ready(environment=load().environments[RELEASE], built=built, cells=())
-    batch = Batch(_floor(terms), ready)
+    batch = Batch(Pool(terms, {}, lambda _: ready, lambda *_: False), ready)
     before = batch._setting().hardware
     batch.gpu = Gpu(name="NVIDIA H200", capability="9.0", driver="570.86.15")
 
     assert before == hardware.hardware()
     assert batch._setting().hardware == (
         f"{before}; NVIDIA H200, compute capability 9.0, driver 570.86.15"
-    )
-
-
-def _floor(terms: Terms) -> Floor:
-    return Floor(
-        terms=terms,
-        cases={},
-        slots=lambda: 1,
-        emit=lambda _: None,
-        doubted=lambda *_: False,
-        stopping=threading.Event(),
-        zygotes=set(),
     )
 
 

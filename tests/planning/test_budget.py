@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution import batch
+from repromatrix.runner.execution import pool
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -230,7 +230,7 @@ def test_when_the_time_is_over_no_further_cell_is_begun_and_the_rest_is_left(
 ) -> None:
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(
-        batch, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep)
+        pool, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep)
     )
     limited = _limited(clock)
     cells: set[Cell] = {one for some in limited.units() for one in some.cells}
