@@ -54,7 +54,7 @@ class Timed(RunListener):
     seen: list[Observation] = field(default_factory=list)
 
     def phase(self, environment: str, doing: str) -> None:
-        """Note when a zygote imports, and when it is sent its first cells."""
+        """Note when a worker imports, and when it is sent its first cells."""
         if doing == "importing":
             self.importing.setdefault(environment, time.monotonic())
         elif doing != "building":

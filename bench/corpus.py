@@ -160,14 +160,14 @@ def _forked(
     preload = wanted(_cases(loaded, cells))
     built = newest.built
     start = Start(built=built, device=Device.CPU, preload=preload, fork=True, slots=1, threads=1)
-    zygote = Worker(start)
+    worker = Worker(start)
     requests = _requests(loaded, cells, witness=witness)
     try:
         begin = time.perf_counter()
-        answers = [answer for _, answer in zygote.run(requests)]
+        answers = [answer for _, answer in worker.run(requests)]
         seconds = time.perf_counter() - begin
     finally:
-        zygote.close()
+        worker.close()
     own = statistics.mean(answer.get("seconds", 0) for answer in answers)
     return {"seconds": seconds / len(cells), "own": own}
 

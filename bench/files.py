@@ -21,7 +21,7 @@ def main() -> None:
     for module in ASKED["preload"]["modules"]:
         try:
             found = importlib.import_module(module)
-        except ModuleNotFoundError:  # as in a zygote: this release does not have it
+        except ModuleNotFoundError:  # as in a worker: this release does not have it
             continue
         for name in ASKED["preload"]["names"].get(module, []):
             getattr(found, name, None)

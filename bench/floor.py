@@ -17,7 +17,7 @@ begin = time.perf_counter()
 for module in wanted["modules"]:
     try:
         found = importlib.import_module(module)
-    except ModuleNotFoundError:  # as in a zygote: this release does not have it
+    except ModuleNotFoundError:  # as in a worker: this release does not have it
         continue
     for name in wanted["names"].get(module, []):
         getattr(found, name, None)

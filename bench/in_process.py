@@ -20,7 +20,7 @@ ASKED = json.loads(Path(os.environ["BENCH_ASKED"]).read_text())
 for module in ASKED["preload"]["modules"]:
     try:
         found = importlib.import_module(module)
-    except ModuleNotFoundError:  # as in a zygote: this release does not have it
+    except ModuleNotFoundError:  # as in a worker: this release does not have it
         continue
     for name in ASKED["preload"]["names"].get(module, []):
         getattr(found, name, None)

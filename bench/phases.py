@@ -40,7 +40,7 @@ def measure(row: Row) -> None:
         "building": cold["building"],
         "compiling bytecode": compiled,
         "importing": cold["import"] - compiled,
-        "forking, watching, sweeping": cold["zygote"],
+        "forking, watching, sweeping": cold["worker"],
         "cells: their own code": cold["own"],
         "cells: begin, witness, report, end": cold["cells"] - cold["own"],
         "reading what they report": cold["observe"],
@@ -52,7 +52,7 @@ def measure(row: Row) -> None:
     row("cells", cold["count"], "cells", f"the whole corpus on {', '.join(RELEASES)}, from nothing")
     for what, seconds in {**known, "the rest of the runner": rest}.items():
         row(what, seconds, "s", f"{seconds / total:.1%}")
-    row("torch, of the importing", cold["zygotes"] * _torch(), "s", "shared by all environments")
+    row("torch, of the importing", cold["workers"] * _torch(), "s", "shared by all environments")
     row("processor time, all of it", total, "s")
     idle = len(os.sched_getaffinity(0)) * cold["wall"] - total
     row("from start to end", cold["wall"], "s", f"cores not used by it: {idle:.0f} core-seconds")
@@ -126,7 +126,7 @@ def _put_in(clocks: Counter[str]) -> None:
     _clock(clocks, "display", ProgressDisplay, "measured")
     _clock(clocks, "display", ProgressDisplay, "phase")
     _clock(clocks, "render", site, "render")
-    _clock_zygotes(clocks, Worker)
+    _clock_workers(clocks, Worker)
     _clock_cells(clocks, pool)
 
 
@@ -144,25 +144,25 @@ def _clock(clocks: Counter[str], what: str, owner: Any, name: str) -> None:  # n
     setattr(owner, name, outer)
 
 
-def _clock_zygotes(clocks: Counter[str], zygote: Any) -> None:  # noqa: ANN401
-    """Read from the system what a zygote used until it was ready, then itself, then its cells."""
-    begin, close = zygote.__init__, zygote.close
+def _clock_workers(clocks: Counter[str], worker: Any) -> None:  # noqa: ANN401
+    """Read from the system what a worker used until it was ready, then itself, then its cells."""
+    begin, close = worker.__init__, worker.close
     ready: dict[int, float] = {}
 
     def began(self: Any, start: Any) -> None:  # noqa: ANN401
         begin(self, start)
         ready[id(self)] = _process(self.process.pid)[0]
         clocks["import"] += ready[id(self)]
-        clocks["zygotes"] += 1
+        clocks["workers"] += 1
 
     def closed(self: Any) -> None:  # noqa: ANN401
         if self.process is not None and id(self) in ready:
             itself, below = _process(self.process.pid)
-            clocks["zygote"] += itself - ready[id(self)]
+            clocks["worker"] += itself - ready[id(self)]
             clocks["cells"] += below
         close(self)
 
-    zygote.__init__, zygote.close = began, closed
+    worker.__init__, worker.close = began, closed
 
 
 def _process(pid: int) -> tuple[float, float]:

@@ -31,7 +31,7 @@ def measure(row: Row) -> None:
     """Measure each; `row` prints one number."""
     peaks = _peaks(RELEASE)
     row("runner's peak memory", peaks["memory"] / 2**20, "MiB", "wanted: under 300")
-    row("a zygote and its child, peak", peaks["zygote"] / 2**20, "MiB", "wanted: under 1536")
+    row("a worker and its child, peak", peaks["worker"] / 2**20, "MiB", "wanted: under 1536")
     _release(row, RELEASE)
     with tempfile.TemporaryDirectory() as folder:
         checking = shared.timed([*OWN, "check"], shared.environ(folder))
@@ -79,16 +79,16 @@ def _peaks(release: str) -> dict[str, float]:
 
 
 def _watched(command: Sequence[str], environ: dict[str, str]) -> dict[str, float]:
-    """Run a command; sample its memory and that of its zygotes with their children (Pss)."""
-    peaks = {"memory": 0.0, "zygote": 0.0}
+    """Run a command; sample its memory and that of its workers with their children (Pss)."""
+    peaks = {"memory": 0.0, "worker": 0.0}
     with subprocess.Popen(
         command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         while process.poll() is None:
             peaks["memory"] = max(peaks["memory"], process_control.resident(process.pid))
-            for zygote in process_control.children(process.pid):
-                tree = [zygote, *process_control.descendants(zygote)]
-                peaks["zygote"] = max(peaks["zygote"], sum(map(_proportional, tree)))
+            for worker in process_control.children(process.pid):
+                tree = [worker, *process_control.descendants(worker)]
+                peaks["worker"] = max(peaks["worker"], sum(map(_proportional, tree)))
             time.sleep(0.2)
     if process.returncode:
         msg = f"{' '.join(command)} ended with {process.returncode}"

@@ -1,4 +1,4 @@
-"""Fork bombs between other cells of the same zygote, with a sandbox and without it."""
+"""Fork bombs between other cells of the same worker, with a sandbox and without it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ BOMBS = {
             with contextlib.suppress(OSError): os.fork()
         """,
 }
-# What a bomb could take from them: processes, threads, time, and their zygote.
+# What a bomb could take from them: processes, threads, time, and their worker.
 NEIGHBOURS = (
     "import subprocess\nassert subprocess.check_output(['echo', 'a']) == b'a\\n'",
     "import threading\none = threading.Thread(target=print)\none.start()\none.join()",
@@ -104,16 +104,16 @@ def exploded(ground: Ground, bombs: Sequence[str], *, sandbox: bool) -> Found:
     ):
         calm = [_script(folder, f"calm_{n}", text) for n, text in enumerate(NEIGHBOURS)]
         loud = [_script(folder, f"bomb_{n}", BOMBS[name]) for n, name in enumerate(bombs)]
-        with cells.zygote(ground, [*calm, *loud], sandbox=sandbox, slots=2) as zygote:
+        with cells.worker(ground, [*calm, *loud], sandbox=sandbox, slots=2) as worker:
             for name, bomb in zip(bombs, loud, strict=True):
-                _one(zygote, name, bomb, calm, found)
+                _one(worker, name, bomb, calm, found)
     return found
 
 
-def _one(zygote: Worker, name: str, bomb: Path, calm: Sequence[Path], found: Found) -> None:
-    alone = [_outcome(one) for one in _answers(zygote, calm).values()]
-    with _watched(zygote) as most:
-        answers = _answers(zygote, [bomb, *calm, *calm])
+def _one(worker: Worker, name: str, bomb: Path, calm: Sequence[Path], found: Found) -> None:
+    alone = [_outcome(one) for one in _answers(worker, calm).values()]
+    with _watched(worker) as most:
+        answers = _answers(worker, [bomb, *calm, *calm])
     found.ended[name] = _outcome(answers.get(0, {"outcome": "unknown"}))
     beside = [_outcome(one) for number, one in answers.items() if number > 0]
     found.spared += sum(one == two for one, two in zip(beside, alone * 2, strict=False))
@@ -121,7 +121,7 @@ def _one(zygote: Worker, name: str, bomb: Path, calm: Sequence[Path], found: Fou
         found.wrong.append(f"{name}: {beside}")
     if cgroup.can_count() and most[0] > _CAP + _OUTER:
         found.wrong.append(f"{name}: {most[0]} at once")
-    if _left(zygote):
+    if _left(worker):
         found.wrong.append(f"{name}: some are left")
 
 
@@ -131,21 +131,21 @@ def _script(folder: str, name: str, text: str) -> Path:
     return path
 
 
-def _answers(zygote: Worker, scripts: Sequence[Path]) -> dict[int, Any]:
+def _answers(worker: Worker, scripts: Sequence[Path]) -> dict[int, Any]:
     requests = [
         cells.request(path, number, seconds=_SECONDS, processes=_MOST)
         for number, path in enumerate(scripts)
     ]
-    return dict(sorted(cells.said(zygote, *requests, ahead=len(requests)).items()))
+    return dict(sorted(cells.said(worker, *requests, ahead=len(requests)).items()))
 
 
-def _left(zygote: Worker) -> list[int]:
-    """Return what is left below a zygote that has nothing to do; ended ones may be being reaped."""
-    assert zygote.process is not None
-    expected = {zygote.process.pid, *process_control.descendants(zygote.process.pid)}
+def _left(worker: Worker) -> list[int]:
+    """Return what is left below a worker that has nothing to do; ended ones may be being reaped."""
+    assert worker.process is not None
+    expected = {worker.process.pid, *process_control.descendants(worker.process.pid)}
     time.sleep(0.1)
-    found = [pid for pid in _of(zygote.scratch) if pid not in expected]
-    below = process_control.descendants(zygote.process.pid)
+    found = [pid for pid in _of(worker.scratch) if pid not in expected]
+    below = process_control.descendants(worker.process.pid)
     return [*found, *below[3:]]
 
 
@@ -160,13 +160,13 @@ def _of(folder: Path) -> list[int]:
 
 
 @contextlib.contextmanager
-def _watched(zygote: Worker) -> Iterator[list[int]]:
-    """Count, from outside, the most processes and threads below a zygote at once."""
+def _watched(worker: Worker) -> Iterator[list[int]]:
+    """Count, from outside, the most processes and threads below a worker at once."""
     most, over = [0], threading.Event()
 
     def look() -> None:
         while not over.wait(0.02):
-            pid = zygote.process.pid if zygote.process else 0
+            pid = worker.process.pid if worker.process else 0
             most[0] = max(
                 most[0], sum(map(process_control.tasks, process_control.descendants(pid)))
             )
@@ -181,7 +181,7 @@ def _watched(zygote: Worker) -> Iterator[list[int]]:
 
 
 def drill(tally: Tally) -> None:
-    """Count the neighbours of bombs in a real zygote, and those that a bomb disturbed."""
+    """Count the neighbours of bombs in a real worker, and those that a bomb disturbed."""
     ground = cells.release()
     for sandbox in (True, False):
         found = exploded(ground, list(BOMBS), sandbox=sandbox)

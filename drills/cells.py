@@ -1,4 +1,4 @@
-"""Cells of a drill, run by a zygote of the real engine, with or without a sandbox."""
+"""Cells of a drill, run by a worker of the real engine, with or without a sandbox."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 RELEASE = "4.50.0"
 LOST = -1
-"""The number under which it is told that the zygote was lost."""
+"""The number under which it is told that the worker was lost."""
 NOTHING: dict[str, object] = {"modules": [], "names": {}}
 TORCH: dict[str, object] = {"modules": ["torch", "transformers"], "names": {}}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ground:
-    """Where the cells of a drill run: an interpreter, and what its zygote imports."""
+    """Where the cells of a drill run: an interpreter, and what its worker imports."""
 
     built: Built
     preload: dict[str, object]
@@ -49,14 +49,14 @@ def here() -> Ground:
 
 
 def release() -> Ground:
-    """Return the environment of a release, built, whose zygote imports what real ones import."""
+    """Return the environment of a release, built, whose worker imports what real ones import."""
     loaded = project.load(Paths(), [])
     built = building.build(loaded.places, project.recipe(loaded, RELEASE))
     return Ground(built=built, preload=TORCH)
 
 
 @contextlib.contextmanager
-def zygote(
+def worker(
     ground: Ground, cases: Sequence[Path], *, sandbox: bool, slots: int = 1
 ) -> Iterator[Worker]:
     start = Start(
@@ -93,7 +93,7 @@ def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
 
 
 def said(one: Worker, *requests: dict[str, Any], ahead: int | None = None) -> dict[int, Any]:
-    """Return what the zygote answers, by number; where it is lost, what is known by then."""
+    """Return what the worker answers, by number; where it is lost, what is known by then."""
     answers: dict[int, Any] = {}
     try:
         for number, answer in one.run(requests, ahead):

@@ -226,7 +226,6 @@ def _report_seeds() -> tuple[bytes, ...]:
     passed: dict[str, Any] = {
         "exit": 0,
         "seconds": 0.1,
-        "cpu": 0.1,
         "exercised": "yes",
         "computed": {"bfloat16": 3},
         "compiles": False,

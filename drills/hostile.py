@@ -1,4 +1,4 @@
-"""Hostile cases, each among neighbours in one zygote: the neighbours must end as they do without
+"""Hostile cases, each among neighbours in one worker: the neighbours must end as they do without
 it, the case itself as it must, and nothing may be left.
 
 The neighbours are copies of one that fails, one that never computes in its precision, and one that
@@ -66,8 +66,8 @@ HOSTILE: Mapping[str, Mapping[str, str]] = {
     "writes_report": {"": _PASSES},
     "writes_everywhere": {"": _UNREPORTED, "held": _PASSES},
     "kills_group": {"": f"{_CRASHES} SIGKILL"},
-    "kills_zygote": {"": f"{_CRASHES} ZygoteLost"},
-    "stops_zygote": {"": f"{_CRASHES} ZygoteLost"},
+    "kills_worker": {"": f"{_CRASHES} ZygoteLost"},
+    "stops_worker": {"": f"{_CRASHES} ZygoteLost"},
     "changes_signals": {"": _PASSES},
     "changes_surroundings": {"": _PASSES},
     "changes_torch": {"": _PASSES},
@@ -90,7 +90,7 @@ LARGE = {
 }
 """What is put in the place of what, so that a case prints 10 GB and leaves a million files."""
 _GROWTH = 64 << 20
-"""Bytes by which a zygote may grow because of what its cells print."""
+"""Bytes by which a worker may grow because of what its cells print."""
 
 Facts = tuple[str, str, str, tuple[tuple[str, float], ...], bool]
 
@@ -106,7 +106,7 @@ class Result:
     folders_left: int
     processes_left: int
     growth: int
-    """Bytes by which a zygote grew at most."""
+    """Bytes by which a worker grew at most."""
     seconds: float
 
 
@@ -195,7 +195,7 @@ def _outcome(ran: Ran, name: str) -> str:
 
 @contextmanager
 def _watched() -> Iterator[list[int]]:
-    """Look at the zygotes of this process; afterwards the list holds by how much each grew."""
+    """Look at the workers of this process; afterwards the list holds by how much each grew."""
     grew: list[int] = []
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -238,7 +238,7 @@ def drill(tally: Tally) -> None:
         _count(tally, "10 GB of output, a million files, folders 250,000 deep", result)
         grown = result.growth > _GROWTH
         note = f"{result.growth >> 20} MiB"
-        tally.count("10 GB of output", 1, "the zygote grew by over 64 MiB", int(grown), note)
+        tally.count("10 GB of output", 1, "the worker grew by over 64 MiB", int(grown), note)
 
 
 def _count(tally: Tally, what: str, result: Result) -> None:

@@ -37,20 +37,20 @@ def tried(ground: Ground, escapes: Iterable[Escape], *, sandbox: bool, fresh: bo
             left[one.name] = Path(folder) / f"escape_{number}.py"
             left[one.name].write_text(one.case(around))
         while left:
-            with cells.zygote(ground, list(left.values()), sandbox=sandbox) as zygote:
+            with cells.worker(ground, list(left.values()), sandbox=sandbox) as worker:
                 for name in list(left):
-                    found[name], lost = _signs(zygote, around, left.pop(name), fresh=fresh)
+                    found[name], lost = _signs(worker, around, left.pop(name), fresh=fresh)
                     if lost:
                         break
     return found
 
 
-def _signs(zygote: Worker, around: World, path: Path, *, fresh: bool) -> tuple[list[str], bool]:
-    """Return what shows that one got through, and whether it cost the zygote."""
+def _signs(worker: Worker, around: World, path: Path, *, fresh: bool) -> tuple[list[str], bool]:
+    """Return what shows that one got through, and whether it cost the worker."""
     before = path.read_text()
-    answers = cells.said(zygote, cells.request(path, fresh=fresh))
+    answers = cells.said(worker, cells.request(path, fresh=fresh))
     lost = cells.LOST in answers
-    found = ["it ended its zygote"] if lost else []
+    found = ["it ended its worker"] if lost else []
     for answer in answers.values():
         found += around.signs(f"{answer['output']} {answer.get('message', '')}")
         if not _is_refusal(answer):
@@ -78,7 +78,7 @@ def disturbed(ground: Ground, pairs: Iterable[Pair], *, sandbox: bool) -> Signs:
             first.write_text(pair.does)
             second.write_text(pair.suffers)
             slots = 2 if pair.beside else 1
-            with cells.zygote(ground, [first, second], sandbox=sandbox, slots=slots) as one:
+            with cells.worker(ground, [first, second], sandbox=sandbox, slots=slots) as one:
                 requests = [cells.request(first, 1), cells.request(second, 2)]
                 answers = cells.said(one, *requests, ahead=2)
             second_answer = answers.get(2, {"outcome": "lost", "output": ""})
@@ -92,7 +92,7 @@ def disturbed(ground: Ground, pairs: Iterable[Pair], *, sandbox: bool) -> Signs:
 
 
 def drill(tally: Tally) -> None:
-    """Count the escapes from a sandbox around a real zygote, and those that need none."""
+    """Count the escapes from a sandbox around a real worker, and those that need none."""
     ground = cells.release()
     through: Signs = {}
     for fresh in (False, True):

@@ -1,4 +1,4 @@
-"""SIGKILL of the runner, of a zygote, of a cell and of nox at random moments of a run; what was
+"""SIGKILL of the runner, of a worker, of a cell and of nox at random moments of a run; what was
 committed is read from outside, and the next run has to go on with exactly what is missing.
 
 Most runs are of a case that is made for it, some of cases of the corpus.
@@ -88,7 +88,7 @@ class Target(StrEnum):
     """Whom to kill."""
 
     RUNNER = "runner"
-    ZYGOTE = "zygote"
+    WORKER = "worker"
     CELL = "cell"
     NOX = "nox"
 
@@ -326,18 +326,18 @@ def _pid(process: subprocess.Popen[str], target: Target) -> int | None:
     match target:
         case Target.RUNNER | Target.NOX:
             return process.pid
-        case Target.ZYGOTE:
-            return next(iter(_zygotes(process.pid)), None)
+        case Target.WORKER:
+            return next(iter(_workers(process.pid)), None)
         case Target.CELL:
             cells = [
                 cell
-                for zygote in _zygotes(process.pid)
-                for cell in process_control.children(zygote)
+                for worker in _workers(process.pid)
+                for cell in process_control.children(worker)
             ]
             return next(iter(cells), None)
 
 
-def _zygotes(runner: int) -> list[int]:
+def _workers(runner: int) -> list[int]:
     return [pid for pid in process_control.children(runner) if b"\0serve\0" in _command(pid)]
 
 
@@ -350,7 +350,7 @@ def _command(pid: int) -> bytes:
 
 def _left_alive(process: subprocess.Popen[str], folder: Path, target: Target) -> list[object]:
     """Wait for the end of a run, and return what lives on when it must not."""
-    if target in {Target.ZYGOTE, Target.CELL}:
+    if target in {Target.WORKER, Target.CELL}:
         process.communicate(timeout=_END)
         return list(processes_of(folder))
     process.wait()

@@ -187,7 +187,7 @@ def _prints(tree: ast.AST) -> bool:
     )
 
 
-def test_the_zygote_prepares_what_is_under_test() -> None:
+def test_the_worker_prepares_what_is_under_test() -> None:
     assert set(PRELOADED) == UNDER_TEST
 
 

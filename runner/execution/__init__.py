@@ -1,1 +1,1 @@
-"""Running cells: an environment's zygote, and the pool that keeps several busy."""
+"""Running cells: an environment's worker, and the pool that keeps several busy."""

@@ -1,6 +1,6 @@
-"""A group of the system in which the processes of a zygote are counted, where one can be made.
+"""A group of the system in which the processes of a worker are counted, where one can be made.
 
-What forks faster than a zygote looks cannot take more of the machine than the group may have.
+What forks faster than a worker looks cannot take more of the machine than the group may have.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _numbers = itertools.count()
 
 
 class Cgroup:
-    """A group for one zygote; close it when the zygote has ended. Without a folder it is none."""
+    """A group for one worker; close it when the worker has ended. Without a folder it is none."""
 
     def __init__(self, folder: Path | None) -> None:
         """Open its entrance: who writes 0 there is in."""
@@ -41,7 +41,7 @@ class Cgroup:
 
     @property
     def inherited(self) -> list[int]:
-        """Return what a zygote needs to enter it, and to hold it still."""
+        """Return what a worker needs to enter it, and to hold it still."""
         return [self.entrance, self.bound] if self.folder else []
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a zygote answers, made into an observation."""
+"""What a worker answers, made into an observation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACES = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSetting:
-    """What all cells of one zygote share."""
+    """What all cells of one worker share."""
 
     environment_digest: str
     packages: Mapping[str, str]

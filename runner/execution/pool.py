@@ -160,8 +160,8 @@ class Pool:
                 raise
             self.events.put(Lost(unit=unit, reason=cleanup.REASON))
         else:
-            if batch.roomless:
-                lost = Unit(environment=unit.environment, cells=tuple(batch.roomless))
+            if batch.disk_full:
+                lost = Unit(environment=unit.environment, cells=tuple(batch.disk_full))
                 self.events.put(Lost(unit=lost, reason=cleanup.REASON))
 
 
@@ -174,7 +174,7 @@ class Batch:
         self.ready = ready
         self.terms = pool.terms
         self.worker: Worker | None = None
-        self.roomless: dict[Cell, None] = {}
+        self.disk_full: dict[Cell, None] = {}
         """Cells for which the disk had no room: that says nothing about them."""
         self.gpu: Gpu | None = None
 
@@ -210,9 +210,9 @@ class Batch:
             try:
                 for number, answer in self._answers(left, losses, fresh=fresh):
                     cell = left.pop(number)
-                    if answer.get("roomless"):
+                    if answer.get("disk_full"):
                         if emit:
-                            self.roomless[cell] = None
+                            self.disk_full[cell] = None
                         continue
                     row = self._observe(cell, answer)
                     if emit:

@@ -1,4 +1,4 @@
-"""What the cases of a batch import, read from their source: what their zygote may prepare."""
+"""What the cases of a batch import, read from their source: what their worker may prepare."""
 
 from __future__ import annotations
 

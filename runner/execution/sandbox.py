@@ -1,4 +1,4 @@
-"""The outer walls of a zygote, made by bubblewrap: what its cells can see of this machine."""
+"""The outer sandbox of a worker, made by bubblewrap: what its cells can see of this machine."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ print(json.dumps([path for path in found if path and os.path.exists(path)]))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VisiblePaths:
-    """What a zygote can see beside the system, and which of it it may write."""
+    """What a worker can see beside the system, and which of it it may write."""
 
     scratch: Path
     read: tuple[Path, ...]
@@ -62,8 +62,8 @@ class VisiblePaths:
     device: Device
 
     @property
-    def told(self) -> dict[str, Any]:
-        """Return what the zygote must know to wall in its cells."""
+    def request(self) -> dict[str, Any]:
+        """Return what the worker must know to put its cells into a sandbox."""
         hidden = (*_FRESH, str(self.scratch))
         every = sorted({str(one) for path in (*self.read, *self.kept) for one in _ways(path)})
         return {
@@ -130,9 +130,9 @@ def shown(
     scratch: Path,
     device: Device,
 ) -> VisiblePaths:
-    """Return what the zygote of an environment is to see; raises RunnerError for a dead python.
+    """Return what the worker of an environment is to see; raises RunnerError for a dead python.
 
-    What the environment or a tree keeps compiled is written by the zygote, never by a cell.
+    What the environment or a tree keeps compiled is written by the worker, never by a cell.
     """
     corpus = ROOT / "cases"
     files = {corpus if path.parent == corpus else path for path in cases}
@@ -161,7 +161,7 @@ def shown(
 @functools.cache
 def reads(python: Path) -> tuple[Path, ...]:
     """Return where an interpreter and its packages lie; raises RunnerError where it is dead."""
-    done = subprocesses.finish([python, "-I", "-c", _ASK], seconds=60)  # as a zygote is started
+    done = subprocesses.finish([python, "-I", "-c", _ASK], seconds=60)  # as a worker is started
     if done.code != 0:
         last = (done.err.strip().splitlines() or ["nothing"])[-1]
         raise refuse(
@@ -181,7 +181,7 @@ def _links(path: Path) -> Iterator[Path]:
 
 @functools.cache
 def trouble() -> str:
-    """Return why cells cannot be walled in on this machine; nothing where they can."""
+    """Return why cells cannot run in a sandbox on this machine; nothing where they can."""
     if sys.platform != "linux":
         return "it needs Linux"
     if shutil.which(_PROGRAM) is None:
@@ -189,8 +189,8 @@ def trouble() -> str:
     with scratch() as folder, own_proc() as number:
         here = Built(name="", folder=Path(sys.prefix), python=Path(sys.executable), versions={})
         seen = shown(here, (), None, folder, Device.CPU)
-        told = json.dumps({**seen.told, "kept": [], "proc": number})
-        command = [*seen.command(), sys.executable, "-c", BOOT, str(ROOT), "walls", told]
+        told = json.dumps({**seen.request, "kept": [], "proc": number})
+        command = [*seen.command(), sys.executable, "-c", BOOT, str(ROOT), "sandbox", told]
         done = subprocesses.finish(command, seconds=30, inherited=[number])
     said = [line for line in done.err.strip().splitlines() if line]
     return "" if done.code == 0 else str(said[-1] if said else "it does not start")
@@ -198,7 +198,7 @@ def trouble() -> str:
 
 @contextlib.contextmanager
 def own_proc() -> Iterator[int]:
-    """Yield a descriptor of /proc, by which a zygote says who it is; it sees only a copy."""
+    """Yield a descriptor of /proc, by which a worker says who it is; it sees only a copy."""
     number = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield number

@@ -43,7 +43,7 @@ _MEND_CUDA = "UV_TORCH_BACKEND=auto lets torch be built for this machine's drive
 
 
 class WorkerError(Exception):
-    """The zygote ended or fell silent; the text says how."""
+    """The worker ended or fell silent; the text says how."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +62,7 @@ class Gpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Start:
-    """How a zygote is to be started; `fork` off makes every cell a fresh interpreter."""
+    """How a worker is to be started; `fork` off makes every cell a fresh interpreter."""
 
     built: Built
     device: Device
@@ -77,12 +77,14 @@ class Start:
     cases: Sequence[Path] = ()
     """Scripts that it is asked to run as their files stand."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """By path, the scripts that it is asked to run as they were read. Walled in, it sees no others
-    than these and `cases`."""
+    """By path, the scripts that it is asked to run as they were read.
+
+    In a sandbox it sees no others than these and `cases`.
+    """
 
 
 class Worker:
-    """A running zygote; close it to end it and everything below it."""
+    """A running worker; close it to end it and everything below it."""
 
     def __init__(self, start: Start) -> None:
         """Start it and wait until it is ready; raises WorkerError."""
@@ -99,7 +101,7 @@ class Worker:
         self.hello: dict[str, Any] = {}
         self.seen: VisiblePaths | None = None
         try:
-            # Not with each request: runner and zygote would wait for each other's full pipes.
+            # Not with each request: runner and worker would wait for each other's full pipes.
             (self.scratch / "texts").write_text(json.dumps(start.texts))
             if start.sandbox:
                 self.seen = self._shown()
@@ -146,7 +148,7 @@ class Worker:
                 "listing": self.group.listing,
                 "tasks": self.group.tasks,
             },
-            "walls": None,
+            "sandbox": None,
         }
         environ = worker_environ(self.scratch, self.start.device, self.start.threads)
         environ["PYTHONHASHSEED"] = self.start.hash_seed
@@ -170,7 +172,7 @@ class Worker:
 
     @contextlib.contextmanager
     def _proc(self) -> Iterator[list[int]]:
-        """Yield what a walled zygote needs to say who it is; nothing for another."""
+        """Yield what a worker in a sandbox needs to say who it is; nothing for another."""
         if not self.start.sandbox:
             yield []
             return
@@ -178,10 +180,10 @@ class Worker:
             yield [number]
 
     def _outer(self, settings: dict[str, Any], proc: Sequence[int]) -> list[str]:
-        """Return how the outer walls are made, and let the settings say what they are."""
+        """Return how the outer sandbox is started, and put what it is into the settings."""
         if self.seen is None:
             return []
-        settings["walls"] = {**self.seen.told, "proc": proc[0]}
+        settings["sandbox"] = {**self.seen.request, "proc": proc[0]}
         settings["shared"] = []  # each cell has fresh ones there
         return self.seen.command()
 
@@ -217,7 +219,7 @@ class Worker:
     def _last_words(self) -> str:
         code = self.process.wait() if self.process is not None else 0
         said = (self.scratch / "log").read_text(errors="backslashreplace").strip().splitlines()
-        if self.seen and code > _ENDED_BY_SIGNAL:  # as it is told through the outer walls
+        if self.seen and code > _ENDED_BY_SIGNAL:  # as it is told through the outer sandbox
             code = _ENDED_BY_SIGNAL - code
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"it ended with {how}" + (f": {said[-1][:300]}" if said else "")
@@ -328,8 +330,8 @@ def unimportable(built: Built, tree: Tree, *, sandbox: bool = False) -> str:
         sandbox=sandbox,
     )
     try:
-        with contextlib.closing(Worker(start)) as zygote:
-            reason = next(iter(zygote.reasons), "")
+        with contextlib.closing(Worker(start)) as worker:
+            reason = next(iter(worker.reasons), "")
     except WorkerError as error:
         reason = str(error)
     return placeless(reason.replace(f"{tree.path}/", ""), built.folder)
@@ -361,7 +363,7 @@ _NO_GPU = {_VISIBLE: "", "HIP_VISIBLE_DEVICES": ""}
 
 
 def worker_environ(scratch: Path, device: Device, threads: int) -> dict[str, str]:
-    """Return the whole environment of a zygote; `scratch` is its own folder for home and caches."""
+    """Return the whole environment of a worker; `scratch` is its own folder for home and caches."""
     kept = (*_KEPT, *_KEPT_CUDA) if device is Device.CUDA else _KEPT
     count = str(threads)
     return {

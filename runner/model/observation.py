@@ -40,7 +40,7 @@ class Failed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryUse:
-    """What the processes of a cell held at most beyond its zygote, and were allowed, in MiB."""
+    """What the processes of a cell held at most beyond its worker, and were allowed, in MiB."""
 
     peak: int
     limit: int

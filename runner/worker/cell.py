@@ -25,14 +25,14 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 
 
 class Read(TypedDict, total=False):
-    """What a zygote adds to a request where it was given the text."""
+    """What the worker adds to a request where the runner sent it the text of the case."""
 
     code: str
     """The text of the case as the runner read it; without one its file is read."""
 
 
 class Request(Read):
-    """What the runner asks of the zygote."""
+    """What the runner asks of the worker."""
 
     id: int
     case: str
@@ -57,7 +57,6 @@ class CellReport(TypedDict, total=False):
     message: str
     traceback: str
     seconds: float
-    cpu: float
     exercised: str
     computed: dict[str, int]
     measured: dict[str, float]
@@ -125,12 +124,12 @@ class _Observing:
     """A case while it runs in this process; what that needs is bound before it begins."""
 
     def __init__(self, request: Request, witness: Witness) -> None:
-        """Begin the clocks."""
+        """Begin the clock."""
         self.request = request
         self.witness = witness
         self.module = types.ModuleType("__main__")
         self.module.__file__ = request["case"]
-        self.clocks = (time.perf_counter, time.process_time)
+        self.clock = time.perf_counter
         self.wait: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
         self.mask, self.how, self.every = (
             signal.pthread_sigmask,
@@ -138,10 +137,7 @@ class _Observing:
             signal.valid_signals(),
         )
         self.report: CellReport = {}
-        self.began = self._now()
-
-    def _now(self) -> tuple[float, ...]:
-        return tuple(clock() for clock in self.clocks)
+        self.began = self.clock()
 
     def ended(self) -> CellReport:
         """Run the case, wait for its threads, and say how it ended."""
@@ -152,8 +148,7 @@ class _Observing:
             pass
         self._silence()
         _flush()
-        spent = [end - begin for begin, end in zip(self.began, self._now(), strict=True)]
-        self.report["seconds"], self.report["cpu"] = spent
+        self.report["seconds"] = self.clock() - self.began
         return self.report
 
     def _silence(self) -> None:

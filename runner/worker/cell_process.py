@@ -1,7 +1,9 @@
-"""One running cell as the fork server sees it: pipes, deadline, memory, and how it ended."""
+"""One running cell as the worker sees it: pipes, deadline, memory, and how it ended."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -14,7 +16,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from repromatrix.runner.worker import cell, cleanup, cuda, process_control
+from repromatrix.runner.worker import cell, cleanup, process_control
 from repromatrix.runner.worker.report import read_report
 
 if TYPE_CHECKING:
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from repromatrix.runner.worker.cell import Request
-    from repromatrix.runner.worker.sandbox import SandboxFolders
+    from repromatrix.runner.worker.sandbox import CellNamespaces
 
 _KEEP = 16_384
 _REPORT_LIMIT = 1 << 22
 
 
 class Pipes:
-    """The zygote's ends of what a cell writes to; the other ends are the cell's."""
+    """The worker's ends of what a cell writes to; the other ends are the cell's."""
 
     def __init__(self) -> None:
         """Open both."""
@@ -61,7 +63,7 @@ class Pipes:
 
     def _chunks(self, descriptor: int) -> list[bytes]:
         chunks = []
-        for _ in range(64):  # bounded: a flood must not keep the zygote from its other cells
+        for _ in range(64):  # bounded: a flood must not keep the worker from its other cells
             try:
                 chunk = os.read(descriptor, 1 << 18)
             except BlockingIOError:
@@ -83,7 +85,7 @@ class Pipes:
             return None
         return read_report(bytes(self.content[len(self.nonce) :]))
 
-    def said(self) -> str:
+    def text(self) -> str:
         """Return what was printed: its beginning and its end."""
         text = bytes(self.output)
         if self.dropped:
@@ -126,19 +128,19 @@ _OUT_OF_MEMORY = (
 
 def classify(stopped: str, status: int, report: dict[str, Any] | None) -> dict[str, Any]:
     """Turn how a process ended and what it reported into an outcome."""
-    found = report or {}
     if stopped:
-        return {**found, **(_CROWDED if stopped == CROWD else {"outcome": stopped})}
+        ended = _CROWDED if stopped == CROWD else {"outcome": stopped}
+        return {**(report or {}), **ended}
     if report is None:
         return _without_report(status)
-    if "walls" in found:
-        reason = f"its sandbox cannot be made: {found['walls']}"
+    if "sandbox" in report:
+        reason = f"its sandbox cannot be made: {report['sandbox']}"
         return {"outcome": "not-run", "reason": reason}
-    if found.get("exit") == 0:
-        return {**found, "outcome": "passes"}
-    if found.get("exit") == _DECLINED:
-        return {**found, "outcome": "declines", "reason": "the case declines (exit 125)"}
-    return {**found, "outcome": "out-of-memory" if _lacked_memory(found) else "fails"}
+    if report.get("exit") == 0:
+        return {**report, "outcome": "passes"}
+    if report.get("exit") == _DECLINED:
+        return {**report, "outcome": "declines", "reason": "the case declines (exit 125)"}
+    return {**report, "outcome": "out-of-memory" if _lacked_memory(report) else "fails"}
 
 
 def _lacked_memory(report: dict[str, Any]) -> bool:
@@ -163,21 +165,24 @@ def _signal_name(number: int) -> str:
 
 
 _HIGH = 200
+_NOT_INITIALIZED = 3
+"""CUDA_ERROR_NOT_INITIALIZED of <cuda.h>."""
+_CUDA_DRIVER = "libcuda.so.1"
 _JUDGED = frozenset({"passes", "declines"})
 
 
 @dataclass(frozen=True)
 class CellSettings:
-    """What a zygote gives each of its cells."""
+    """What all cells of a worker share."""
 
     boot: list[str]
     """How a fresh interpreter of ours is started."""
-    rooms: SandboxFolders | None
-    """What makes walls around it, if there are any."""
+    namespaces: CellNamespaces | None
+    """What makes its sandbox, if it is to have one."""
     rest: Callable[[CellProcess, int], set[int]]
-    """Who is of no other cell, where there are more than a number of processes in all."""
+    """The processes that are of no other cell, where there are more than a number in all."""
     held: Callable[[], AbstractContextManager[None]]
-    """Lets nobody fork for a while, where the system can do that."""
+    """Keeps every process from forking for a while, where the system can do that."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """By path, the cases as the runner read them."""
 
@@ -185,13 +190,13 @@ class CellSettings:
 class CellProcess:
     """A cell in flight."""
 
-    def __init__(self, request: Request, given: CellSettings) -> None:
+    def __init__(self, request: Request, settings: CellSettings) -> None:
         """Start the cell."""
         self.request = request
-        self.given = given
+        self.settings = settings
         self.stopped = ""
         self.first = 0
-        """The first process of its room, with which all others end; 0 without walls."""
+        """The first process of its namespace, with which all others end; 0 without a sandbox."""
         self.disturbed = False
         """Whether a crowd was ended while it ran, which may have cost it a process or a thread."""
         self.family: set[int] = set()
@@ -212,22 +217,22 @@ class CellProcess:
         self.ended = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
 
     def _start(self) -> int:
-        parent, rooms = os.getpid(), self.given.rooms
-        self.first = rooms.open() if rooms else 0
+        parent, namespaces = os.getpid(), self.settings.namespaces
+        self.first = namespaces.open() if namespaces else 0
         try:
             pid = os.fork()
             if pid:
                 return pid
         finally:
-            if rooms and os.getpid() == parent:
-                rooms.leave()
+            if namespaces and os.getpid() == parent:
+                namespaces.leave()
         leave = os._exit  # a case may put anything in its place
         try:
             self._inside(parent)
         except BaseException:  # noqa: BLE001 - whatever a case broke
             os.write(2, traceback.format_exc().encode())
         finally:
-            leave(1)  # a child must never return into the zygote's loop
+            leave(1)  # a child must never return into the worker's loop
 
     def _give_up(self) -> None:
         """Leave nothing of a cell that could not be started."""
@@ -239,10 +244,10 @@ class CellProcess:
 
     def _inside(self, parent: int) -> None:
         os.setsid()
-        if self.given.rooms is None:
+        if self.settings.namespaces is None:
             process_control.die_with_parent(parent)
         else:
-            self._shut(self.given.rooms)
+            self._enter_sandbox(self.settings.namespaces)
         process_control.adopt_orphans()  # what a case lets go of still counts as its own
         process_control.keep_no_core()
         os.chdir(self.folder)
@@ -255,27 +260,26 @@ class CellProcess:
         channel = fcntl.fcntl(self.pipes.report_end, fcntl.F_DUPFD_CLOEXEC, _HIGH)
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
-        asked = self._asked()
+        request, text = self.request, self.settings.texts.get(self.request["case"])
+        if text is not None:
+            request = {**request, "code": text}
         if self.fresh:
             os.set_inheritable(channel, True)  # noqa: FBT003
-            message = json.dumps([_written(asked, self.folder), channel, self.pipes.nonce.decode()])
-            os.execv(sys.executable, [*self.given.boot, "cell", message])  # noqa: S606 - our own boot
+            message = json.dumps(
+                [_written(request, self.folder), channel, self.pipes.nonce.decode()]
+            )
+            os.execv(sys.executable, [*self.settings.boot, "cell", message])  # noqa: S606 - our own boot
         _close_all_but(channel)
-        cell.run(asked, sender(channel, self.pipes.nonce))
+        cell.run(request, sender(channel, self.pipes.nonce))
 
-    def _asked(self) -> Request:
-        """Return the request with the text of its case, if the runner has read it."""
-        text = self.given.texts.get(self.request["case"])
-        return self.request if text is None else {**self.request, "code": text}
-
-    def _shut(self, rooms: SandboxFolders) -> None:
-        """Shut this process in; a machine that cannot says nothing about the case."""
+    def _enter_sandbox(self, namespaces: CellNamespaces) -> None:
+        """Enter the sandbox; a machine that cannot make one says nothing about the case."""
         process_control.die_with_outer()  # our number is of another namespace than our parent's
         try:
-            rooms.shut(self.folder)
+            namespaces.shut(self.folder)
         except OSError as error:
-            told = json.dumps({"walls": str(error)}).encode()
-            sender(self.pipes.report_end, self.pipes.nonce)(told)
+            report = json.dumps({"sandbox": str(error)}).encode()
+            sender(self.pipes.report_end, self.pipes.nonce)(report)
             os._exit(1)
 
     @property
@@ -300,8 +304,8 @@ class CellProcess:
 
     def _hold_bounds(self, *, ended: bool) -> None:
         most = self.request["processes"]
-        # Looked at first, because it is quick: among a crowd a zygote has little time.
-        if len(self.given.rest(self, most)) > most:
+        # Looked at first, because it is quick: among a crowd a worker has little time.
+        if len(self.settings.rest(self, most)) > most:
             self._stop(CROWD)
         elif ended:  # one that ended in time is not too late because it is looked at late
             return
@@ -330,14 +334,14 @@ class CellProcess:
     def _stop(self, why: str) -> None:
         self.stopped = why
         if why == CROWD:
-            with self.given.held():
+            with self.settings.held():
                 if self.first:
                     process_control.kill([self.first])
-                process_control.end_every(lambda: self.given.rest(self, 0))
+                process_control.end_every(lambda: self.settings.rest(self, 0))
         self.end()
 
     def end(self) -> None:
-        """Kill all that is in the cell, at once where it has a room."""
+        """Kill all that is in the cell; in a namespace of its own, all of it at once."""
         if self.first:
             process_control.kill([self.first])
         process_control.end_tree([self.pid, *process_control.adopted(self.pid, self.family)])
@@ -361,17 +365,42 @@ class CellProcess:
         if answer["outcome"] not in _JUDGED and (
             full or cleanup.is_told(answer.get("message", ""))
         ):
-            answer["roomless"] = True
+            answer["disk_full"] = True
         wall = time.monotonic() - self.began
         peak = -(-self.peak >> 20)  # rounded up: what was stopped is above its limit
         limit = self.request["memory"]
-        said = {"wall": wall, "peak": peak, "limit": limit, "output": self.pipes.said()}
-        return {**answer, "id": self.request["id"], **said}
+        return {
+            **answer,
+            "id": self.request["id"],
+            "wall": wall,
+            "peak": peak,
+            "limit": limit,
+            "output": self.pipes.text(),
+        }
 
 
 def _forks_safely(device: str) -> bool:
-    """Say whether this process may be forked: with one thread, and before CUDA is initialised."""
-    return process_control.threads() == 1 and not (device == "cuda" and cuda.is_initialised())
+    """Say whether a cell may be a fork of this process.
+
+    Not with a second thread, which holds locks that no fork gets back. And not once CUDA is
+    initialized here: no fork can compute on a GPU then, whatever it does.
+    """
+    return process_control.threads() == 1 and not (device == "cuda" and is_cuda_initialized())
+
+
+def is_cuda_initialized() -> bool:
+    """Say whether CUDA was initialised in this process, by torch or by anybody else."""
+    torch = sys.modules.get("torch")
+    return (torch is not None and torch.cuda.is_initialized()) or _is_driver_initialised()
+
+
+def _is_driver_initialised() -> bool:
+    """Ask the driver's own library, if somebody has loaded it: loading it here says nothing."""
+    with contextlib.suppress(OSError, AttributeError):
+        driver = ctypes.CDLL(_CUDA_DRIVER, mode=os.RTLD_NOLOAD)
+        number = ctypes.c_int()
+        return int(driver.cuDeviceGetCount(ctypes.byref(number))) != _NOT_INITIALIZED
+    return False
 
 
 def _close_all_but(channel: int) -> None:

@@ -1,4 +1,4 @@
-"""The zygote as a process: import once, then fork a child per request (`zygote`)."""
+"""The worker as a process: a fork server that imports once, then forks a child per request."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from repromatrix.runner.worker import cell, cleanup, overlay, process_control, server
+from repromatrix.runner.worker import cell, cleanup, overlay, process_control
 from repromatrix.runner.worker.cell_process import sender
 from repromatrix.runner.worker.preload import Unsafe, preload
 from repromatrix.runner.worker.process_control import ProcessList
-from repromatrix.runner.worker.sandbox import SandboxFolders, enter
-from repromatrix.runner.worker.server import ForkServer
+from repromatrix.runner.worker.sandbox import CellNamespaces, enter
+from repromatrix.runner.worker.server import ForkServer, gather
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -32,10 +32,7 @@ BOOT = (
 
 
 def main() -> None:
-    """Be a zygote (`serve`) or the one cell of a fresh interpreter (`cell`).
-
-    Or try (`walls`) whether a cell can be walled in here.
-    """
+    """Be a worker (`serve`), the one cell of a fresh interpreter (`cell`), or try a `sandbox`."""
     root = sys.path.pop(0)  # a case must not find our modules, nor its neighbours
     mode, message = sys.argv[1:]
     boot = [sys.executable, "-c", BOOT, root]
@@ -44,7 +41,7 @@ def main() -> None:
             _serve(json.loads(message), boot)
         case "cell":
             _cell(*json.loads(message))
-        case "walls":
+        case "sandbox":
             _try(json.loads(message))
         case _:
             raise SystemExit(mode)
@@ -60,24 +57,25 @@ def _cell(written: int, channel: int, nonce: str) -> None:
     cell.run(request, sender(channel, nonce.encode()))
 
 
-def _try(walls: SandboxRequest) -> None:
-    enter(walls)
-    rooms = SandboxFolders(walls)
-    folder = tempfile.mkdtemp(dir=walls["scratch"])
-    rooms.open()
-    rooms.shut(folder)
+def _try(sandbox: SandboxRequest) -> None:
+    enter(sandbox)
+    namespaces = CellNamespaces(sandbox)
+    folder = tempfile.mkdtemp(dir=sandbox["scratch"])
+    namespaces.open()
+    namespaces.shut(folder)
 
 
 def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     os.set_inheritable(settings["answers"], False)  # noqa: FBT003
-    walls = settings["walls"]
-    roll = ProcessList(settings["group"], walled=bool(walls))
-    if walls:
-        enter(walls)
+    sandbox = settings["sandbox"]
+    processes = ProcessList(settings["group"], sandboxed=bool(sandbox))
+    if sandbox:
+        enter(sandbox)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides when to stop
     process_control.adopt_orphans()
-    _hold(settings["scratch"])
-    if not walls:  # within them we end with what made them, which ends with the runner
+    # The next run must not sweep our folder while we still sweep behind our cells.
+    process_control.hold(os.open(settings["scratch"], os.O_RDONLY))
+    if not sandbox:  # in one we end with bubblewrap, which ends with the runner
         _end_with_runner(settings["runner"], settings["scratch"])
     if _has_no_runner():
         cleanup.remove(settings["scratch"])
@@ -85,29 +83,26 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     tempfile.tempdir = settings["cells"]
     if settings["front"]:
         overlay.put_in_front(settings["front"])
-    zygote = ForkServer(settings, boot, SandboxFolders(walls) if walls else None, roll)
+    server = ForkServer(settings, boot, CellNamespaces(sandbox) if sandbox else None, processes)
     try:
-        seconds = preload(settings["preload"], settings["refused"]) if settings["fork"] else 0.0
+        if settings["fork"]:
+            preload(settings["preload"], settings["refused"])
     except Unsafe as error:
-        zygote.say({"ready": False, "refused": error.what, "why": error.why})
+        server.answer({"ready": False, "refused": error.what, "why": error.why})
         return
     cell.remember()
     gc.collect()
     gc.freeze()
-    server.gather()
-    if not walls:
-        _outlive_runner()
-    with contextlib.suppress(BrokenPipeError):  # killed just now: the loop sees it, too
-        _greet(zygote, seconds)
-    zygote.loop()
+    gather()
+    if not sandbox:  # from now on the end of our input says that the runner is gone: cells first
+        process_control.outlive_parent()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with contextlib.suppress(BrokenPipeError):  # the runner was killed: the loop sees it, too
+        _greet(server)
+    server.loop()
     # The runner does this too, unless it was killed.
     cleanup.remove(settings["scratch"])
     os._exit(0)  # tearing torch down takes longer than a cell
-
-
-def _hold(scratch: str) -> None:
-    """Keep the next run from sweeping our folder while we still sweep behind our cells."""
-    process_control.hold(os.open(scratch, os.O_RDONLY))
 
 
 def _end_with_runner(runner: int, scratch: str) -> None:
@@ -122,26 +117,17 @@ def _end_with_runner(runner: int, scratch: str) -> None:
 
 
 def _has_no_runner() -> bool:
-    """Say whether our input has ended: the runner was killed before we asked to hear of it."""
+    """Say whether our input has ended: the runner was killed before we asked for a signal."""
     poll = select.poll()
-    poll.register(sys.stdin.fileno(), 0)  # that it was hung up is told without being asked for
+    poll.register(sys.stdin.fileno(), 0)  # a hang-up is reported without being asked for
     return bool(poll.poll(0))
 
 
-def _outlive_runner() -> None:
-    """Let the end of our input tell that the runner is gone, so that cells are swept first."""
-    process_control.outlive_parent()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _greet(zygote: ForkServer, seconds: float) -> None:
-    zygote.say(
+def _greet(server: ForkServer) -> None:
+    server.answer(
         {
             "ready": True,
             "threads": process_control.threads(),
-            "import_seconds": seconds,
             "python": ".".join(map(str, sys.version_info[:3])),
-            "prefix": sys.prefix,
-            "unenforceable": process_control.unenforceable(),
         }
     )

@@ -1,11 +1,8 @@
 """A tree of sources in front of what is installed, its compiled files kept by content.
 
-Python trusts a compiled file by time and size. Commits that are checked out within one second and
-change a file without changing its size are told apart by neither, and all run the first one's
-bytecode; so here the place of the time is taken by a digest of the source. The compiled files lie
-outside of the tree: what is left of a deleted package must not look like one, and a checkout is
-not ours to write to. That holds for every way to load a file of the tree: transformers loads its
-own `__init__.py` a second time, by its location.
+Compiled files lie outside of the tree: what is left of a deleted package must not look like one,
+and a checkout is not ours to write to. That holds for every way to load a file of the tree:
+transformers loads its own `__init__.py` a second time, by its location.
 """
 
 from __future__ import annotations
@@ -35,9 +32,12 @@ class _ByContent(SourceFileLoader):
     """Loads a source file; its compiled file is valid while the content is the same."""
 
     def path_stats(self, path: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as it is declared
+        # Python checks a compiled file by the time and size of its source. Commits that are checked
+        # out within one second and keep a file's size would all run the first one's bytecode; so a
+        # digest of the source takes the place of the time.
         source = self.get_data(path)
-        told = int.from_bytes(hashlib.sha256(source).digest()[:4], "little")
-        return {"mtime": told, "size": len(source)}
+        digest = int.from_bytes(hashlib.sha256(source).digest()[:4], "little")
+        return {"mtime": digest, "size": len(source)}
 
     def get_code(self, fullname: str) -> CodeType | None:
         before, sys.pycache_prefix = sys.pycache_prefix, _kept[0]

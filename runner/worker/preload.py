@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import time
 from typing import Any, TypedDict
 
 
@@ -26,20 +25,18 @@ class Unsafe(Exception):  # noqa: N818 - it says what the process is now, not wh
         self.why = why
 
 
-def preload(wanted: PreloadRequest, refused: list[str]) -> float:
-    """Import what is wanted, less what failed before; return the seconds it took.
+def preload(wanted: PreloadRequest, refused: list[str]) -> None:
+    """Import what is wanted, less what failed before.
 
     Raises Unsafe at the first failure: the caller starts again in a new process without it,
     so that no half-imported package is visible to any case.
     """
-    begin = time.perf_counter()
     for module in wanted["modules"]:
         if module not in refused:
             _import(module)
     for module, names in wanted["names"].items():
         if module in sys.modules:
             _resolve(module, names, refused)
-    return time.perf_counter() - begin
 
 
 def _import(module: str) -> None:

@@ -87,7 +87,7 @@ def has_ended(pid: int) -> bool:
 def hold(folder: int) -> bool:
     """Keep an open folder from being swept as long as this process lives; say whether it is kept.
 
-    Shared: the runner and its zygote hold the same one.
+    Shared: the runner and its worker hold the same one.
     """
     try:
         fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -269,22 +269,22 @@ class ProcessGroup(TypedDict):
 class ProcessList:
     """Lists all processes below this one, and holds them still."""
 
-    def __init__(self, group: ProcessGroup, *, walled: bool) -> None:
-        """Enter the group; within walls /proc is ours alone, and the group is not seen."""
-        self.listing = "" if walled else group["listing"]
+    def __init__(self, group: ProcessGroup, *, sandboxed: bool) -> None:
+        """Enter the group; in a sandbox /proc is ours alone, and the group is not seen."""
+        self.listing = "" if sandboxed else group["listing"]
         self.bound = group["bound"]
         self.tasks = group["tasks"]
-        self.walled = walled
+        self.sandboxed = sandboxed
         if self.bound >= 0:
             os.set_inheritable(self.bound, False)  # noqa: FBT003
             with contextlib.suppress(OSError):
                 os.write(group["entrance"], b"0")
             os.close(group["entrance"])
 
-    def call(self) -> set[int]:
+    def all(self) -> set[int]:
         """Return their numbers."""
         own = os.getpid()
-        if self.walled:
+        if self.sandboxed:
             return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {own}  # noqa: PTH208
         if self.listing:
             with contextlib.suppress(OSError), open(self.listing) as file:  # noqa: PTH123

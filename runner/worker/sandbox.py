@@ -1,10 +1,10 @@
-"""Walls around a cell: namespaces in which it finds its own folder and processes, and no rights.
+"""The sandbox of a cell: namespaces with its own folder and its own processes, and no rights.
 
-bubblewrap has made the outer ones: no network, a read-only system, and of the rest only what the
-zygote was shown. The zygote shuts itself in once more (`enter`), so that not even the libraries
-which it imports could undo that, and is the first process of a namespace in which it counts its
-cells. Each cell has one of its own below that: it can name no other process, and all of it ends
-at once with the first one there, however fast it forks.
+bubblewrap has made the outer sandbox: no network, a read-only system, and of the rest only what
+the worker was given to see. The worker enters namespaces of its own inside (`enter`), so that not
+even the libraries that it imports can undo the sandbox; it is the first process there, and counts
+its cells. Each cell has namespaces of its own below: it can name no other process, and however
+fast it forks, all of it ends at once with the first process there.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _LIMITS = _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXEC
 _FRESH = ("/tmp", "/dev/shm")  # noqa: S108 - what is mounted there is the cell's alone
 _SIZE = "size=256m"
 TASKS = max(1024, 64 * (os.cpu_count() or 1))
-"""How many processes and threads all cells of a zygote may have, where the system counts them."""
+"""How many processes and threads all cells of a worker may have, where the system counts them."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SandboxRequest(TypedDict):
-    """What the runner tells of the outer walls."""
+    """What the runner says of the outer sandbox."""
 
     proc: int
     """A descriptor of the system's own /proc, by which we say who we are; then it is closed."""
     scratch: str
-    """The zygote's own folder; a cell sees nothing of it but its own."""
+    """The worker's own folder; a cell sees nothing of it but its own."""
     shown: list[str]
     """What lies where a cell gets fresh folders, and must stay to be seen."""
     kept: list[str]
-    """What the zygote may write, and a cell may not."""
+    """What the worker may write, and a cell may not."""
 
 
-def enter(walls: SandboxRequest) -> None:
-    """Go on as the first process of a namespace of our own; who called waits for its end."""
+def enter(sandbox: SandboxRequest) -> None:
+    """Go on as the first process of a new namespace; the process that called waits for its end."""
     process_control.die_with_outer()
     user, group = os.getuid(), os.getgid()
     _check(_libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_PIDS), "namespaces")
@@ -55,14 +55,14 @@ def enter(walls: SandboxRequest) -> None:
         ("self/setgroups", "deny"),
         ("self/uid_map", f"{user} {user} 1"),
         ("self/gid_map", f"{group} {group} 1"),
-        # Nobody below makes another: in one of its own a cell would have rights again.
+        # No further user namespace: in one of its own a cell would have rights again.
         ("sys/user/max_user_namespaces", "0"),
     )
     for name, text in told:
-        file = os.open(name, os.O_WRONLY, dir_fd=walls["proc"])
+        file = os.open(name, os.O_WRONLY, dir_fd=sandbox["proc"])
         os.write(file, text.encode())
         os.close(file)
-    os.close(walls["proc"])
+    os.close(sandbox["proc"])
     pid = os.fork()
     if pid:
         _relay(pid)
@@ -72,7 +72,7 @@ def enter(walls: SandboxRequest) -> None:
 
 
 def _relay(pid: int) -> None:
-    """Wait for the zygote and end as it ended; its pipes must be nobody's but its own."""
+    """Wait for the worker and end as it ended; its pipes must be nobody's but its own."""
     os.closerange(3, 1 << 10)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     status = os.waitpid(pid, 0)[1]
@@ -80,19 +80,21 @@ def _relay(pid: int) -> None:
     os._exit(128 + ended if ended else os.WEXITSTATUS(status))
 
 
-class SandboxFolders:
-    """Makes the namespaces of cells, in the zygote."""
+class CellNamespaces:
+    """Makes the namespaces of cells, in the worker."""
 
-    def __init__(self, walls: SandboxRequest) -> None:
+    def __init__(self, sandbox: SandboxRequest) -> None:
         """Remember our own namespace, to come back to."""
-        self.walls = walls
+        self.sandbox = sandbox
         self.own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     def open(self) -> int:
-        """Let what is forked next be in new namespace; return its first process, which only waits.
+        """Let what is forked next be in a new namespace; return its first process, a `sleep`.
 
-        When that one ends, everything ends that is in there with it.
+        When that one ends, the kernel ends everything in the namespace.
         """
+        # A cell may not be the first process itself: signals do not end that one, so a case that
+        # calls `abort` would go on. Therefore a `sleep`, and the cell is forked beside it.
         _check(_libc.unshare(_NEW_PIDS), "a namespace for processes")
         nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
         command = ["sleep", str(_FOR_EVER)]
@@ -103,26 +105,26 @@ class SandboxFolders:
             raise
 
     def leave(self) -> None:
-        """Let what is forked next be in the namespace of the zygote again."""
+        """Let what is forked next be in the namespace of the worker again."""
         _check(_libc.setns(self.own, _NEW_PIDS), "the way back")
 
     def shut(self, folder: str) -> None:
-        """Leave this process, a cell, with its own folder, a read-only rest, and no rights."""
+        """Give this process, a cell, its own folder, a read-only rest, and no rights."""
         _check(_libc.unshare(_NEW_MOUNTS), "a namespace for mounts")
-        _furnish(self.walls, folder)
+        _furnish(self.sandbox, folder)
         _mount("proc", "/proc", "proc", _LIMITS)
-        # The count is of our user namespace; it does not hold for root (see `engine.cgroup`).
+        # The count is of our user namespace; it does not hold for root (see `execution.cgroup`).
         _, most = resource.getrlimit(resource.RLIMIT_NPROC)
         tasks = TASKS if most == resource.RLIM_INFINITY else min(TASKS, most)
         resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
         _drop_rights()
 
 
-def _furnish(walls: SandboxRequest, folder: str) -> None:
+def _furnish(sandbox: SandboxRequest, folder: str) -> None:
     """Put fresh folders where cells write, and back into them what must be seen."""
-    scratch = walls["scratch"]
+    scratch = sandbox["scratch"]
     fresh = [*_FRESH, *([] if _is_below(scratch, _FRESH) else [scratch])]
-    again = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in [*walls["shown"], folder]}
+    again = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in [*sandbox["shown"], folder]}
     for path in fresh:
         _mount("tmpfs", path, "tmpfs", _NO_SUID | _NO_DEVICES, _SIZE)
     for path, seen in again.items():
@@ -136,7 +138,7 @@ def _furnish(walls: SandboxRequest, folder: str) -> None:
         os.close(seen)
     for name in ("home", "hub"):
         os.makedirs(f"{scratch}/{name}", exist_ok=True)  # noqa: PTH103
-    for path in walls["kept"]:
+    for path in sandbox["kept"]:
         # What is locked must be asked for again.
         held = os.statvfs(path).f_flag & _LIMITS
         _mount("", path, "", _REMOUNT | _BIND | _READ_ONLY | held)
@@ -147,9 +149,9 @@ def _is_below(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _keep_a_right() -> None:
-    """Let what we start keep a capability that a cell has not.
+    """Let what we start keep a capability that a cell lacks.
 
-    It may therefore not look into the first process of its room, which stands outside of its walls.
+    So a cell may not look into the first process of its namespace, which is outside of its sandbox.
     """
     header, sets = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0), (ctypes.c_uint32 * 6)()
     _check(_libc.capget(header, sets), "capabilities")

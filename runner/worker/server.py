@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from repromatrix.runner.worker.cell import Request
     from repromatrix.runner.worker.process_control import ProcessList
-    from repromatrix.runner.worker.sandbox import SandboxFolders
+    from repromatrix.runner.worker.sandbox import CellNamespaces
 
 _COLLAPSE = 25
 """MADV_COLLAPSE of <linux/mman.h>, since Linux 6.1; elsewhere it fails and nothing changes."""
@@ -57,49 +57,51 @@ class ForkServer:
         self,
         settings: dict[str, Any],
         boot: list[str],
-        rooms: SandboxFolders | None,
-        roll: ProcessList,
+        namespaces: CellNamespaces | None,
+        processes: ProcessList,
     ) -> None:
         """Begin with no cell in flight; `boot` is how a fresh interpreter of ours is started."""
         self.answers: int = settings["answers"]
         self.free: int = settings["slots"]
         self.shared: list[str] = settings["shared"]
         """Folders that every cell finds empty."""
-        self.roll = roll
+        self.processes = processes
         with open(settings["texts"]) as file:  # noqa: PTH123
-            self.given = CellSettings(boot, rooms, self._rest, roll.held, json.load(file))
+            self.settings = CellSettings(
+                boot, namespaces, self._rest, processes.held, json.load(file)
+            )
         self.buffer = bytearray()
         self.waiting: list[Request] = []
         self.running: list[CellProcess] = []
         self.first_runs: dict[int, dict[str, Any]] = {}
-        self.leavings = cleanup.Leftovers()
+        self.leftovers = cleanup.Leftovers()
         self.alone: set[int] = set()
         self.open = True
 
-    def say(self, message: dict[str, Any]) -> None:
+    def answer(self, message: dict[str, Any]) -> None:
         """Write one answer."""
         rest = json.dumps(message).encode() + b"\n"
         while rest:
             rest = rest[os.write(self.answers, rest) :]
 
     def loop(self) -> None:
-        """Work until the runner closes our input or is gone; then end everything that is left."""
+        """Work until the runner closes our input or ends; then end everything that is left."""
         with contextlib.suppress(BrokenPipeError):
             while self.open:
                 self._start()
                 self._wait()
                 self._tend()
-                self.leavings.clear(_CLEARING)
-        with self.roll.held():
-            for slot in self.running:
-                slot.end()
+                self.leftovers.clear(_CLEARING)
+        with self.processes.held():
+            for cell in self.running:
+                cell.end()
             process_control.sweep(set())
 
     def _start(self) -> None:
-        while self.waiting and len(self.running) < self._room() and self._is_clean():
+        while self.waiting and len(self.running) < self._most() and self._is_shared_clean():
             request = self.waiting[0]
             try:
-                self.running.append(CellProcess(request, self.given))
+                self.running.append(CellProcess(request, self.settings))
             except BlockingIOError:  # a neighbour has taken all there is, for a moment
                 if not self.running:
                     raise
@@ -107,16 +109,16 @@ class ForkServer:
             except OSError as error:
                 if error.errno not in cleanup.FULL:
                     raise
-                self.say({"id": request["id"], "outcome": "fails", "roomless": True})
+                self.answer({"id": request["id"], "outcome": "fails", "disk_full": True})
             self.waiting.pop(0)
 
-    def _room(self) -> int:
-        """Return how many cells may run with the next one: one that is to be alone has no other."""
-        begun = {slot.request["id"] for slot in self.running} & self.alone
+    def _most(self) -> int:
+        """Return how many cells may run with the next one: one if it, or what runs, is alone."""
+        begun = {cell.request["id"] for cell in self.running} & self.alone
         return 1 if begun or self.waiting[0]["id"] in self.alone else self.free
 
-    def _is_clean(self) -> bool:
-        """Say whether what cells share is empty; if it is not, the last that runs ends first."""
+    def _is_shared_clean(self) -> bool:
+        """Say whether what cells share is empty; while a cell runs it cannot be emptied."""
         littered = [folder for folder in self.shared if cleanup.has_something(folder)]
         if self.running:
             return not littered
@@ -127,18 +129,13 @@ class ForkServer:
     def _wait(self) -> None:
         poll = select.poll()
         poll.register(0, select.POLLIN)
-        for slot in self.running:
-            for descriptor in slot.speaking():
+        for cell in self.running:
+            for descriptor in cell.speaking():
                 poll.register(descriptor, select.POLLIN)
-        ready = dict(poll.poll(self._patience()))
+        idle = _TICK if self.running else None
+        ready = dict(poll.poll(0 if self.leftovers else idle))
         if 0 in ready:
             self._read()
-
-    def _patience(self) -> int | None:
-        """Return for how many milliseconds nothing else is to be done."""
-        if self.leavings:
-            return 0
-        return _TICK if self.running else None
 
     def _read(self) -> None:
         chunk = os.read(0, 1 << 16)
@@ -153,39 +150,38 @@ class ForkServer:
                 self.waiting.append(message)
 
     def _tend(self) -> None:
-        ended = [slot for slot in self.running if slot.tend()]
-        if len(self.running) > 1 and any(slot.is_crowd for slot in self.running):
-            for slot in self.running:
-                slot.disturbed = True
-        for slot in ended:
-            self.running.remove(slot)
-            answer = slot.finish(self._families())
-            self.leavings.take(slot.folder)
-            if slot.disturbed:
-                self._again(slot)
+        ended = [cell for cell in self.running if cell.tend()]
+        if len(self.running) > 1 and any(cell.is_crowd for cell in self.running):
+            for cell in self.running:
+                cell.disturbed = True
+        for cell in ended:
+            self.running.remove(cell)
+            spared = {p for other in self.running for p in (other.pid, other.first, *other.family)}
+            answer = cell.finish(spared)
+            self.leftovers.take(cell.folder)
+            if cell.disturbed:
+                self._again(cell)
             else:
-                self._answer(slot.request, answer)
+                self._answer(cell.request, answer)
 
-    def _again(self, slot: CellProcess) -> None:
+    def _again(self, cell: CellProcess) -> None:
         """Run a cell once more; one that may have been a crowd alone, to be sure whose it was."""
-        if slot.is_crowd:
-            self.alone.add(slot.request["id"])
-            self.waiting.append(slot.request)
+        if cell.is_crowd:
+            self.alone.add(cell.request["id"])
+            self.waiting.append(cell.request)
         else:
-            self.waiting.insert(0, slot.request)
+            self.waiting.insert(0, cell.request)
 
-    def _rest(self, slot: CellProcess, most: int) -> set[int]:
-        """Return who is of no other cell, if there are more than `most` in all; else nobody.
+    def _rest(self, cell: CellProcess, most: int) -> set[int]:
+        """Return the processes of no other cell, if there are more than `most` in all; else none.
 
-        What leaves its tree and its session is still in there.
+        A process that left its cell's tree and session is still among them.
         """
-        found = self.roll.call()
-        if len(found) <= most:
+        every = self.processes.all()
+        if len(every) <= most:
             return set()
-        return found - {pid for one in self.running if one is not slot for pid in one.tree()}
-
-    def _families(self) -> set[int]:
-        return {pid for slot in self.running for pid in (slot.pid, slot.first, *slot.family)}
+        others = [other for other in self.running if other is not cell]
+        return every - {pid for other in others for pid in other.tree()}
 
     def _answer(self, request: Request, answer: dict[str, Any]) -> None:
         """Answer, except for a case that compiles: it is judged by a second run without witness."""
@@ -195,9 +191,9 @@ class ForkServer:
             merged = {**answer, **{key: first[key] for key in seen if key in first}}
             if merged["outcome"] == "passes" and request["precision"] != "fp32":
                 merged["exercised"] = merged.get("exercised") or "no"  # a pass needs a witness
-            self.say(merged)
+            self.answer(merged)
         elif request["witness"] and answer.get("compiles"):
             self.first_runs[request["id"]] = answer
             self.waiting.insert(0, {**request, "witness": False})
         else:
-            self.say(answer)
+            self.answer(answer)

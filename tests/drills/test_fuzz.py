@@ -100,7 +100,6 @@ WRONG: dict[str, object] = {
     "error_class": None,
     "message": 1,
     "seconds": -1.0,
-    "cpu": float("nan"),
     "exercised": "perhaps",
     "computed": {"float32": -1},
     "measured": [],

@@ -20,7 +20,7 @@ QUICK: tuple[str, ...] = (
     "leaves_many_files",
     "changes_surroundings",
 )
-QUICK += ("changes_torch", "replaces_methods", "kills_zygote", "litters_home", "eats_memory")
+QUICK += ("changes_torch", "replaces_methods", "kills_worker", "litters_home", "eats_memory")
 
 
 def test_hostile_cases_end_as_they_must_disturb_nobody_and_leave_nothing(tmp_path: Path) -> None:

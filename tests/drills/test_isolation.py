@@ -59,8 +59,8 @@ def test_a_walled_cell_has_its_own_loopback_and_shared_memory(tmp_path: Path) ->
         "assert os.listdir() == ['mine']\n"
         f"measured = {{'user': os.getuid() == {os.getuid()}}}\n"
     )
-    with cells.zygote(cells.here(), [path], sandbox=True) as zygote:
-        answer = cells.said(zygote, cells.request(path))[0]
+    with cells.worker(cells.here(), [path], sandbox=True) as worker:
+        answer = cells.said(worker, cells.request(path))[0]
 
     assert (answer["outcome"], answer.get("message")) == ("passes", None)
     assert not Path(thought).exists()
@@ -75,13 +75,13 @@ def test_a_search_path_of_the_user_is_not_shown(
 
 
 @bubblewrap
-def test_a_walled_zygote_that_is_killed_says_by_what(tmp_path: Path) -> None:
+def test_a_walled_worker_that_is_killed_says_by_what(tmp_path: Path) -> None:
     path = tmp_path / "case.py"
     path.write_text("import time\ntime.sleep(600)\n")
-    with cells.zygote(cells.here(), [path], sandbox=True) as zygote:
-        assert zygote.process is not None
-        answers = zygote.run([cells.request(path)])
-        zygote.process.kill()
+    with cells.worker(cells.here(), [path], sandbox=True) as worker:
+        assert worker.process is not None
+        answers = worker.run([cells.request(path)])
+        worker.process.kill()
         with pytest.raises(Exception, match="it ended with signal SIGKILL"):
             next(answers)
 

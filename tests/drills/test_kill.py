@@ -21,7 +21,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> kill.Scene:
     return kill.fakes(tmp_path_factory.mktemp("scene"))
 
 
-@pytest.mark.parametrize("target", [kill.Target.RUNNER, kill.Target.ZYGOTE, kill.Target.CELL])
+@pytest.mark.parametrize("target", [kill.Target.RUNNER, kill.Target.WORKER, kill.Target.CELL])
 def test_a_kill_loses_doubles_and_leaves_nothing(
     target: kill.Target, scene: kill.Scene, tmp_path: Path
 ) -> None:

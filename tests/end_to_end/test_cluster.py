@@ -58,7 +58,7 @@ FAKES = (
     "fails_as_described",
     "fails_differently",
     "fails_unexpectedly",
-    "kills_zygote",
+    "kills_worker",
     "passes",
     "segfaults",
 )

@@ -63,10 +63,10 @@ def test_a_crowd_is_ended_and_its_neighbour_is_not(
     crowd, calm = tmp_path / "crowd.py", tmp_path / "calm.py"
     crowd.write_text(CROWD)
     calm.write_text("import time\ntime.sleep(0.5)\n")
-    with cells.zygote(cells.here(), [crowd, calm], sandbox=False, slots=2) as zygote:
+    with cells.worker(cells.here(), [crowd, calm], sandbox=False, slots=2) as worker:
         requests = [cells.request(path, n, processes=20) for n, path in enumerate((crowd, calm))]
-        answers = cells.said(zygote, *requests)
-        again = cells.said(zygote, cells.request(calm, 2, processes=20))
+        answers = cells.said(worker, *requests)
+        again = cells.said(worker, cells.request(calm, 2, processes=20))
 
     actual = {
         number: (answer["outcome"], answer.get("error_class"))

@@ -27,7 +27,7 @@ from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.execution.worker_client import Gpu, Start, Worker, worker_environ
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import SelectionRequest, select
-from repromatrix.runner.worker import cuda
+from repromatrix.runner.worker import cell_process
 from repromatrix.runner.worker.gpu_probe import driver
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ TOO_OLD = (
 
 @pytest.fixture
 def faked(tmp_path: Path) -> Iterator[Faked]:
-    """Start zygotes of this interpreter for CUDA, with a torch that is made up."""
+    """Start workers of this interpreter for CUDA, with a torch that is made up."""
     started: list[Worker] = []
 
     def begin(
@@ -85,18 +85,18 @@ def faked(tmp_path: Path) -> Iterator[Faked]:
         return started[-1]
 
     yield begin
-    for zygote in started:
-        zygote.close()
+    for worker in started:
+        worker.close()
 
 
-def _ways(zygote: Worker, folder: Path) -> dict[str, str]:
+def _ways(worker: Worker, folder: Path) -> dict[str, str]:
     """Return how a cell was started on each device: a fork has torch already."""
     says = case(folder, "import sys", "print('forked' if 'torch' in sys.modules else 'fresh')")
     asked = [
         request(says, number, device=str(device), witness=False)
         for number, device in enumerate(Device)
     ]
-    answers = dict(zygote.run(asked))
+    answers = dict(worker.run(asked))
     return {str(device): answers[n]["output"].strip() for n, device in enumerate(Device)}
 
 
@@ -107,7 +107,7 @@ def _ways(zygote: Worker, folder: Path) -> dict[str, str]:
         (True, {"cpu": "forked", "cuda": "fresh"}),
     ],
 )
-def test_a_zygote_that_has_initialised_cuda_forks_no_cell_for_it(
+def test_a_worker_that_has_initialised_cuda_forks_no_cell_for_it(
     faked: Faked, tmp_path: Path, *, initialised: bool, expected: dict[str, str]
 ) -> None:
     assert expected == _ways(faked(initialised=initialised), tmp_path)
@@ -126,11 +126,14 @@ def test_the_driver_tells_whether_anybody_has_initialised_cuda(
 
     monkeypatch.setattr(ctypes, "CDLL", loaded)
 
-    assert (cuda.is_initialised(), asked) == (expected, [("libcuda.so.1", os.RTLD_NOLOAD)])
+    assert (cell_process.is_cuda_initialized(), asked) == (
+        expected,
+        [("libcuda.so.1", os.RTLD_NOLOAD)],
+    )
 
 
 def test_a_driver_that_nobody_has_loaded_is_not_initialised_and_not_loaded_by_asking() -> None:
-    assert not cuda.is_initialised()
+    assert not cell_process.is_cuda_initialized()
     assert "libcuda" not in Path("/proc/self/maps").read_text()
 
 

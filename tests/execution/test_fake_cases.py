@@ -91,7 +91,7 @@ EXPECTED = {
     "imports_neighbour": (FAILS, NO_MODULE.format("fake_passes"), EMPTY, AS_EXPECTED),
     "imports_runner": (FAILS, NO_MODULE.format("repromatrix"), EMPTY, AS_EXPECTED),
     "kills_group": (CRASHES, "SIGKILL: died by SIGKILL", EMPTY, AS_EXPECTED),
-    "kills_zygote": (CRASHES, "ZygoteLost: it ended with signal SIGKILL", EMPTY, AS_EXPECTED),
+    "kills_worker": (CRASHES, "ZygoteLost: it ended with signal SIGKILL", EMPTY, AS_EXPECTED),
     "leaves_grandchild": PASSED,
     "leaves_main_thread": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
     "leaves_many_files": PASSED,
@@ -141,7 +141,7 @@ EXPECTED = {
     "replaces_stdout + stuck": (TIMES_OUT, "", EMPTY, AS_EXPECTED),
     "segfaults": (CRASHES, "SIGSEGV: died by SIGSEGV", EMPTY, AS_EXPECTED),
     "sets_environment": PASSED,
-    "stops_zygote": (CRASHES, "ZygoteLost: it was stopped", EMPTY, AS_EXPECTED),
+    "stops_worker": (CRASHES, "ZygoteLost: it was stopped", EMPTY, AS_EXPECTED),
     "writes_everywhere": (FAILS, WITHOUT_REPORT.format(0), EMPTY, AS_EXPECTED),
     "writes_everywhere + held": PASSED,
     "writes_report": PASSED,
@@ -199,9 +199,9 @@ def test_the_witness_changes_no_outcome(
     assert "fails_compiled" in actual
 
 
-def test_a_case_that_kills_its_zygote_costs_its_neighbours_nothing(forked: Ran) -> None:
+def test_a_case_that_kills_its_worker_costs_its_neighbours_nothing(forked: Ran) -> None:
     rows = [one.seen for one in forked.found.values()]
-    expected = ["fake_kills_zygote", "fake_stops_zygote"]
+    expected = ["fake_kills_worker", "fake_stops_worker"]
     actual = [
         row.cell.case for row in rows if row.failed and row.failed.error_class == "ZygoteLost"
     ]

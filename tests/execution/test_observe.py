@@ -1,4 +1,4 @@
-"""What a zygote answers is stored without where on this machine things lie."""
+"""What a worker answers is stored without where on this machine things lie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The zygote and its runner's end, with an interpreter that has nothing installed to import."""
+"""The worker and its runner's end, with an interpreter that has nothing installed to import."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.fixture
 def start() -> Iterator[Starter]:
-    """Start zygotes of this interpreter, and close them at the end."""
+    """Start workers of this interpreter, and close them at the end."""
     started: list[Worker] = []
 
     def begin(
@@ -82,8 +82,8 @@ def start() -> Iterator[Starter]:
         return started[-1]
 
     yield begin
-    for zygote in started:
-        zygote.close()
+    for worker in started:
+        worker.close()
 
 
 def python(folder: Path, *lines: str) -> Path:
@@ -99,10 +99,10 @@ def test_long_cases_with_much_to_say_fill_no_pipe_that_nobody_reads(
 ) -> None:
     text = "print('x' * 15000)\n" + "# a long case\n" * 600
     path = case(tmp_path, "raise SystemExit(3)")
-    zygote = start(slots=32, texts={str(path): text})
+    worker = start(slots=32, texts={str(path): text})
     requests = [request(path, number) for number in range(100)]
 
-    assert {answer["outcome"] for _, answer in zygote.run(requests, ahead=36)} == {"passes"}
+    assert {answer["outcome"] for _, answer in worker.run(requests, ahead=36)} == {"passes"}
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -118,8 +118,8 @@ def test_what_looks_up_its_own_source_finds_the_lines_that_python_counted(
         "assert inspect.getsource(two) == 'def two(): return 2\\n'\n"
     )
     path = case(tmp_path, "raise SystemExit(3)")
-    zygote = start(texts={str(path): text})
-    (answer,) = [one for _, one in zygote.run([request(path, fresh=fresh)])]
+    worker = start(texts={str(path): text})
+    (answer,) = [one for _, one in worker.run([request(path, fresh=fresh)])]
 
     assert answer["outcome"] == "passes", answer
 
@@ -128,16 +128,16 @@ def test_an_import_that_fails_leaves_nothing_half_done_behind(
     start: Starter, tmp_path: Path
 ) -> None:
     preload = {"modules": ["asyncio.windows_events", "wave"], "names": {}}
-    zygote = start(preload=preload)
+    worker = start(preload=preload)
     path = case(
         tmp_path,
         "import sys",
         "measured = {name: 1 for name in ('asyncio', 'wave') if name in sys.modules}",
     )
-    (answer,) = [answer for _, answer in zygote.run([request(path)])]
+    (answer,) = [answer for _, answer in worker.run([request(path)])]
 
     expected = (["asyncio.windows_events"], {"wave": 1.0})
-    actual = (zygote.refused, answer["measured"])
+    actual = (worker.refused, answer["measured"])
 
     assert expected == actual
 
@@ -146,9 +146,9 @@ def test_a_module_that_an_environment_does_not_have_is_no_failure_of_its_import(
     start: Starter,
 ) -> None:
     absent = ["json.absent", "json.absent.below", "absent", "absent.below", "json.decoder.below"]
-    zygote = start(preload={"modules": [*absent, "wave"], "names": {}})
+    worker = start(preload={"modules": [*absent, "wave"], "names": {}})
 
-    assert zygote.refused == []
+    assert worker.refused == []
 
 
 def test_a_name_that_cannot_be_resolved_is_left_out_and_one_that_is_absent_is_ignored(
@@ -162,15 +162,15 @@ def test_a_name_that_cannot_be_resolved_is_left_out_and_one_that_is_absent_is_ig
     )
     here = python(tmp_path, f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"')
     names = {"lazily": ["Absent", "Broken", "Sound"]}
-    zygote = start(here, preload={"modules": ["lazily"], "names": names})
+    worker = start(here, preload={"modules": ["lazily"], "names": names})
 
     expected = ["lazily.Broken"]
-    actual = zygote.refused
+    actual = worker.refused
 
     assert expected == actual
 
 
-def test_a_zygote_with_a_second_thread_runs_its_cells_in_fresh_interpreters(
+def test_a_worker_with_a_second_thread_runs_its_cells_in_fresh_interpreters(
     start: Starter, tmp_path: Path
 ) -> None:
     case(
@@ -180,12 +180,12 @@ def test_a_zygote_with_a_second_thread_runs_its_cells_in_fresh_interpreters(
         name="restless",
     )
     here = python(tmp_path, f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"')
-    zygote = start(here, preload={"modules": ["restless"], "names": {}})
+    worker = start(here, preload={"modules": ["restless"], "names": {}})
     path = case(tmp_path, "import sys", "measured = {'shared': float('restless' in sys.modules)}")
-    (answer,) = [answer for _, answer in zygote.run([request(path)])]
+    (answer,) = [answer for _, answer in worker.run([request(path)])]
 
     expected = (2, "passes", {"shared": 0.0})
-    actual = (zygote.hello["threads"], answer["outcome"], answer["measured"])
+    actual = (worker.hello["threads"], answer["outcome"], answer["measured"])
 
     assert expected == actual
 
@@ -200,8 +200,8 @@ def test_a_case_sees_what_it_would_see_as_a_script(
         "print(json.dumps([__name__, __file__, sys.argv, os.environ['REPRO_DEVICE'],",
         "    os.listdir(), os.getcwd() == os.environ['TMPDIR'], 'repromatrix' in sys.modules]))",
     )
-    zygote = start(fork=fork)
-    (answer,) = [answer for _, answer in zygote.run([request(path, workaround="around")])]
+    worker = start(fork=fork)
+    (answer,) = [answer for _, answer in worker.run([request(path, workaround="around")])]
 
     expected = ["__main__", str(path), [str(path), "fp32", "around"], "cpu", [], True, False]
     actual = json.loads(answer["output"])
@@ -245,7 +245,7 @@ def test_cells_run_side_by_side_and_each_answer_finds_its_request(
     assert expected == actual
 
 
-def test_a_killed_zygote_is_told_and_everything_below_it_ends(
+def test_a_killed_worker_is_told_and_everything_below_it_ends(
     start: Starter, tmp_path: Path
 ) -> None:
     pid = tmp_path / "pid"
@@ -267,10 +267,10 @@ def test_a_killed_zygote_is_told_and_everything_below_it_ends(
         "time.sleep(600)",
         name="kills",
     )
-    zygote = start(slots=2)
+    worker = start(slots=2)
     with pytest.raises(WorkerError) as caught:
-        list(zygote.run([request(leaves, 1), request(kills, 2)]))
-    zygote.close()
+        list(worker.run([request(leaves, 1), request(kills, 2)]))
+    worker.close()
 
     expected = "it ended with signal SIGKILL"
     actual = str(caught.value)
@@ -279,13 +279,13 @@ def test_a_killed_zygote_is_told_and_everything_below_it_ends(
     assert not is_alive(int(pid.read_text()))
 
 
-def test_a_zygote_that_died_between_two_batches_is_told(start: Starter, tmp_path: Path) -> None:
-    zygote = start()
-    assert zygote.process is not None
-    os.kill(zygote.process.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, zygote.process.pid, os.WEXITED | os.WNOWAIT)
+def test_a_worker_that_died_between_two_batches_is_told(start: Starter, tmp_path: Path) -> None:
+    worker = start()
+    assert worker.process is not None
+    os.kill(worker.process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     with pytest.raises(WorkerError) as caught:
-        list(zygote.run([request(case(tmp_path, "pass"))]))
+        list(worker.run([request(case(tmp_path, "pass"))]))
 
     expected = "it ended with signal SIGKILL"
     actual = str(caught.value)
@@ -322,16 +322,16 @@ def test_closing_the_input_ends_what_is_in_flight(start: Starter, tmp_path: Path
         f"while not pathlib.Path(r'{begun}').exists(): time.sleep(0.01)",
         name="quick",
     )
-    zygote = start(slots=2)
-    answers = zygote.run([request(path, 1), request(quick, 2)])
+    worker = start(slots=2)
+    answers = worker.run([request(path, 1), request(quick, 2)])
     number, answer = next(answers)
-    zygote.close()
+    worker.close()
 
     assert (number, answer["outcome"]) == (2, "passes")
 
 
 @with_walls_and_without
-def test_a_runner_that_is_killed_takes_its_zygote_and_its_cells_with_it(
+def test_a_runner_that_is_killed_takes_its_worker_and_its_cells_with_it(
     tmp_path: Path, temporary: Path, *, walls: bool
 ) -> None:
     path = case(tmp_path, "import time", "time.sleep(600)")
@@ -360,7 +360,7 @@ KILLED_AT_ONCE = [
 
 @with_walls_and_without
 @pytest.mark.parametrize("begins", [[], KILLED_AT_ONCE], ids=["within them", "before them"])
-def test_a_runner_that_is_killed_ends_a_zygote_in_the_middle_of_its_imports(
+def test_a_runner_that_is_killed_ends_a_worker_in_the_middle_of_its_imports(
     begins: list[str], tmp_path: Path, temporary: Path, *, walls: bool
 ) -> None:
     begun = tmp_path / "kept" / "begun"
@@ -382,7 +382,7 @@ def test_a_runner_that_is_killed_ends_a_zygote_in_the_middle_of_its_imports(
 
 
 def runner_of(tmp_path: Path, temporary: Path, terms: str, *begin: str) -> tuple[Path, str]:
-    """Write a program that has a zygote, and return it with what it needs on its path."""
+    """Write a program that has a worker, and return it with what it needs on its path."""
     path = case(
         tmp_path,
         "import sys, tempfile, pathlib",
@@ -451,14 +451,14 @@ def test_how_a_process_ended_and_what_it_said_make_its_outcome(
 
 
 @pytest.mark.parametrize("fork", [True, False])
-def test_folders_within_folders_end_neither_the_zygote_nor_the_runner(
+def test_folders_within_folders_end_neither_the_worker_nor_the_runner(
     start: Starter, tmp_path: Path, *, fork: bool
 ) -> None:
     path = case(
         tmp_path, "import os", "for _ in range(2_000):", "    os.mkdir('d')", "    os.chdir('d')"
     )
-    zygote = start(fork=fork)
-    answers = dict(zygote.run([request(path, 1), request(case(tmp_path, name="pass"), 2)], 1))
+    worker = start(fork=fork)
+    answers = dict(worker.run([request(path, 1), request(case(tmp_path, name="pass"), 2)], 1))
 
     expected = {1: "passes", 2: "passes"}
     actual = {number: answer["outcome"] for number, answer in answers.items()}
@@ -476,9 +476,9 @@ def test_what_an_ended_cell_left_is_removed_while_others_are_answered(
         "    os.close(os.open(str(name), os.O_CREAT | os.O_WRONLY))",
         name="leaves",
     )
-    zygote = start()
+    worker = start()
     requests = [request(leaves, 1, seconds=120), request(case(tmp_path, name="pass"), 2)]
-    answers = zygote.run(requests, 2)
+    answers = worker.run(requests, 2)
     number, answer = next(answers)
     assert (number, answer["outcome"]) == (1, "passes")
     assert answer["wall"] - answer["seconds"] < 0.5, "it was made to wait"
@@ -493,18 +493,18 @@ def test_a_cell_that_ended_in_time_is_not_too_late_because_it_is_looked_at_late(
     tmp_path: Path,
 ) -> None:
     others = set(process_control.children(os.getpid()))
-    given = CellSettings(
+    settings = CellSettings(
         boot=[sys.executable, "-c", BOOT, str(ROOT)],
-        rooms=None,
-        rest=lambda _slot, _most: set(),
+        namespaces=None,
+        rest=lambda _cell, _most: set(),
         held=contextlib.nullcontext,
     )
-    slot = CellProcess(cast("Request", request(case(tmp_path), fresh=True, seconds=1)), given)
-    os.waitid(os.P_PID, slot.pid, os.WEXITED | os.WNOWAIT)
-    time.sleep(max(0.0, slot.began + 1.1 - time.monotonic()))  # a machine that is busy
-    ended = slot.tend()
-    answer = slot.finish(others)
-    shutil.rmtree(slot.folder)
+    running = CellProcess(cast("Request", request(case(tmp_path), fresh=True, seconds=1)), settings)
+    os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
+    time.sleep(max(0.0, running.began + 1.1 - time.monotonic()))  # a machine that is busy
+    ended = running.tend()
+    answer = running.finish(others)
+    shutil.rmtree(running.folder)
 
     assert (ended, answer["outcome"]) == (True, "passes")
 
@@ -513,16 +513,16 @@ def test_a_cell_that_closed_its_output_costs_no_time_while_it_runs(
     start: Starter, tmp_path: Path
 ) -> None:
     path = case(tmp_path, "import os, time", "os.closerange(1, 3)", "time.sleep(1)")
-    zygote = start()
-    assert zygote.process is not None
-    spent = Path(f"/proc/{zygote.process.pid}/stat")
+    worker = start()
+    assert worker.process is not None
+    spent = Path(f"/proc/{worker.process.pid}/stat")
 
     def ticks() -> int:
         user, system = spent.read_text().rpartition(")")[2].split()[11:13]
         return int(user) + int(system)
 
     before = ticks()
-    (answer,) = [answer for _, answer in zygote.run([request(path)])]
+    (answer,) = [answer for _, answer in worker.run([request(path)])]
 
     assert answer["outcome"] == "passes"
     assert ticks() - before < 0.3 * os.sysconf("SC_CLK_TCK")
@@ -556,7 +556,7 @@ def test_what_a_cell_held_at_most_is_told_though_nobody_looked(
     assert 280 < answer["peak"] < 340
 
 
-def test_a_case_that_stops_its_zygote_is_not_awaited(start: Starter, tmp_path: Path) -> None:
+def test_a_case_that_stops_its_worker_is_not_awaited(start: Starter, tmp_path: Path) -> None:
     path = case(tmp_path, "import os, signal", "os.kill(os.getppid(), signal.SIGSTOP)")
     begin = time.monotonic()
     with pytest.raises(WorkerError) as caught:
