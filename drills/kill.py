@@ -251,7 +251,7 @@ def _killed(folder: Path, scene: Scene, target: Target, when: float) -> Found | 
 
 
 def _again(row: Stored) -> bool:
-    """Say whether the next run has to run a row's cell: unbuildable, or a surprise not repeated."""
+    """Say whether the next run runs a cell: unbuildable, or unexpected and not repeated."""
     if row.outcome == "unbuildable":
         return True
     return row.repeats == 1 and (row.outcome == "crashes" or row.error == "KeyError")
@@ -260,8 +260,8 @@ def _again(row: Stored) -> bool:
 def not_resumed(scene: Scene, out: str, missing: int, code: int, target: Target) -> list[object]:
     said = re.search(r"^(\d+) cells measured", out, re.MULTILINE)
     ran = int(said[1]) if said else -1
-    # A cell that was killed from outside is unstable from then on, which is no surprise; it may
-    # have been the one that surprises.
+    # A cell that was killed from outside is unstable from then on, which is to be expected; it may
+    # have been the unexpected one.
     codes = {0, 1} if target is Target.CELL else {scene.code}
     if ran == missing and code in codes:
         return []

@@ -161,8 +161,8 @@ class Headline:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Surprise:
-    """Cells of one case that surprise in the same way."""
+class UnexpectedResult:
+    """Cells of one case that are unexpected in the same way."""
 
     style: str
     glyph: str
@@ -192,7 +192,7 @@ class Index:
     headline: Headline
     scripts: tuple[str, ...]
     cases: tuple[Item, ...]
-    surprises: tuple[Surprise, ...]
+    unexpected: tuple[UnexpectedResult, ...]
     unmeasured: tuple[Unmeasured, ...]
     contradictions: tuple[Contradiction, ...]
     messages: tuple[Message, ...]
@@ -210,7 +210,7 @@ def index(survey: Survey, note: str = "") -> Index:
         headline=_headline(survey, note),
         scripts=SCRIPTS,
         cases=case_list(survey),
-        surprises=_surprises(survey),
+        unexpected=_unexpected(survey),
         unmeasured=_unmeasured(survey),
         contradictions=contradictions(survey),
         messages=messages(survey),
@@ -298,15 +298,15 @@ def _tally(verdict: Verdict, counts: pd.DataFrame) -> MarkTally:
     )
 
 
-def _surprises(survey: Survey) -> tuple[Surprise, ...]:
+def _unexpected(survey: Survey) -> tuple[UnexpectedResult, ...]:
     groups: dict[tuple[str, Mark, str], list[Judged]] = {}
     for name in survey.cases:
         for row in survey.of_case(name):
-            if row.verdict.is_surprise:
+            if row.verdict.is_unexpected:
                 key = name, mark_of(row), explanation(row.seen)
                 groups.setdefault(key, []).append(row)
     return tuple(
-        Surprise(
+        UnexpectedResult(
             style=mark.value,
             glyph=mark.glyph,
             words=mark.words,

@@ -37,7 +37,7 @@ from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.cli.redraw import DrawnPages, Redrawing
 from repromatrix.runner.cli.sandbox_option import walled
 from repromatrix.runner.cli.shards import Share, left, share
-from repromatrix.runner.cli.summary import say_surprises
+from repromatrix.runner.cli.summary import say_unexpected
 from repromatrix.runner.cli.user_files import own_files
 from repromatrix.runner.environments import interpreter
 from repromatrix.runner.errors import ExitCode, OldFault, refuse
@@ -291,17 +291,17 @@ def _interpreter(text: str) -> Path:
 
 def _only_unexpected(planned: Run) -> Run:
     environments = planned.project.environments
-    surprises = {
+    unexpected = {
         cell
         for cell, row in planned.known.items()
         if planned.selection(cell)
-        and planned.verdict(row, environments[cell.environment]).is_surprise
+        and planned.verdict(row, environments[cell.environment]).is_unexpected
     }
-    if not surprises:
+    if not unexpected:
         fault = OldFault(where="--only", found="no unexpected cell", allowed="at least one")
         raise refuse(fault, ExitCode.NOTHING_SELECTED)
-    known = {cell: row for cell, row in planned.known.items() if cell not in surprises}
-    selection = dataclasses.replace(planned.selection, only=frozenset(surprises))
+    known = {cell: row for cell, row in planned.known.items() if cell not in unexpected}
+    selection = dataclasses.replace(planned.selection, only=frozenset(unexpected))
     return dataclasses.replace(planned, selection=selection, known=known)
 
 
@@ -360,10 +360,10 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
 ) -> ExitCode:
     mine = [one for one in shown.grid if planned.selection(one.seen.cell)]
     trusted = [one for one in mine if options.trust_published or one.seen.source in UNPUBLISHED]
-    surprises = [one for one in trusted if one.verdict.is_surprise]
+    unexpected = [one for one in trusted if one.verdict.is_unexpected]
     _print_counts(mine, tally, console, seconds)
     _say_overruled(planned, mine, shown.rows, console)
-    say_surprises(surprises, console)
+    say_unexpected(unexpected, console)
     local = [one for one in shown.rows if options.trust_published or one.source in UNPUBLISHED]
     say_after(planned, tally, mine, local, console)
     if tally.interrupted:
@@ -373,7 +373,7 @@ def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
     unbuilt = any(wanted or name.partition("+")[0] != MAIN for name in tally.unbuilt)
     if unbuilt or tally.lost:  # nobody said that what was lost could not be had
         return ExitCode.UNBUILDABLE
-    return ExitCode.UNEXPECTED if surprises else ExitCode.AS_EXPECTED
+    return ExitCode.UNEXPECTED if unexpected else ExitCode.AS_EXPECTED
 
 
 def _print_counts(

@@ -15,7 +15,7 @@ import typer
 from repromatrix.runner import project, site
 from repromatrix.runner.cli.options import command, told
 from repromatrix.runner.cli.progress import cell_name
-from repromatrix.runner.cli.summary import LISTED, say_rest, say_surprises
+from repromatrix.runner.cli.summary import LISTED, say_rest, say_unexpected
 from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError, more_to_do, refuse
 from repromatrix.runner.evidence import answers, foreign
 from repromatrix.runner.evidence.conflicts import dispute, disputed
@@ -162,14 +162,14 @@ def _say(places: Paths, store: Store, brought: _Brought, console: Console) -> Ex
     _, grid = site.judged_grid(project.load(places, code=False), rows)
     mine = [one for one in grid if one.seen.cell in brought.cells]
     _say_strangers(brought.cells - {one.seen.cell for one in mine}, mine, console)
-    surprises = [one for one in mine if one.verdict.is_surprise and not one.stale]
-    if surprises:
-        console.print(f"{plural(len(surprises), 'cell')} of these surprise:")
-        say_surprises(surprises, console)
+    unexpected = [one for one in mine if one.verdict.is_unexpected and not one.stale]
+    if unexpected:
+        console.print(f"{plural(len(unexpected), 'unexpected result')}:")
+        say_unexpected(unexpected, console)
     # What machines say of an older state of a case is shown nowhere, and measured never again.
     contested = disputed(one.seen for one in mine if not one.stale)
     _say_disputes(contested, console)
-    return ExitCode.UNEXPECTED if surprises or contested else ExitCode.AS_EXPECTED
+    return ExitCode.UNEXPECTED if unexpected or contested else ExitCode.AS_EXPECTED
 
 
 def _say_strangers(strangers: set[Cell], mine: Sequence[Judged], console: Console) -> None:

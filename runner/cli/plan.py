@@ -21,6 +21,7 @@ from repromatrix.runner.planning.budget import Values, Worth
 from repromatrix.runner.planning.estimates import Costs, costs
 from repromatrix.runner.planning.plan import Unit, applicable
 from repromatrix.runner.planning.strategies import Axes, Why, deciding
+from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -188,10 +189,11 @@ def say_after(
             console.print(f"{len(left)} cells lie between some that disagree: run it again.")
     if planned.budget is not None:
         _say_left(planned, tally.left, console)
-        lone = sum(one.verdict.is_surprise and one.seen.repeats == 1 for one in mine)
+        lone = sum(one.verdict.is_unexpected and one.seen.repeats == 1 for one in mine)
         if lone and time.monotonic() >= planned.budget.until:
             console.print(
-                f"{lone} surprises were seen once: `--only unexpected` repeats and confirms them."
+                f"{plural(lone, 'unexpected result')} seen once: "
+                "`--only unexpected` repeats and confirms."
             )
 
 

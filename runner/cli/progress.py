@@ -102,7 +102,7 @@ class ProgressDisplay(RunListener):
             seconds = max(0.001, time.monotonic() - self.began_at)
             rate = f"{self.done_cells / seconds:.1f}/s"
             self.bar.update(self.task, completed=self.done_cells, rate=rate)
-        elif verdict.is_surprise or row.unstable:
+        elif verdict.is_unexpected or row.unstable:
             word = "unstable" if row.unstable else str(verdict)
             self.say(f"  {word}: {cell_name(row)}: {what_happened(row)}", "bold red")
         self._tell()

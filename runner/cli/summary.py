@@ -1,4 +1,4 @@
-"""The cells that surprise, at the end of what made or brought them."""
+"""The unexpected results, listed at the end of a command."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 LISTED = 20
 
 
-def say_surprises(surprises: Sequence[Judged], console: Console) -> None:
+def say_unexpected(unexpected: Sequence[Judged], console: Console) -> None:
     """Print a line for each, as long as that can be read."""
-    for one in surprises[:LISTED]:
+    for one in unexpected[:LISTED]:
         seen = one.seen
         told = printable(f"{one.verdict}: {cell_name(seen)}: {what_happened(seen)}")
         console.print(f"  {told}", markup=False)
-    say_rest(len(surprises), console)
+    say_rest(len(unexpected), console)
 
 
 def say_rest(number: int, console: Console) -> None:

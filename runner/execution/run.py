@@ -205,7 +205,7 @@ class Run:
         It is when it is unexpected, or ran into our own limit of memory, and was not confirmed
         before; or when the cell was unstable: one lucky run does not make it stable.
         """
-        doubtful = seen.hit_limit or self.verdict(seen, environment).is_surprise
+        doubtful = seen.hit_limit or self.verdict(seen, environment).is_unexpected
         before = self.known.get(seen.cell)
         if before is None or not is_current(
             before, self.project.cases[seen.cell.case], environment
@@ -218,10 +218,10 @@ class Run:
 
 
 def _is_unconfirmed(row: Observation, entries: Sequence[Failure]) -> bool:
-    """Say whether a cell surprised here, and the run ended before it was repeated."""
+    """Say whether a cell was unexpected here, and the run ended before it was repeated."""
     if row.source != LOCAL or row.repeats > 1:
         return False
-    return judge(covering(entries, row.cell), row).is_surprise
+    return judge(covering(entries, row.cell), row).is_unexpected
 
 
 def known_rows(rows: Iterable[Observation], project: Project) -> dict[Cell, Observation]:

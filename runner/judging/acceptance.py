@@ -180,9 +180,9 @@ def propose(
 
 def _pooled(case: Case, rows: Sequence[Judged]) -> set[int]:
     """Return the entries that are wrong somewhere, or that describe what no entry covers."""
-    surprises = [one for one in rows if one.verdict.is_surprise]
-    wrong = [one.entry for one in surprises if one.entry]
-    uncovered = [one for one in surprises if fails(one.seen)]
+    unexpected = [row for row in rows if row.verdict.is_unexpected]
+    wrong = [row.entry for row in unexpected if row.entry]
+    uncovered = [row for row in unexpected if fails(row.seen)]
     return {
         number
         for number, entry in enumerate(case.block.fails)

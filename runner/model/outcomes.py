@@ -167,7 +167,7 @@ class Verdict(StrEnum):
     UNPROVEN = "unproven"
 
     @property
-    def is_surprise(self) -> bool:
+    def is_unexpected(self) -> bool:
         """Whether a run that contains it ends with exit code 1."""
         match self:
             case Verdict.REGRESSED | Verdict.FIXED | Verdict.CHANGED:

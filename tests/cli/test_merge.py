@@ -277,7 +277,7 @@ def test_merging_says_what_came_and_repeats_nothing(places: Paths, tmp_path: Pat
     assert len(rows_of(places)) == 2
 
 
-def test_a_dispute_is_shown_with_both_sides_and_is_a_surprise(
+def test_a_dispute_is_shown_with_both_sides_and_is_unexpected(
     places: Paths, tmp_path: Path
 ) -> None:
     one = stored(tmp_path / "one.sqlite", real(Outcome.PASSES, "avx2"))
@@ -316,13 +316,13 @@ def test_what_machines_say_of_an_older_state_of_a_case_is_no_dispute_of_today(
     )
 
 
-def test_a_merged_surprise_ends_in_one(places: Paths, tmp_path: Path) -> None:
+def test_a_merged_unexpected_result_ends_in_one(places: Paths, tmp_path: Path) -> None:
     code, lines = merging(places, stored(tmp_path / "one.sqlite", real(Outcome.FAILS)))
 
     assert (code, lines[1:]) == (
         ExitCode.UNEXPECTED,
         [
-            "1 cell of these surprise:",
+            "1 unexpected result:",
             f"  regressed: {CASE} fp32 on 4.50.0: fails: KeyError: not described",
         ],
     )

@@ -144,12 +144,12 @@ def test_a_node_is_lost_and_every_cell_is_there_once_as_this_machine_gives_it(
     planned = plan(loaded)
     killed: list[str] = []
 
-    def surprises(row: Observation) -> bool:
+    def is_unexpected(row: Observation) -> bool:
         return planned.doubted(row, planned.environment(row))
 
     def cut_power(cluster: Cluster, event: Event) -> None:
-        # In the middle, when a surprise has come that nobody has confirmed yet.
-        if isinstance(event, Observation) and not killed and surprises(event):
+        # In the middle, when an unexpected result has come that nobody has confirmed yet.
+        if isinstance(event, Observation) and not killed and is_unexpected(event):
             flights = list(cluster.flying.values())
             here = (one for one in flights if one.unit.environment == event.cell.environment)
             killed.append(next(here).node)

@@ -29,7 +29,7 @@ GIVEN = {
     "inputs.count || '1'": "2",
     "steps.pages.outputs.base_url": "https://example.org/table",
 }
-CALM, SURPRISING = "fake_declines", "fake_passes_unexpectedly"
+CALM, UNEXPECTED = "fake_declines", "fake_passes_unexpectedly"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -146,12 +146,12 @@ def test_a_shard_is_measured_in_a_sandbox(measured: Machine, tmp_path: Path) -> 
 
 
 @pytest.mark.builds
-def test_a_surprise_is_published_and_fails_the_last_job(tmp_path: Path) -> None:
-    one = both_measured(tmp_path, CALM, SURPRISING)
+def test_an_unexpected_result_is_published_and_fails_the_last_job(tmp_path: Path) -> None:
+    one = both_measured(tmp_path, CALM, UNEXPECTED)
     table, publish = one.run("table"), one.run("publish")
 
     assert table.result == "success", table.said
-    assert f"fixed: {SURPRISING} fp32 on 4.50.0" in table.said
+    assert f"fixed: {UNEXPECTED} fp32 on 4.50.0" in table.said
     assert (publish.result, publish.code) == ("failure", 1)
     assert (one.site / "index.html").exists()
 

@@ -251,7 +251,7 @@ def test_an_environment_is_made_anew_for_another_torch_only(unpacked: Path) -> N
     assert found == [True, False]
 
 
-def test_a_run_says_where_it_is_and_what_surprises() -> None:
+def test_a_run_says_where_it_is_and_what_is_unexpected() -> None:
     said: list[str] = []
     lines = Lines(said.append)
     lines.began(1, 2)
@@ -264,7 +264,7 @@ def test_a_run_says_where_it_is_and_what_surprises() -> None:
         "  regressed: toy_breaks 4.50.0 bf16 cpu: fails: ValueError: it breaks",
         "  4.50.0: done, 2 of 2 cells so far",
     ]
-    assert re.fullmatch(r"2 cells measured in \d+ s, 1 surprise\.", lines.summary)
+    assert re.fullmatch(r"2 cells measured in \d+ s, 1 unexpected result\.", lines.summary)
 
 
 @pytest.mark.builds

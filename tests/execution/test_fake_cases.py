@@ -147,7 +147,7 @@ EXPECTED = {
     "writes_report": PASSED,
 }
 
-SURPRISES = {"fails_differently", "fails_unexpectedly", "passes_unexpectedly"}
+UNEXPECTED = {"fails_differently", "fails_unexpectedly", "passes_unexpectedly"}
 
 
 @pytest.fixture(scope="module")
@@ -292,9 +292,9 @@ def test_casts_fills_and_factories_are_no_computation(forked: Ran) -> None:
     assert expected == actual
 
 
-def test_only_what_surprises_or_hits_our_limit_is_repeated(forked: Ran) -> None:
+def test_only_what_is_unexpected_or_hits_our_limit_is_repeated(forked: Ran) -> None:
     hungry = {name for name, what in EXPECTED.items() if what == OUT_OF_MEMORY}
-    expected = SURPRISES | hungry
+    expected = UNEXPECTED | hungry
     actual = {name for name, one in forked.found.items() if one.seen.repeats == 3}
 
     assert expected == actual
@@ -352,7 +352,7 @@ def test_what_runs_is_the_case_that_was_read_whatever_becomes_of_its_file(
     assert '"absent"' in failure.traceback
 
 
-def test_a_file_of_ones_own_runs_through_the_program_and_its_surprise_is_its_exit_code(
+def test_a_file_of_ones_own_runs_through_the_program_and_its_unexpected_result_is_its_exit_code(
     tmp_path: Path,
 ) -> None:
     fakes = [CORPUS / "fake_passes.py", CORPUS / "fake_fails_differently.py"]
@@ -373,9 +373,9 @@ def test_a_file_of_ones_own_runs_through_the_program_and_its_surprise_is_its_exi
         text=True,
         check=False,
     )
-    surprise = f"changed: fake_fails_differently bf16 on {RELEASE}: fails: KeyError: 'absent'"
+    unexpected = f"changed: fake_fails_differently bf16 on {RELEASE}: fails: KeyError: 'absent'"
 
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert "2 cells measured" in done.stderr
-    assert surprise in done.stderr
+    assert unexpected in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own-s.sqlite", "own-site"]

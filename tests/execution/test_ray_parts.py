@@ -196,14 +196,14 @@ def test_a_cell_is_news_once_and_once_more_when_it_was_repeated() -> None:
     assert flight.left.cells == (cell(name="another"),)
 
 
-def test_a_surprise_that_lost_its_node_before_it_was_repeated_is_repeated_elsewhere() -> None:
-    surprise, expected = seen(Outcome.FAILS), seen(Outcome.PASSES, cell(name="another"))
-    flight = Flight(unit=Unit(environment="4.50.0", cells=(surprise.cell, expected.cell)))
-    for row in (surprise, expected):
+def test_an_unexpected_result_that_lost_its_node_is_repeated_elsewhere() -> None:
+    unexpected, expected = seen(Outcome.FAILS), seen(Outcome.PASSES, cell(name="another"))
+    flight = Flight(unit=Unit(environment="4.50.0", cells=(unexpected.cell, expected.cell)))
+    for row in (unexpected, expected):
         flight.is_news(row)
 
-    assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == (surprise,)
-    flight.is_news(dataclasses.replace(surprise, repeats=3))
+    assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == (unexpected,)
+    flight.is_news(dataclasses.replace(unexpected, repeats=3))
     assert flight.unconfirmed(lambda row: row.outcome is Outcome.FAILS) == ()
 
 

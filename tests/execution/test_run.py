@@ -62,7 +62,7 @@ def campaign(places: Paths, matrix: Matrix, before: Observation | None) -> Run:
         (dataclasses.replace(HUNGRY, repeats=3), HUNGRY, False),
     ],
 )
-def test_what_surprises_was_unstable_or_hit_our_limit_is_repeated(
+def test_what_is_unexpected_or_was_unstable_or_hit_our_limit_is_repeated(
     places: Paths, matrix: Matrix, before: Observation | None, now: Observation, *, expected: bool
 ) -> None:
     assert expected == campaign(places, matrix, before).doubted(now, HERE)
@@ -77,7 +77,7 @@ def test_what_surprises_was_unstable_or_hit_our_limit_is_repeated(
         (dataclasses.replace(BROKEN, source=MERGED), False),
     ],
 )
-def test_a_surprise_that_a_killed_run_did_not_repeat_is_run_again(
+def test_an_unexpected_result_that_a_killed_run_did_not_repeat_is_run_again(
     places: Paths, matrix: Matrix, row: Observation, *, expected: bool
 ) -> None:
     assert expected == (row.cell in campaign(places, matrix, row).due(HERE))

@@ -112,7 +112,7 @@ def test_what_is_inferred_is_still_not_run_and_unproven() -> None:
         {"4.53.0": at("4.53.0", PASSES, provenance=provenance(case(), environment("4.1.0")))},
     ],
 )
-def test_where_a_side_is_missing_doubted_or_surprising_nothing_is_inferred(
+def test_where_a_side_is_missing_doubted_or_unexpected_nothing_is_inferred(
     changed: dict[str, Observation | None],
 ) -> None:
     found = {name: row for name, row in {**AS_EXPECTED, **changed}.items() if row is not None}

@@ -22,7 +22,7 @@ OUTCOMES = {  # blames the machine, is a failure, was run, is evidence
     "unbuildable": (True, False, False, False),
     "not-run": (False, False, False, False),
 }
-VERDICTS = {  # is a surprise
+VERDICTS = {  # is unexpected
     "as-expected": False,
     "regressed": True,
     "fixed": True,
@@ -42,8 +42,8 @@ def test_every_outcome_says_who_is_to_blame() -> None:
     assert actual == OUTCOMES
 
 
-def test_every_verdict_says_whether_it_is_a_surprise() -> None:
-    assert {str(one): one.is_surprise for one in Verdict} == VERDICTS
+def test_every_verdict_says_whether_it_is_unexpected() -> None:
+    assert {str(one): one.is_unexpected for one in Verdict} == VERDICTS
 
 
 def test_every_precision_has_torchs_name() -> None:

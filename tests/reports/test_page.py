@@ -29,7 +29,14 @@ from repromatrix.reports.build import render
 from repromatrix.reports.figures.shares import Part
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import Derived, Expectation, Fact, Fails, case_page
-from repromatrix.reports.pages.index import SCRIPTS, Count, Setup, Surprise, Unmeasured, index
+from repromatrix.reports.pages.index import (
+    SCRIPTS,
+    Count,
+    Setup,
+    UnexpectedResult,
+    Unmeasured,
+    index,
+)
 from repromatrix.reports.sections.cells import BuiltWith, CellBlock, CellEntry, Repeat, Variant
 from repromatrix.reports.sections.claims import Stated
 from repromatrix.reports.sections.failures import FailurePlace, Signed
@@ -377,10 +384,10 @@ def test_a_known_bug_that_fails_otherwise_is_changed_and_one_that_passes_is_fixe
     assert glyphs(surveyed(healed))["cache_float"][2] == "✓F✓"
 
 
-def test_a_surprise_is_listed_with_its_message_and_its_place() -> None:
+def test_an_unexpected_result_is_listed_with_its_message_and_its_place() -> None:
     other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
     found = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
-    expected = Surprise(
+    expected = UnexpectedResult(
         style="changed",
         glyph="C",
         words="changed: fails, not as described",
@@ -390,7 +397,7 @@ def test_a_surprise_is_listed_with_its_message_and_its_place() -> None:
         places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
     )
 
-    assert (expected,) == index(found).surprises
+    assert (expected,) == index(found).unexpected
 
 
 def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
@@ -937,7 +944,7 @@ def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:
     assert set() == wanted - anchors - {
         "",
         "error",
-        "surprises",
+        "unexpected",
         "unmeasured",
         "contradictions",
         "messages",

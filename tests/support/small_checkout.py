@@ -74,7 +74,7 @@ class Toy:
         return self
 
     def repeated(self) -> Toy:
-        """Store every cell again as repeated, as a run does with what surprises it."""
+        """Store every cell again as repeated, as a run does with an unexpected result."""
         store = Store(self.places.store, print)
         store.put(*(dataclasses.replace(row, repeats=3) for row in [*store.rows()]))
         store.close()

@@ -40,7 +40,7 @@ class Lines(RunListener):
     def __init__(self, say: Callable[[str], None]) -> None:
         """Nothing was measured yet."""
         self.say = say
-        self.cells = self.measured_cells = self.surprises = 0
+        self.cells = self.measured_cells = self.unexpected = 0
         self.start = self.told = time.monotonic()
 
     @property
@@ -48,7 +48,7 @@ class Lines(RunListener):
         """What a run came to."""
         spent = time.monotonic() - self.start
         cells = plural(self.measured_cells, "cell")
-        return f"{cells} measured in {spent:.0f} s, {plural(self.surprises, 'surprise')}."
+        return f"{cells} measured in {spent:.0f} s, {plural(self.unexpected, 'unexpected result')}."
 
     def began(self, units: int, cells: int) -> None:
         """Say how much there is to do."""
@@ -61,11 +61,11 @@ class Lines(RunListener):
             self.say(f"  {environment}: {doing}")
 
     def measured(self, row: Observation, verdict: Verdict) -> None:
-        """Count a cell, say its surprise, and now and then how far the run is."""
+        """Count a cell, say an unexpected result, and now and then how far the run is."""
         again = row.repeats > 1
         self.measured_cells += not again
-        if verdict.is_surprise and not again:
-            self.surprises += 1
+        if verdict.is_unexpected and not again:
+            self.unexpected += 1
             self.say(f"  {verdict}: {' '.join(filter(None, map(str, row.cell)))}: {_what(row)}")
         if time.monotonic() - self.told > _EVERY:
             self.told = time.monotonic()
@@ -143,7 +143,7 @@ def _measure(root: Path, options: argparse.Namespace) -> ExitCode:
         return ExitCode.INTERRUPTED
     if tally.unbuilt:
         return ExitCode.UNBUILDABLE
-    return ExitCode.UNEXPECTED if told.surprises else ExitCode.AS_EXPECTED
+    return ExitCode.UNEXPECTED if told.unexpected else ExitCode.AS_EXPECTED
 
 
 def _stay_within(root: Path) -> None:
