@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from repromatrix.runner.execution.preload import PRELOADED
+from repromatrix.runner.model.packages import COMPANIONS, UNDER_TEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,6 @@ ROOMS = {
 }
 """The folders of `runner/`; everything else there is a loose module."""
 
-UNDER_TEST = {"torch", "transformers", "accelerate", "peft"}
 # The one once the case has imported it, the other as a case of its own.
 LOOKS_AT_TORCH = {"runner/worker/witness.py", "runner/worker/gpu_probe.py"}
 TABLES_AND_PAGES = {"pandas", "jinja2"}
@@ -131,8 +131,18 @@ def test_the_worker_imports_only_the_standard_library_and_itself(where: str) -> 
     assert ours <= {APART}
 
 
+def test_the_list_of_packages_is_that_of_the_matrix() -> None:
+    matrix = tomllib.loads((ROOT / "environments" / "matrix.toml").read_text(encoding="utf-8"))
+
+    assert matrix["companions"] == [*COMPANIONS]
+    # The worker imports nothing of ours that lies outside of its folder.
+    assert str(UNDER_TEST).replace("'", '"') in (
+        ROOT / "runner" / "worker" / "safe_text.py"
+    ).read_text(encoding="utf-8")
+
+
 def test_what_is_under_test_is_imported_nowhere_else() -> None:
-    found = {where for where, tree in TREES.items() if _packages(tree) & UNDER_TEST}
+    found = {where for where, tree in TREES.items() if _packages(tree) & {*UNDER_TEST}}
 
     assert found == LOOKS_AT_TORCH
     late = {name for name in _imports(TREES["runner/worker/witness.py"]) if "torch" in name}
@@ -185,10 +195,6 @@ def _prints(tree: ast.AST) -> bool:
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
         for node in ast.walk(tree)
     )
-
-
-def test_the_worker_prepares_what_is_under_test() -> None:
-    assert set(PRELOADED) == UNDER_TEST
 
 
 @pytest.mark.parametrize("where", TREES)

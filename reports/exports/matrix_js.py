@@ -18,6 +18,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
+from repromatrix.runner.model.packages import DECIDING
 
 
 def assignment(name: str, value: object) -> bytes:
@@ -42,10 +43,6 @@ def _plain(value: object) -> dict[str, object]:
 NO_CELL = -1
 """Stands in a row where a case has no cell."""
 
-COMPANIONS = (
-    *("transformers", "torch", "accelerate", "peft"),
-    *("tokenizers", "huggingface-hub", "numpy"),
-)
 _TEXT = 200
 
 Told = tuple[str, str, str, int, int, str]
@@ -188,7 +185,7 @@ def _heads(columns: Sequence[Environment]) -> tuple[ColumnHead, ...]:
 
 
 def _packages(environment: Environment) -> str:
-    pins = ((name, environment.version(name)) for name in COMPANIONS)
+    pins = ((name, environment.version(name)) for name in DECIDING if name != "safetensors")
     return visible(", ".join(f"{name} {version}" for name, version in pins if version))
 
 

@@ -16,8 +16,7 @@ from repromatrix.runner.judging.axes import Axis, axes
 from repromatrix.runner.judging.ranges import ranges_along
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.environment_name import taken_apart
-
-PACKAGES = ("transformers", "accelerate", "peft")
+from repromatrix.runner.model.packages import MOVED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +64,7 @@ def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage,
             alone=tuple(_alone(survey, name)),
             cases=_cases(survey, name),
         )
-        for name in PACKAGES
+        for name in MOVED
         if any(survey.by_name[release].version(name) for release in survey.releases)
     )
 
@@ -96,7 +95,7 @@ def _changed(survey: Survey, before: str, after: str, name: str) -> tuple[str, .
     one, other = survey.by_name[before], survey.by_name[after]
     return tuple(
         other_name
-        for other_name in PACKAGES
+        for other_name in MOVED
         if other_name != name and one.version(other_name) != other.version(other_name)
     )
 

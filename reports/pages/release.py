@@ -16,11 +16,8 @@ from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.outcomes import Verdict
+from repromatrix.runner.model.packages import DECIDING
 
-COMPANIONS = (
-    *("transformers", "torch", "accelerate", "peft", "tokenizers", "huggingface-hub"),
-    *("safetensors", "numpy"),
-)
 _ERROR = 200
 _SAYS_NOTHING = frozenset({Verdict.UNPROVEN, Verdict.NOT_APPLICABLE})
 
@@ -164,7 +161,7 @@ def _companions(here: Environment, before: Environment | None) -> tuple[Companio
         )
         if before
         else Companion(name=name, version=visible(here.version(name) or "absent"), was="")
-        for name in COMPANIONS
+        for name in DECIDING
         if here.version(name) or (before and before.version(name))
     )
 

@@ -17,11 +17,11 @@ from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import COMPANIONS
 
 _ONE_REASON_FOR_ALL = frozenset(
     {Mark.NOT_APPLICABLE, Mark.UNBUILDABLE, Mark.NOT_RUN, Mark.INFERRED}
 )
-_COMPANIONS = ("accelerate", "peft")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,7 +116,7 @@ def _note(found: tuple[Stack, ...]) -> str:
 
 def _versions(ran: Observation | None, environment: Environment) -> str:
     packages = ran.provenance.packages if ran is not None else environment.pins
-    named = [f"{name} {packages[name]}" for name in _COMPANIONS if name in packages]
+    named = [f"{name} {packages[name]}" for name in COMPANIONS if name in packages]
     if environment.source is not Source.RELEASE and "transformers" in packages:
         named.insert(0, f"transformers {packages['transformers']}")
     if ran is not None:

@@ -9,7 +9,7 @@ from itertools import groupby
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from repromatrix.runner.audit.levels import TRANSFORMERS, Says, named
+from repromatrix.runner.audit.levels import Says, named
 from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence
 from repromatrix.runner.audit.upgrades import Spot, says_at
 from repromatrix.runner.errors import ExitCode
@@ -17,6 +17,7 @@ from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.packages import TRANSFORMERS
 
 _SKIPPED = 6
 """So many releases in a row may be excluded one by one before the specifier ends above them."""

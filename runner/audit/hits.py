@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from repromatrix.runner.audit import upgrades
 from repromatrix.runner.audit.levels import (
-    TORCH,
     BasisPackage,
     Level,
     Says,
@@ -24,6 +23,7 @@ from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Verdict
+from repromatrix.runner.model.packages import TORCH
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,7 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from repromatrix.runner.audit.questions import KnownEvidence
 
 Vector = tuple[Version, ...]
-
-TRANSFORMERS = "transformers"
-TORCH = "torch"
 
 
 class Level(StrEnum):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from repromatrix.runner import project
-from repromatrix.runner.audit.levels import TRANSFORMERS, named
+from repromatrix.runner.audit.levels import named
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.evidence.glances import GlancedRows, of_places, of_rows
@@ -22,6 +22,7 @@ from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest, named_cases, select
 from repromatrix.runner.project import Project

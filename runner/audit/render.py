@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repromatrix.runner.audit.hits import Audit, Avoiding, Hit, Remedy
-from repromatrix.runner.audit.levels import TORCH, TRANSFORMERS, Level, Stand
+from repromatrix.runner.audit.levels import Level, Stand
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.render_spots import by_case, listed, measured_on
 from repromatrix.runner.audit.upgrades import Spot, Upgrade
 from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import CaseKind
 from repromatrix.runner.model.outcomes import Verdict
+from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import plural, printable_lines, shorten
 
 _SCREEN = 6
 """So many cases are told with their errors; of more there is a line each."""
 _WIDE = 96
-TOLD = frozenset({TRANSFORMERS, TORCH, "accelerate", "peft"})
 """Of these it is told which versions a file holds for other platforms."""
 
 
@@ -56,7 +56,7 @@ def read_for(mine: Installed) -> str:
     also = [
         f"{one.package} {one.version}{f' for {shorten(one.marker, _WIDE)}' if one.marker else ''}"
         for one in mine.others
-        if one.package in TOLD
+        if one.package in UNDER_TEST
     ]
     held = f"; it also holds {', '.join(also)}" if also else ""
     markers = mine.markers
@@ -311,7 +311,7 @@ def _object(found: Audit) -> dict[str, Any]:
             "also-holds": [
                 {"package": one.package, "version": one.version, "marker": one.marker or None}
                 for one in mine.others
-                if one.package in TOLD
+                if one.package in UNDER_TEST
             ],
             "not-pinned": {name: mine.loose[name] for name in sorted(mine.loose)},
         },

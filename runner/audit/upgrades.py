@@ -10,7 +10,7 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.audit.levels import TRANSFORMERS, Says, Stand
+from repromatrix.runner.audit.levels import Says, Stand
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import KnownEvidence
 from repromatrix.runner.model import requirements
@@ -18,6 +18,7 @@ from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.cell import Cell, Source, obstacles
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import COMPANIONS, TRANSFORMERS
 
 _SAID = frozenset({Says.HITS, Says.CLEAR})
 
@@ -76,7 +77,7 @@ def upgrade(
     held = known.environments[release].pins
     return Upgrade(
         release=release,
-        packages={name: held[name] for name in ("accelerate", "peft") if name in held},
+        packages={name: held[name] for name in COMPANIONS if name in held},
         heals=those(Says.HITS, Says.CLEAR),
         keeps=those(Says.HITS, Says.HITS),
         loses=(*those(Says.HITS, Says.UNKNOWN), *those(Says.HITS, Says.NOT_APPLICABLE)),

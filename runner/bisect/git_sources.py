@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from repromatrix.runner.bisect.git import OPTION
-from repromatrix.runner.environments.checkouts import PACKAGES
 from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.model.packages import MOVED
 
 if TYPE_CHECKING:
     from repromatrix.runner.bisect.git import Repository
@@ -53,7 +53,7 @@ def claimed(text: str) -> str:
 
 def find_sources(repository: Repository, commit: str) -> PackageSources:
     """Return the package of ours that a commit holds; raises RunnerError where it holds none."""
-    for package in PACKAGES:
+    for package in MOVED:
         for root in _ROOTS:
             sources = PackageSources(package=package, root=root)
             if repository.blob(commit, sources.init) is not None:
@@ -61,7 +61,7 @@ def find_sources(repository: Repository, commit: str) -> PackageSources:
     raise refuse(
         OldFault(
             where=f"{OPTION} {repository.folder}",
-            found=f"no sources of {', '.join(PACKAGES[:-1])} or {PACKAGES[-1]} at {commit[:12]}",
+            found=f"no sources of {', '.join(MOVED[:-1])} or {MOVED[-1]} at {commit[:12]}",
             allowed="a clone of one of them",
             fix="Name the clone of the package that the releases differ in.",
         )

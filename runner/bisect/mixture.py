@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
-
-LIKELY = (
-    *("transformers", "accelerate", "peft", "tokenizers"),
-    *("huggingface-hub", "safetensors", "numpy"),
-)
-"""The packages that most often make the difference, the likeliest first."""
+from repromatrix.runner.model.packages import DECIDING
 
 _NAMED = 2
 """Packages that a mixture is named after; with more of them its digest is shorter."""
@@ -86,7 +81,7 @@ def difference(
             changes.append(PackageChange(package=name, good=here, bad=there))
         elif here != there:
             along[name] = here or there
-    order = [*likely, *LIKELY]
+    order = [*likely, *DECIDING]
     rank = {name: order.index(name) for name in order}
     changes.sort(key=lambda one: (rank.get(one.package, len(order)), one.package))
     return EnvironmentDifference(good=good, bad=bad, changes=tuple(changes), along=along)

@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from repromatrix.runner.bisect import package_locks
-from repromatrix.runner.bisect.mixture import LIKELY, EnvironmentDifference, Taken, difference
+from repromatrix.runner.bisect.mixture import EnvironmentDifference, Taken, difference
 from repromatrix.runner.bisect.mixture import name as named
 from repromatrix.runner.bisect.oracle import answer
 from repromatrix.runner.bisect.package_locks import Ends, UnresolvableError
@@ -31,7 +31,6 @@ from repromatrix.runner.errors import ExitCode, OldFault, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
-from repromatrix.runner.execution.preload import PRELOADED
 from repromatrix.runner.judging.expectations import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
@@ -39,6 +38,7 @@ from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.lock import Lock
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import DECIDING
 from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.project import Project
 
@@ -225,7 +225,7 @@ def _ends(project: Project, question: BlameQuestion) -> EnvironmentDifference:
 def likely(case: Case) -> tuple[str, ...]:
     """Return the packages that a case's own entries name, those that everybody knows first."""
     found = {one.name for entry in case.block.fails for one in entry.when}
-    order = [name for name in LIKELY if name in found]
+    order = [name for name in DECIDING if name in found]
     return (*order, *sorted(found - {*order}))
 
 
@@ -308,7 +308,7 @@ def table(
             found.ends.bad.version(package),
             answers,
             project.environments,
-            [name for name in PRELOADED if name != "torch"],
+            ("transformers", *project.matrix.companions),
         )
         for package in found.culprits
     )

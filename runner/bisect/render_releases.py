@@ -16,6 +16,7 @@ from repromatrix.runner.markdown import code, plain, sentence
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Outcome
+from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
 
 _FEW = 3
 
@@ -162,8 +163,6 @@ def _so_far(finding: Finding) -> str:
 
 
 _SHOWN = 12
-_NAMED = ("accelerate", "peft", "tokenizers", "huggingface-hub", "safetensors", "numpy")
-"""Packages whose change between two releases is worth a word."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -286,8 +285,8 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
     )
     moved = [
         f"{name} {before.version(name)} to {at.version(name)}"
-        for name in _NAMED
-        if before.version(name) != at.version(name)
+        for name in DECIDING
+        if name != TRANSFORMERS and before.version(name) != at.version(name)
     ]
     if moved and search.runs:
         good, bad = (before, at) if finding.found.edge is Edge.RISE else (at, before)

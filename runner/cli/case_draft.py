@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.model.packages import COMPANIONS, UNDER_TEST
 from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.model.script import Script, parse_python, parse_script
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _THREAD = re.compile(
     r"https://github\.com/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+)/(?P<what>issues|pull)/(?P<number>\d+)(?!\w)"
 )
-_LIBRARIES = ("torch", "transformers", "accelerate", "peft")
 _HUB_CALLS = frozenset(
     {"from_pretrained", "pipeline", "load_dataset", "load_metric", "evaluate_load"}
 )
@@ -70,7 +70,7 @@ def from_address(address: str) -> Draft:
         allowed = "https://github.com/OWNER/REPOSITORY/issues/NUMBER or …/pull/NUMBER"
         raise refuse(OldFault(where="new-case", found=repr(address), allowed=allowed))
     package = canonicalize_name(found["repo"])
-    beside = [package] if package in _LIBRARIES[2:] else []
+    beside = [package] if package in COMPANIONS else []
     name = f"{package.replace('-', '_')}_{found['what'].rstrip('s')}_{found['number']}"
     return Draft(
         name=name,
@@ -135,7 +135,7 @@ def _requirement(item: str, where: str) -> Requirement:
 
 def _is_moved(item: Requirement) -> bool:
     exact = any(part.operator in {"==", "===", "~="} for part in item.specifier)
-    return (exact or bool(item.url)) and canonicalize_name(item.name) in _LIBRARIES
+    return (exact or bool(item.url)) and canonicalize_name(item.name) in UNDER_TEST
 
 
 def _block(reports: Sequence[str], dependencies: Iterable[str], requires: str) -> str:

@@ -13,11 +13,11 @@ from repromatrix.runner.environments import development
 from repromatrix.runner.environments.development import SourceState, with_commit
 from repromatrix.runner.errors import OldFault, refuse
 from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.packages import MOVED
 from repromatrix.runner.model.script import decode, parse_python
 
-PACKAGES = ("transformers", "accelerate", "peft")
 _ROOTS = ("src", ".")
-_ALLOWED = f"a checkout of one of {', '.join(PACKAGES)}: src/NAME/__init__.py or NAME/__init__.py"
+_ALLOWED = f"a checkout of one of {', '.join(MOVED)}: src/NAME/__init__.py or NAME/__init__.py"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,7 @@ def read_checkout(path: Path) -> Checkout:
     path = path.expanduser().resolve()
     found = [
         (package, path / root)
-        for package in PACKAGES
+        for package in MOVED
         for root in _ROOTS
         if (path / root / package / "__init__.py").is_file()
     ]

@@ -25,6 +25,7 @@ from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Failed, Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, reading_of
+from repromatrix.runner.model.packages import MOVED
 
 Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
 """Names the environments that are wanted of a case, workaround, precision and device.
@@ -92,7 +93,6 @@ def _publication(name: str, line: Mapping[str, str]) -> Publication:
 
 MEASURED = 1
 """The protocol of what is published in this format."""
-_PACKAGES = ("transformers", "accelerate", "peft")
 
 
 class PublishedRow(NamedTuple):
@@ -252,7 +252,11 @@ def _said(row: PublishedRow, failed: Failed | None) -> _Said:
 
 @functools.lru_cache(maxsize=4096)
 def _packages(held: EnvironmentRow) -> Mapping[str, str]:
-    return {name: version for name in _PACKAGES if (version := getattr(held, name))}
+    return {
+        name: version
+        for name in MOVED  # each is a column
+        if (version := getattr(held, name))
+    }
 
 
 def _provenance(held: EnvironmentRow, publication: Publication, digest: str) -> Provenance:

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 
 from repromatrix.runner.model import script
 from repromatrix.runner.model.case import Case
-
-# In the order of import. Packages that patch others are imported only by the cell that asks.
-PRELOADED = ("torch", "transformers", "accelerate", "peft")
+from repromatrix.runner.model.packages import UNDER_TEST
 
 
 def wanted(cases: Iterable[Case]) -> dict[str, object]:
@@ -25,13 +23,13 @@ def wanted(cases: Iterable[Case]) -> dict[str, object]:
         tree = script.tree(case.script.code)
         inner.update(_inner(tree.body))
         for module, name in _imports(tree):
-            if module in PRELOADED:
+            if module in UNDER_TEST:
                 modules.add(module)
                 if name:
                     names.setdefault(module, set()).add(name)
     return {
-        "modules": [*(module for module in PRELOADED if module in modules), *sorted(inner)],
-        "names": {module: sorted(names[module]) for module in PRELOADED if module in names},
+        "modules": [*(module for module in UNDER_TEST if module in modules), *sorted(inner)],
+        "names": {module: sorted(names[module]) for module in UNDER_TEST if module in names},
     }
 
 
@@ -45,7 +43,7 @@ def _inner(statements: Iterable[ast.stmt]) -> Iterable[str]:
                 found = [module]
             case _:
                 found = []
-        yield from (name for name in found if "." in name and _top(name) in PRELOADED)
+        yield from (name for name in found if "." in name and _top(name) in UNDER_TEST)
 
 
 def _top(module: str) -> str:
@@ -58,7 +56,7 @@ def _imports(tree: ast.Module) -> Iterable[tuple[str, str]]:
             case ast.Import(names=aliases):
                 yield from ((_top(alias.name), "") for alias in aliases)
             case ast.ImportFrom(module=str(module), names=aliases, level=0):
-                whole = module in PRELOADED
+                whole = module in UNDER_TEST
                 yield from ((_top(module), alias.name if whole else "") for alias in aliases)
             case _:
                 pass

@@ -114,6 +114,7 @@ def numbers(found: object) -> dict[str, float]:
 def about(attribute: str) -> dict[str, str]:
     """Return an attribute of the packages under test that were really imported."""
     found: dict[str, str] = {}
+    # `UNDER_TEST` of model/packages.py, which a worker does not import; a test holds them equal.
     for name in ("torch", "transformers", "accelerate", "peft"):
         value: Any = getattr(sys.modules.get(name), attribute, None)
         if value:
