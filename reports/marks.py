@@ -98,13 +98,6 @@ _WORDS = {
     Mark.INFERRED: "inferred: not run, between two measured cells that agree",
 }
 
-_BOTH = {
-    Outcome.PASSES: "pass",
-    Outcome.FAILS: "fail in the same way",
-    Outcome.CRASHES: "crash",
-    Outcome.TIMES_OUT: "time out",
-}
-
 _CLAUSES = {
     Mark.PASSES: "{happened} as expected",
     Mark.FAILS: "{happened} as expected",
@@ -253,7 +246,27 @@ def explained(row: Judged) -> str:
 
 def inference(found: Inferred) -> str:
     """Say what a cell that was not run is inferred from: words that make no verdict of it."""
-    return f"{found.older} and {found.newer} both {_BOTH[found.outcome]}"
+    return f"{found.older} and {found.newer} both {_of_both(found.outcome)}"
+
+
+def _of_both(outcome: Outcome) -> str:
+    match outcome:
+        case Outcome.PASSES:
+            return "pass"
+        case Outcome.FAILS:
+            return "fail in the same way"
+        case Outcome.CRASHES:
+            return "crash"
+        case Outcome.TIMES_OUT:
+            return "time out"
+        case (
+            Outcome.OUT_OF_MEMORY
+            | Outcome.DECLINES
+            | Outcome.NOT_APPLICABLE
+            | Outcome.UNBUILDABLE
+            | Outcome.NOT_RUN
+        ):
+            raise ValueError(outcome)  # nothing is inferred from these
 
 
 def explanation(seen: Observation) -> str:
