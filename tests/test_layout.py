@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 
 # Lowest first; a module imports only from its own layer and from those before it.
 LAYERS = (
-    *("text", "errors", "paths", "signals", "markdown", "subprocesses", "tempdirs", "files"),
+    *("text", "errors", "paths", "signals", "markdown", "subprocesses", "git", "tempdirs", "files"),
     *("model", "cases", "judging", "evidence", "planning", "environments", "project"),
     *("execution", "bisect", "compare", "audit", "site", "cli"),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.bisect import git, git_lines
+from repromatrix.runner.bisect import git_lines
 from repromatrix.runner.bisect.commit_trials import (
     CommitTrial,
     Plan,
@@ -20,7 +20,6 @@ from repromatrix.runner.bisect.commit_trials import (
     written,
 )
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, End, Searched
-from repromatrix.runner.bisect.git import OPTION, Repository, Worktree, open_repository
 from repromatrix.runner.bisect.git_lines import (
     CommitLine,
     Routes,
@@ -29,8 +28,16 @@ from repromatrix.runner.bisect.git_lines import (
     holding,
     twin,
 )
-from repromatrix.runner.bisect.git_sources import PackageSources, find_sources, tip
+from repromatrix.runner.bisect.repository import (
+    OPTION,
+    Repository,
+    Worktree,
+    find_sources,
+    open_repository,
+    opened,
+)
 from repromatrix.runner.bisect.search import Answer, Edge, agreed
+from repromatrix.runner.environments.checkouts import PackageSources
 from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import Limits
@@ -427,7 +434,7 @@ def search(
     and what was run is stored.
     """
     repository = open_repository(repo)
-    sources = find_sources(repository, tip(repository))
+    sources = find_sources(repository, repository.tip())
     older, newer = _ends(repository, sources, inquiry)
     routes = git_lines.between(repository, older, newer)
     plan = Plan(
@@ -440,7 +447,7 @@ def search(
         rerun=inquiry.rerun,
         sandbox=inquiry.sandbox,
     )
-    with git.opened(places.checkouts, repository, sources) as held:
+    with opened(places.checkouts, repository, sources) as held:
         bisector = GitBisect(worktree=held, plan=plan, hear=hear, command=command)
         found = Route(bisector, routes, inquiry.edge, repository).find()
     answer = CommitAnswer(

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from repromatrix.runner.bisect.git_sources import PackageSources, claimed
 from repromatrix.runner.bisect.oracle import answer
+from repromatrix.runner.bisect.repository import claimed_or_nothing
 from repromatrix.runner.bisect.search import Answer, agreed
 from repromatrix.runner.cases import load_case, load_script
 from repromatrix.runner.environments.building import Built, UnbuildableError
+from repromatrix.runner.environments.checkouts import PackageSources
 from repromatrix.runner.environments.development import with_commit
 from repromatrix.runner.evidence.answering import answering_row, is_standing
 from repromatrix.runner.evidence.store import Store
@@ -259,7 +260,7 @@ def _with(end: Environment, sources: PackageSources, tree: Path, commit: str) ->
 
 def _claimed(init: Path) -> str | None:
     try:
-        return claimed(init.read_text(encoding="utf-8", errors="replace"))
+        return claimed_or_nothing(init.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return None
 

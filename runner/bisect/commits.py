@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from repromatrix.runner.bisect.commit_trials import CommitTrial
-from repromatrix.runner.bisect.git import Commit
 from repromatrix.runner.bisect.git_lines import TaggedCommit, Twin
+from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.cell import Cell

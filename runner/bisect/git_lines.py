@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from repromatrix.runner.bisect.git import OPTION, Commit, Repository
-from repromatrix.runner.bisect.git_sources import PackageSources
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.bisect.repository import OPTION, Commit, Repository
+from repromatrix.runner.environments.checkouts import PackageSources
+from repromatrix.runner.errors import InvalidValue, Problem, refuse
 
 _NEIGHBOURS = 12
 _COMMIT = re.compile(r"g([0-9a-f]{7,40})")
@@ -38,22 +38,15 @@ def named(
 ) -> TaggedCommit:
     """Return the end that somebody named by a revision; raises RunnerError."""
     commit = repository.revision(revision, option)
+    if repository.blob(commit, sources.init) is None:
+        expected = f"a revision with {sources.init}"
+        raise refuse(InvalidValue(option, revision, expected))
     return TaggedCommit(
         wanted="",
         revision=revision,
         commit=commit,
-        claims=_checked(repository, sources, revision, commit, option),
+        claims=repository.claims(commit, sources),
     )
-
-
-def _checked(
-    repository: Repository, sources: PackageSources, revision: str, commit: str, option: str
-) -> str:
-    if repository.blob(commit, sources.init) is None:
-        found = f"{revision!r}, which has no {sources.init}"
-        allowed = f"a revision that holds {sources.package}"
-        raise refuse(OldFault(where=option, found=found, allowed=allowed))
-    return sources.claimed(repository, commit)
 
 
 def released(repository: Repository, sources: PackageSources, version: str) -> TaggedCommit:
@@ -67,7 +60,7 @@ def released(repository: Repository, sources: PackageSources, version: str) -> T
     tags = _tags(repository)
     for tag in _nearest(tags, Version(version)):
         found = repository.resolve(f"refs/tags/{tag}")
-        if found and sources.claimed(repository, found) == str(Version(version)):
+        if found and repository.claims(found, sources) == str(Version(version)):
             return TaggedCommit(wanted=version, revision=tag, commit=found, claims=version)
     raise _missing(repository, sources, version, tags)
 
@@ -95,19 +88,12 @@ def _nearest(tags: dict[str, Version], version: Version) -> Iterable[str]:
 def _missing(
     repository: Repository, sources: PackageSources, version: str, tags: dict[str, Version]
 ) -> Exception:
-    named_so = next((tag for tag in tags if tags[tag] == Version(version)), "")
-    found = f"no tag that claims {sources.package} {version}"
-    if named_so:
-        commit = repository.resolve(f"refs/tags/{named_so}") or ""
-        other = sources.claimed(repository, commit) or "no version"
-        found = f"{found}; {named_so} claims {other}"
-    fault = OldFault(
-        where=f"{OPTION} {repository.folder}",
-        found=found,
-        allowed="a tag per release, as v4.50.3",
-        fix="Fetch them with `git fetch --tags`, or name --good and --bad.",
-    )
-    return refuse(fault)
+    what = f"no tag claims to be {sources.package} {version}"
+    if tag := next((tag for tag in tags if tags[tag] == Version(version)), ""):
+        commit = repository.resolve(f"refs/tags/{tag}") or ""
+        what += f"; {tag} claims {repository.claims(commit, sources) or 'no version'}"
+    fix = "Fetch the tags with `git fetch --tags`, or give --good and --bad."
+    return refuse(Problem(repository.where, what, fix))
 
 
 _PICTURE = ("--no-color", "--no-ext-diff", "--no-textconv", "--full-index", "--binary")
@@ -336,33 +322,23 @@ def _fork(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> s
     """Return where the newer end's own line leaves the older one's; raises RunnerError."""
     of_newer = repository.first_parents(newer.commit)
     of_older = dict.fromkeys(repository.first_parents(older.commit))
-    found = next((name for name in of_newer if name in of_older), "")
-    if found:
-        return found
-    raise refuse(
-        OldFault(
-            where=f"{OPTION} {repository.folder}",
-            found=f"no common history of {older.revision} and {newer.revision} by first parents",
-            allowed="two ends that one line of commits leads to",
-            fix="Name --good and --bad on one branch.",
-        )
-    )
+    fork = next((name for name in of_newer if name in of_older), "")
+    if not fork:
+        what = f"{older.revision} and {newer.revision} have no common history by first parents"
+        raise refuse(Problem(repository.where, what, "Give --good and --bad on one branch."))
+    return fork
 
 
 def _refuse_reversed(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> None:
     """Refuse two ends that are one, or of which the later is given as the earlier."""
-    where = f"{OPTION} {repository.folder}"
     if older.commit == newer.commit:
-        found = f"{older.revision} and {newer.revision}, which are the same commit"
-        raise refuse(OldFault(where=where, found=found, allowed="two commits"))
+        what = f"{older.revision} and {newer.revision} are the same commit"
+        raise refuse(Problem(repository.where, what))
     base = repository.ask("merge-base", older.commit, newer.commit)
     if not base:
-        found = f"no common history of {older.revision} and {newer.revision}"
-        raise refuse(OldFault(where=where, found=found, allowed="two ends of one history"))
+        what = f"{older.revision} and {newer.revision} have no common history"
+        raise refuse(Problem(repository.where, what))
     if base.strip() == newer.commit:
-        found = f"{newer.revision}, which is an ancestor of {older.revision}"
-        remedy = (
-            "What broke is searched from good to bad; with --fix, what healed from bad to good."
-        )
-        allowed = f"a commit that is not before {older.revision}"
-        raise refuse(OldFault(where=where, found=found, allowed=allowed, fix=remedy))
+        what = f"{newer.revision} is an ancestor of {older.revision}"
+        fix = "Without --fix, --good must be the older end; with --fix, --bad must be."
+        raise refuse(Problem(repository.where, what, fix))

@@ -9,8 +9,8 @@ from repromatrix.runner import markdown
 from repromatrix.runner.bisect.commit_search import Heard
 from repromatrix.runner.bisect.commit_trials import CommitTrial
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, End, Searched
-from repromatrix.runner.bisect.git import SHORT, Commit
 from repromatrix.runner.bisect.git_lines import CommitLine
+from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, halvings
 
 ANSWERS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}

@@ -15,10 +15,9 @@ from repromatrix.runner.bisect import render_commits as telling
 from repromatrix.runner.bisect.commit_search import Heard, Inquiry, search
 from repromatrix.runner.bisect.commit_trials import TrialRequest, TrialSide
 from repromatrix.runner.bisect.commits import CommitAnswer
-from repromatrix.runner.bisect.git import open_repository
-from repromatrix.runner.bisect.git_sources import find_sources, tip
 from repromatrix.runner.bisect.releases import Finding
 from repromatrix.runner.bisect.render_releases import Page, as_json
+from repromatrix.runner.bisect.repository import find_sources, open_repository
 from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import UnbuildableError
@@ -66,7 +65,7 @@ def looked_at(clone: Clone | None) -> None:
     if clone is None:
         return
     repository = open_repository(clone.repo)
-    sources = find_sources(repository, tip(repository))
+    sources = find_sources(repository, repository.tip())
     for option, revision in (("--good", clone.good), ("--bad", clone.bad)):
         if revision:
             git_lines.named(repository, sources, revision, option)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from repromatrix.runner.bisect.commit_trials import attempt, read, trial_line
-from repromatrix.runner.bisect.git import LIFE
+from repromatrix.runner.bisect.repository import LIFE
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.cli.options import app, told
 from repromatrix.runner.errors import ExitCode, Interrupted

@@ -15,6 +15,7 @@ from repromatrix.runner.environments.building import Built, Recipe, UnbuildableE
 from repromatrix.runner.environments.locking import compile_lock
 from repromatrix.runner.environments.locks import markers
 from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.git import list_remote, run_git
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.lock import read_lock
@@ -102,10 +103,7 @@ def _edits(status: str) -> Iterator[str]:
 
 def _ask_git(folder: Path, *question: str) -> str | None:
     """Return what git answers about a folder, or None where it refuses."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environ = {**ours, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    command: list[str | Path] = ["git", "-C", folder, "-c", "core.fsmonitor=false", *question]
-    done = subprocesses.finish(command, environ=environ, seconds=_GIT_SECONDS)
+    done = run_git(folder, question, seconds=_GIT_SECONDS)
     return done.out if done.code == 0 else None
 
 
@@ -145,9 +143,7 @@ def _repository(url: str, revision: str) -> Origin:
 
 
 def _ask(url: str, revision: str) -> str:
-    environ = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-    command = ["git", "ls-remote", url, revision, f"{revision}^{{}}"]
-    done = subprocesses.finish(command, environ=environ, seconds=_SECONDS)
+    done = list_remote(url, [revision, f"{revision}^{{}}"], seconds=_SECONDS)
     commit = _named(done.out, revision)
     if done.code == 0 and commit:
         return commit

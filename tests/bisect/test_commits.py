@@ -24,8 +24,8 @@ from repromatrix.runner.bisect.commit_trials import (
     written,
 )
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt
-from repromatrix.runner.bisect.git_sources import PackageSources
 from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.environments.checkouts import PackageSources
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.paths import Paths
 
@@ -452,7 +452,7 @@ def test_missing_tags_are_refused_before_anything_is_run(tmp_path: Path) -> None
     history = branches()
     lab = laboratory(tmp_path, history)
 
-    with pytest.raises(RunnerError, match=r"no tag that claims transformers 4\.50\.3.*--tags"):
+    with pytest.raises(RunnerError, match=r"no tag claims to be transformers 4\.50\.3.*--tags"):
         lab.search()
     assert not (tmp_path / "ours").exists()
 

@@ -10,9 +10,9 @@ import pytest
 from repromatrix.runner.bisect import render_commits as telling
 from repromatrix.runner.bisect.commit_trials import CommitTrial
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, End, Searched
-from repromatrix.runner.bisect.git import Commit
 from repromatrix.runner.bisect.git_lines import CommitLine, TaggedCommit, Twin
 from repromatrix.runner.bisect.render_commits import sentence
+from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge
 from repromatrix.runner.cli.bisect_commits import chosen, portable
 

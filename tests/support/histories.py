@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.bisect.git import surroundings
+from repromatrix.runner.git import git_environ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,7 +88,7 @@ class History:
 
 def git(folder: Path, *arguments: str, given: str = "") -> str:
     """Run git in a folder; a test that cannot prepare its repository fails."""
-    environ = {**surroundings(), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    environ = {**git_environ(), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
     done = subprocesses.finish(
         ["git", "-c", "user.name=S", "-c", "user.email=s@example.org", *arguments],
         folder=folder,

@@ -5,11 +5,18 @@ from typing import TYPE_CHECKING
 import pytest
 from histories import History, fingerprint, git, sources
 
-from repromatrix.runner.bisect import git as bisect_git
+from repromatrix.runner import git as git_runner
 from repromatrix.runner.bisect import git_lines
-from repromatrix.runner.bisect.git import Commit, Repository, open_repository
 from repromatrix.runner.bisect.git_lines import twin
-from repromatrix.runner.bisect.git_sources import PackageSources, claimed, find_sources, tip
+from repromatrix.runner.bisect.repository import (
+    Commit,
+    Repository,
+    claimed_or_nothing,
+    find_sources,
+    open_repository,
+    opened,
+)
+from repromatrix.runner.environments.checkouts import PackageSources
 from repromatrix.runner.errors import RunnerError
 
 if TYPE_CHECKING:
@@ -62,7 +69,7 @@ def named(history: History, line: git_lines.CommitLine | None) -> list[str]:
     ],
 )
 def test_a_claim_is_what_the_package_assigns(text: str, version: str) -> None:
-    assert claimed(text) == version
+    assert claimed_or_nothing(text) == version
 
 
 def test_a_commit_is_read_with_its_pull_request(written: tuple[History, Repository]) -> None:
@@ -125,10 +132,10 @@ def test_the_package_is_found_in_the_tree(tmp_path: Path) -> None:
     history.commit("a", {"accelerate/__init__.py": '__version__ = "1.3.0"\n'})
     repository = open_repository(history.write(tmp_path / "clone"))
 
-    found = find_sources(repository, tip(repository))
+    found = find_sources(repository, repository.tip())
 
     assert found == PackageSources(package="accelerate", root="")
-    assert found.claimed(repository, history.shas["a"]) == "1.3.0"
+    assert repository.claims(history.shas["a"], found) == "1.3.0"
 
 
 def test_a_repository_of_another_package_is_refused(tmp_path: Path) -> None:
@@ -137,18 +144,18 @@ def test_a_repository_of_another_package_is_refused(tmp_path: Path) -> None:
     repository = open_repository(history.write(tmp_path / "clone"))
 
     with pytest.raises(RunnerError, match="no sources of transformers, accelerate or peft"):
-        find_sources(repository, tip(repository))
+        find_sources(repository, repository.tip())
 
 
 def test_a_repository_without_commits_is_refused(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
 
-    with pytest.raises(RunnerError, match="a repository without commits"):
-        tip(open_repository(tmp_path))
+    with pytest.raises(RunnerError, match="the repository has no commits"):
+        open_repository(tmp_path).tip()
 
 
 def test_no_folder_and_no_repository_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunnerError, match="no such folder"):
+    with pytest.raises(RunnerError, match="the folder does not exist"):
         open_repository(tmp_path / "nothing")
     with pytest.raises(RunnerError, match="not a git repository"):
         open_repository(tmp_path)
@@ -157,16 +164,15 @@ def test_no_folder_and_no_repository_are_refused(tmp_path: Path) -> None:
 def test_a_clone_of_another_owner_is_refused_with_what_to_do(
     written: tuple[History, Repository], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    another = {**bisect_git.surroundings(), "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
-    monkeypatch.setattr(bisect_git, "surroundings", lambda: another)
+    another = {**git_runner.git_environ(), "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+    monkeypatch.setattr(git_runner, "git_environ", lambda: another)
     folder = written[1].folder
 
     with pytest.raises(RunnerError) as caught:
         open_repository(folder)
     assert str(caught.value) == (
-        f"--repo {folder}: found detected dubious ownership in repository at '{folder}';"
-        " allowed: a clone of yours, or one that you trust."
-        f" `git config --global --add safe.directory {folder}`."
+        f"--repo {folder}: detected dubious ownership in repository at '{folder}'."
+        f" If you trust it: `git config --global --add safe.directory {folder}`."
     )
 
 
@@ -372,7 +378,7 @@ def test_ends_without_a_common_history_are_refused(tmp_path: Path) -> None:
     history.tag("v4.51.0", "b")
     repository = open_repository(history.write(tmp_path / "clone"))
 
-    with pytest.raises(RunnerError, match=r"no common history of v4\.50\.3 and v4\.51\.0"):
+    with pytest.raises(RunnerError, match=r"v4\.50\.3 and v4\.51\.0 have no common history"):
         git_lines.between(repository, *ends(repository))
 
 
@@ -382,7 +388,7 @@ def test_a_revision_without_the_package_is_refused(tmp_path: Path) -> None:
     history.commit("a", sources("4.50.3", "works"))
     repository = open_repository(history.write(tmp_path / "clone"))
 
-    with pytest.raises(RunnerError, match=r"which has no src/transformers/__init__\.py"):
+    with pytest.raises(RunnerError, match=r"a revision with src/transformers/__init__\.py"):
         git_lines.named(repository, TRANSFORMERS, history.shas["before"], "--good")
 
 
@@ -423,7 +429,7 @@ def test_a_checkout_of_ours_leaves_the_clone_as_it_was(tmp_path: Path) -> None:
     before = fingerprint(folder)
     home = tmp_path / "home"
 
-    with bisect_git.opened(home, open_repository(folder), TRANSFORMERS) as held:
+    with opened(home, open_repository(folder), TRANSFORMERS) as held:
         held.check_out(history.shas["c"])
         during = sorted(path.name for path in (held.tree / "src" / "transformers").iterdir())
         readme = (held.tree / "README").read_text()
@@ -439,7 +445,7 @@ def test_only_the_package_is_checked_out_and_what_lies_at_the_top(tmp_path: Path
     history.commit("a", {**sources("4.50.3", "works"), **extra})
     folder = history.write(tmp_path / "clone")
 
-    with bisect_git.opened(tmp_path / "home", open_repository(folder), TRANSFORMERS) as held:
+    with opened(tmp_path / "home", open_repository(folder), TRANSFORMERS) as held:
         held.check_out(history.shas["a"])
         found = sorted(
             str(path.relative_to(held.tree))
@@ -457,8 +463,8 @@ def test_two_searches_at_once_have_a_checkout_each(tmp_path: Path) -> None:
     home = tmp_path / "home"
 
     with (
-        bisect_git.opened(home, repository, TRANSFORMERS) as one,
-        bisect_git.opened(home, repository, TRANSFORMERS) as other,
+        opened(home, repository, TRANSFORMERS) as one,
+        opened(home, repository, TRANSFORMERS) as other,
     ):
         one.check_out(history.shas["a"])
         other.check_out(history.shas["c"])
@@ -475,7 +481,7 @@ def test_what_a_killed_search_left_is_removed_by_the_next(tmp_path: Path) -> Non
         (home / str(number) / "tree").mkdir(parents=True)
         (home / f"{number}.lock").touch()
 
-    with bisect_git.opened(home, repository, TRANSFORMERS) as held:
+    with opened(home, repository, TRANSFORMERS) as held:
         during = sorted(path.name for path in home.iterdir() if path.is_dir())
 
     assert (during, held.folder.name) == (["1"], "1")

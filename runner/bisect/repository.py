@@ -1,43 +1,31 @@
-"""Ask a clone, read only, and check commits out in a worktree of our own."""
+"""A clone, which is only read, and checkouts of our own in which its commits are tried."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import itertools
-import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-from repromatrix.runner import subprocesses
-from repromatrix.runner.errors import ExitCode, Fault, OldFault, refuse
+from repromatrix.runner.environments.checkouts import (
+    PACKAGES,
+    PackageSources,
+    claimed_version,
+    packages_in,
+)
+from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
+from repromatrix.runner.git import git_environ, run_git, why_git_failed
 from repromatrix.runner.subprocesses import Finished, anonymous
+from repromatrix.runner.text import join
 from repromatrix.runner.worker import process_control
 
-if TYPE_CHECKING:
-    from repromatrix.runner.bisect.git_sources import PackageSources
-
 OPTION = "--repo"
-_FATAL = "fatal: "
-# Nothing that a question may do on the side: refresh the index, start a daemon, sign, page, ask.
-_QUIET = ("core.fsmonitor=false", "log.showSignature=false", "i18n.logOutputEncoding=UTF-8")
-_ALONE = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-}
-
-
-def surroundings() -> dict[str, str]:
-    """Return the variables for git: none that leads it to another repository."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**kept, **_ALONE}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,17 +39,22 @@ class Repository:
     """How it names them: `sha1` or `sha256`."""
     is_bare: bool
 
+    @property
+    def where(self) -> str:
+        """What an error calls it."""
+        return f"{OPTION} {self.folder}"
+
     def ask(self, *arguments: str, given: str = "") -> str | None:
         """Return what git prints, or None where it refuses."""
-        done = _git(self.folder, arguments, given)
+        done = run_git(self.folder, arguments, given=given)
         return done.out if done.code == 0 else None
 
     def read(self, *arguments: str) -> str:
         """Return what git prints; raises RunnerError where it refuses."""
-        done = _git(self.folder, arguments)
+        done = run_git(self.folder, arguments)
         if done.code != 0:
-            found = f"git {arguments[0]}: {_last(done.err)}"
-            raise refuse(_fault(self.folder, found, "a repository that git can read"))
+            what = f"git {arguments[0]} failed ({why_git_failed(done)})"
+            raise refuse(Problem(self.where, what))
         return done.out
 
     def resolve(self, revision: str) -> str | None:
@@ -72,17 +65,28 @@ class Repository:
         return out.strip() if out else None
 
     def revision(self, revision: str, option: str) -> str:
-        """Return the commit that somebody named; raises RunnerError."""
-        found = self.resolve(revision)
-        if found is None:
-            remedy = "Fetch it, or name another one."
-            allowed = "a commit, a tag or a branch of the repository"
-            raise refuse(OldFault(where=option, found=repr(revision), allowed=allowed, fix=remedy))
-        return found
+        """Return the commit that an option names; raises RunnerError."""
+        commit = self.resolve(revision)
+        if commit is None:
+            expected = "a commit, a tag or a branch of the repository"
+            raise refuse(InvalidValue(option, revision, expected, "You may have to fetch it."))
+        return commit
+
+    def tip(self) -> str:
+        """Return a commit to look at; raises RunnerError where there is none."""
+        for name in ("HEAD", "--all"):
+            commit = self.ask("rev-list", "--max-count=1", name)
+            if commit and commit.strip():
+                return commit.strip()
+        raise refuse(Problem(self.where, "the repository has no commits"))
 
     def blob(self, commit: str, path: str) -> str | None:
         """Return a file as it stands at a commit, or None where there is none."""
         return self.ask("cat-file", "blob", f"{commit}:{path}")
+
+    def claims(self, commit: str, sources: PackageSources) -> str:
+        """Return the version that a package claims at a commit; empty where it claims none."""
+        return claimed_or_nothing(self.blob(commit, sources.init) or "")
 
     def commit(self, commit: str) -> Commit:
         """Return what a commit says of itself."""
@@ -107,70 +111,58 @@ class Repository:
 
 def open_repository(folder: Path) -> Repository:
     """Return the repository of a folder; raises RunnerError where its history is not whole."""
+    where = f"{OPTION} {folder}"
     if not folder.is_dir():
-        raise refuse(_fault(folder, "no such folder", "a clone of the package"))
-    asked = (
+        raise refuse(Problem(where, "the folder does not exist"))
+    questions = (
         "--path-format=absolute",
         "--git-common-dir",
         "--is-shallow-repository",
         "--is-bare-repository",
+        "--show-object-format",
     )
-    done = _git(folder, ["rev-parse", *asked, "--show-object-format"])
+    done = run_git(folder, ["rev-parse", *questions])
     if done.code != 0:
         raise _no_repository(folder, done)
     common, shallow, bare, hashes = done.out.splitlines()
     if shallow == "true":
-        remedy = f"Fetch the rest: `git -C {folder} fetch --unshallow --tags`."
-        raise refuse(_fault(folder, "a shallow clone", "one with its whole history", remedy))
-    _refuse_partial(folder)
+        fix = f"Fetch the rest: `git -C {folder} fetch --unshallow --tags`."
+        raise refuse(Problem(where, "a shallow clone lacks older commits", fix))
+    # Reading a file of a partial clone would fetch it, and so write to your clone.
+    keys = r"^(extensions\.partialclone|remote\..*\.(promisor|partialclonefilter))$"
+    if run_git(folder, ["config", "--get-regexp", keys]).out.strip():
+        fix = "Clone it again without --filter."
+        raise refuse(Problem(where, "a partial clone lacks files of older commits", fix))
     objects = Path(common) / "objects"
     return Repository(folder=folder, objects=objects, hashes=hashes, is_bare=bare == "true")
 
 
-def _no_repository(folder: Path, done: subprocesses.Finished) -> Exception:
+def _no_repository(folder: Path, done: Finished) -> Exception:
     if done.code == 127:  # noqa: PLR2004 - as a shell says it, and as `finish` does
-        fault = OldFault(where="git", found=done.err, allowed="git 2.37 or newer")
-        return refuse(fault, ExitCode.BAD_INPUT)
-    found = _last(done.err)
-    if "dubious ownership" in found:
-        allowed, owned = "a clone of yours, or one that you trust", folder.resolve()
-        remedy = f"`git config --global --add safe.directory {shlex.quote(str(owned))}`."
-        return refuse(_fault(folder, found, allowed, remedy))
-    return refuse(_fault(folder, found, "a git repository", "Name a clone."))
+        return refuse(Problem(OPTION, "needs git 2.37 or newer, which is not installed"))
+    what, fix = why_git_failed(done), "Name a clone."
+    if "dubious ownership" in what:
+        owned = shlex.quote(str(folder.resolve()))
+        fix = f"If you trust it: `git config --global --add safe.directory {owned}`."
+    return refuse(Problem(f"{OPTION} {folder}", what, fix))
 
 
-def _refuse_partial(folder: Path) -> None:
-    """Refuse a clone that would fetch, and so be written to, when its files are read."""
-    keys = r"^(extensions\.partialclone|remote\..*\.(promisor|partialclonefilter))$"
-    done = _git(folder, ["config", "--get-regexp", keys])
-    if done.code == 0 and done.out.strip():
-        remedy = "Clone it again without --filter."
-        found = "a partial clone, which lacks files of older commits"
-        raise refuse(_fault(folder, found, "one with its whole history", remedy))
+def find_sources(repository: Repository, commit: str) -> PackageSources:
+    """Return the package of ours that a commit holds; raises RunnerError where it holds none."""
+    sources = next(packages_in(lambda path: repository.blob(commit, path) is not None), None)
+    if sources is None:
+        what = f"no sources of {join(PACKAGES, 'or')} at {commit[:SHORT]}"
+        fix = "Name the clone of the package in which the releases differ."
+        raise refuse(Problem(repository.where, what, fix))
+    return sources
 
 
-def _git(folder: Path, arguments: Sequence[str], given: str = "") -> subprocesses.Finished:
-    return run_git(folder, arguments, {**surroundings(), "LC_ALL": "C.UTF-8"}, given)
-
-
-def run_git(
-    folder: Path, arguments: Sequence[str], environ: Mapping[str, str], given: str = ""
-) -> subprocesses.Finished:
-    """Run git in a folder to its end."""
-    quiet = [part for setting in _QUIET for part in ("-c", setting)]
-    command: list[str | Path] = ["git", "--no-pager", "-C", folder, *quiet, *arguments]
-    return subprocesses.finish(command, environ=environ, given=given)
-
-
-def _fault(folder: Path, found: str, allowed: str, remedy: str = "") -> Fault:
-    return OldFault(where=f"{OPTION} {folder}", found=found, allowed=allowed, fix=remedy)
-
-
-def _last(text: str) -> str:
-    """Return the line with which git gives up; advice may follow it."""
-    lines = text.strip().splitlines()
-    fatal = [line for line in lines if line.startswith(_FATAL)]
-    return (fatal or lines or ["no word of why"])[-1].removeprefix(_FATAL)
+def claimed_or_nothing(init: str) -> str:
+    """Return the version that an `__init__.py` assigns; empty where it assigns none."""
+    try:
+        return claimed_version(init, "__init__.py")
+    except RunnerError:
+        return ""
 
 
 _END, _FIELDS = "\x00", 4
@@ -245,19 +237,18 @@ class Worktree:
     @property
     def environ(self) -> dict[str, str]:
         """The variables of everything that is started for it."""
-        return {**surroundings(), **_NOTHING_OF_THE_USERS, OWNER: str(self.folder)}
+        return {**git_environ(), **_NOTHING_OF_THE_USERS, OWNER: str(self.folder)}
 
     def git(self, *arguments: str) -> Finished:
         """Run git in the checkout."""
-        return run_git(self.tree, arguments, self.environ)
+        return run_git(self.tree, arguments, environ=self.environ)
 
     def must(self, *arguments: str) -> str:
         """Run git and return what it prints; raises RunnerError where it fails."""
         done = self.git(*arguments)
         if done.code != 0:
-            found = f"git {arguments[0]}: {anonymous(' '.join(done.err.split()))[-300:]}"
-            fault = OldFault(where="the checkout", found=found, allowed="a commit with its files")
-            raise refuse(fault, ExitCode.BAD_INPUT)
+            reason = anonymous(" ".join(done.err.split()))[-300:]
+            raise refuse(Problem("the checkout", f"git {arguments[0]} failed ({reason})"))
         return done.out
 
     def check_out(self, commit: str) -> None:

@@ -1,0 +1,61 @@
+"""Run git, everywhere in the same way: a question writes nothing and waits for nobody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from repromatrix.runner import subprocesses
+from repromatrix.runner.subprocesses import Finished
+
+# No question refreshes the index, starts a daemon, fetches, checks a signature or asks for a word.
+_SETTINGS = ("core.fsmonitor=false", "log.showSignature=false", "i18n.logOutputEncoding=UTF-8")
+_VARIABLES = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+_FATAL = "fatal: "
+
+
+def git_environ() -> dict[str, str]:
+    """Return the variables for git: none of yours that leads it to another repository."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {**kept, **_VARIABLES}
+
+
+def run_git(
+    folder: Path,
+    arguments: Sequence[str],
+    *,
+    environ: Mapping[str, str] | None = None,
+    given: str = "",
+    seconds: float = 900,
+) -> Finished:
+    """Run git in a folder to its end; `given` is what it reads. Its messages are English."""
+    settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+    return subprocesses.finish(
+        ["git", "--no-pager", "-C", folder, *settings, *arguments],
+        environ={**(git_environ() if environ is None else environ), "LC_ALL": "C.UTF-8"},
+        given=given,
+        seconds=seconds,
+    )
+
+
+def list_remote(url: str, revisions: Sequence[str], *, seconds: float) -> Finished:
+    """Ask a remote for the commits of revisions.
+
+    Your own variables for git hold: they may say which key, proxy or certificate reaches it.
+    """
+    yours = {name: value for name, value in os.environ.items() if name.startswith("GIT_")}
+    environ = {**yours, **git_environ()}
+    return run_git(Path(), ["ls-remote", url, *revisions], environ=environ, seconds=seconds)
+
+
+def why_git_failed(done: Finished) -> str:
+    """Return the line with which git gives up; advice may follow it."""
+    lines = done.err.strip().splitlines()
+    fatal = [line for line in lines if line.startswith(_FATAL)]
+    return (fatal or lines or ["git gave no reason"])[-1].removeprefix(_FATAL)
