@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import commits
 
 from repromatrix.runner import project
-from repromatrix.runner.bisect.release_runs import ReleaseSearches
 from repromatrix.runner.bisect.releases import (
     ReleaseRequest,
+    ReleaseSearches,
     Search,
     current,
     failing_precisions,

@@ -53,7 +53,7 @@ def test_a_row_of_a_table_keeps_its_cells(one: str, other: str) -> None:
     ("said", "pasted"),
     [
         ("It passes.", "It passes."),
-        ("Whose it is: nox -s blame -- a_b", "Whose it is: `nox -s blame -- a_b`"),
+        ("Find the package: nox -s blame -- a_b", "Find the package: `nox -s blame -- a_b`"),
         ("a_b: `nox -s blame -- a_b --good 1`.", "a\\_b: `nox -s blame -- a_b --good 1`."),
     ],
 )

@@ -1,38 +1,51 @@
-"""Which release breaks a case and which fixes it, from evidence. Pure."""
+"""Which release breaks a case and which fixes it: from evidence, then from runs."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from repromatrix.runner.bisect.oracle import answer
 from repromatrix.runner.bisect.search import (
     Answer,
     Edge,
+    Open,
     Result,
     SearchOutcome,
     SearchQuestion,
     Sought,
     Transition,
+    best,
     changes,
+    look,
+    served,
 )
-from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.environments import building
+from repromatrix.runner.environments.building import UnbuildableError
+from repromatrix.runner.errors import ExitCode, Interrupted
 from repromatrix.runner.evidence.answering import answering_rows
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.execution.events import Terms, not_built
+from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.judging.axes import Axis, Point, axes
 from repromatrix.runner.judging.expectations import expected, is_current
 from repromatrix.runner.model.case import EVERY, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.planning.selection import Selection
+from repromatrix.runner.project import Project, recipe
 
 
 def current(
     rows: Iterable[Observation],
     cases: Mapping[str, Case],
     environments: Mapping[str, Environment],
-) -> tuple[dict[Cell, Observation], frozenset[Cell]]:
-    """Return the current row that answers for each cell, and the cells that are disputed.
+) -> tuple[dict[Cell, Observation], dict[Cell, Observation]]:
+    """Return the current rows that answer, and apart from them those that are disputed.
 
     A disputed cell counts as not known, so the search asks it again.
     """
@@ -43,12 +56,12 @@ def current(
         and (environment := environments.get(cell.environment)) is not None
         and is_current(row, case, environment)
     }
-    contested = frozenset(cell for cell, row in known.items() if row.sides)
-    return {cell: row for cell, row in known.items() if cell not in contested}, contested
+    contested = {cell: row for cell, row in known.items() if row.sides}
+    return {cell: row for cell, row in known.items() if not row.sides}, contested
 
 
 def judged(known: Mapping[Cell, Observation]) -> dict[Cell, Observation]:
-    """Return what the code decided; what the machine did (memory ran out) is asked again."""
+    """Return what the code decided; where memory ran out, the machine did: it is run again."""
     return {cell: row for cell, row in known.items() if not row.outcome.blames_machine}
 
 
@@ -66,7 +79,7 @@ class ReleaseRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeparateCase:
-    """A point that cannot be asked, and what keeps the case from it."""
+    """A release where the case is not applicable, with the reason."""
 
     label: str
     reason: str
@@ -74,10 +87,10 @@ class SeparateCase:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
-    """A question about one case along one axis.
+    """A question about one case along one axis: the releases, or the versions of a package.
 
-    `older` are points before the first that can run the case, `left_out` such points behind it.
-    `runs` is off for an axis that is only answered from evidence.
+    `older` are those before the first that can run the case; `left_out` cannot run it either, and
+    come later. An axis for which `runs` is off is answered from evidence only.
     """
 
     case: Case
@@ -95,35 +108,37 @@ class Search:
         """The environments of its points, in order."""
         return tuple(point.environment for point in self.axis)
 
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells of its points, in order."""
+        return tuple(map(self.in_environment, self.names))
+
     def cell(self, place: int) -> Cell:
         """Return the cell at a point."""
+        return self.in_environment(self.axis[place].environment)
+
+    def in_environment(self, name: str) -> Cell:
+        """Return the cell in an environment."""
         wanted = self.wanted
-        environment = self.axis[place].environment
-        return Cell(self.case.name, wanted.workaround, environment, wanted.precision, wanted.device)
+        return Cell(self.case.name, wanted.workaround, name, wanted.precision, wanted.device)
 
     def answers(self, known: Mapping[Cell, Observation]) -> dict[int, Answer]:
         """Return what is known of its points."""
+        any_failure, signature = self.wanted.any_failure, self.signature
         return {
-            place: self.answer(known[cell])
-            for place in range(len(self.axis))
-            if (cell := self.cell(place)) in known
+            place: answer(self.case, known[cell], any_failure=any_failure, signature=signature)
+            for place, cell in enumerate(self.cells)
+            if cell in known
         }
-
-    def answer(self, seen: Observation | None) -> Answer:
-        """Say whether an observation is bad in the sense of this search."""
-        return answer(
-            self.case, seen, any_failure=self.wanted.any_failure, signature=self.signature
-        )
 
     def recognising(self, known: Mapping[Cell, Observation]) -> Search:
         """Return the search with the signature that bad means, once a failure was seen."""
         if self.case.block.fails or self.wanted.any_failure or self.signature:
             return self
-        rows = (known.get(self.cell(place)) for place in reversed(range(len(self.axis))))
-        failed = next(
-            (row.failed for row in rows if row and row.outcome.is_failure and row.failed), None
-        )
-        return dataclasses.replace(self, signature=failed.signature) if failed else self
+        rows = [known[cell] for cell in reversed(self.cells) if cell in known]
+        failed = (row.failed for row in rows if row.failed and row.outcome.is_failure)
+        first = next(failed, None)
+        return dataclasses.replace(self, signature=first.signature) if first else self
 
 
 def searches(
@@ -132,18 +147,19 @@ def searches(
     environments: Mapping[str, Environment],
     within: Collection[str] | None = None,
 ) -> tuple[Search, ...]:
-    """Return the search along the releases, and one along each package of which there are pairs.
+    """Return the search along the releases, and one along each package that has pairs.
 
-    One that no release can run has an empty axis, and all of them in `older`. `within` narrows the
-    releases. `main` is left to `matrix`: it is a different commit every day.
+    Where no release can run the case, the axis is empty and `older` holds all of them. `within`
+    narrows the releases. `main` is left to `matrix`: it is a different commit every day.
     """
     found = []
     for axis in axes(case, environments):
-        points = [one for one in axis if environments[one.environment].source is not Source.MAIN]
-        pairs = any(environments[one.environment].source is Source.PAIR for one in points)
-        chosen = [one for one in points if within is None or pairs or one.label in within]
+        sources = {point: environments[point.environment].source for point in axis}
+        points = [point for point in axis if sources[point] is not Source.MAIN]
+        pairs = any(sources[point] is Source.PAIR for point in points)
+        chosen = [point for point in points if within is None or pairs or point.label in within]
         found.append(_along(case, wanted, environments, chosen, runs=not pairs))
-    return tuple(one for one in found if one.axis or one.older)
+    return tuple(search for search in found if search.axis or search.older)
 
 
 def _along(
@@ -154,13 +170,12 @@ def _along(
     *,
     runs: bool,
 ) -> Search:
-    reasons = {one: obstacles(case, environments[one.environment], wanted.device) for one in points}
-    axis = tuple(one for one in points if not reasons[one])
-    apart = [
-        (one, SeparateCase(label=one.label, reason="; ".join(reasons[one])))
-        for one in points
-        if reasons[one]
-    ]
+    apart = {
+        place: SeparateCase(label=point.label, reason="; ".join(reasons))
+        for place, point in enumerate(points)
+        if (reasons := obstacles(case, environments[point.environment], wanted.device))
+    }
+    axis = tuple(point for place, point in enumerate(points) if place not in apart)
     first = points.index(axis[0]) if axis else len(points)
     return Search(
         case=case,
@@ -171,8 +186,8 @@ def _along(
             hints=tuple(_hints(case, wanted, environments, axis)),
             every=wanted.every,
         ),
-        older=tuple(why for one, why in apart if points.index(one) < first),
-        left_out=tuple(why for one, why in apart if points.index(one) > first),
+        older=tuple(why for place, why in apart.items() if place < first),
+        left_out=tuple(why for place, why in apart.items() if place > first),
         runs=runs,
     )
 
@@ -206,17 +221,15 @@ def failing_precisions(case: Case, workaround: str) -> tuple[Precision, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """The answer to a search, or how far it came.
-
-    `ran` are the environments that were run for it; `contested` the points of which published
-    evidence and this machine's say different things.
-    """
+    """The answer to a search, or how far it came."""
 
     search: Search
     step: Result | SearchQuestion
     known: Mapping[Cell, Observation]
     ran: tuple[str, ...] = ()
-    contested: tuple[int, ...] = ()
+    """The environments that were run for it."""
+    contested: Mapping[int, Observation] = field(default_factory=dict)
+    """The points about which sources disagreed before anything was run."""
 
     @property
     def answers(self) -> dict[int, Answer]:
@@ -234,18 +247,11 @@ class Finding:
         return None if isinstance(self.step, SearchQuestion) else self.step.found
 
     @property
-    def sides(self) -> tuple[Observation, Observation] | None:
-        """The observations on both sides of what was found."""
-        if self.found is None:
-            return None
-        return self.at(self.found.before), self.at(self.found.at)
-
-    @property
     def silent(self) -> tuple[int, ...]:
-        """The points that were asked, do not answer, and leave the answer open by that.
+        """The points that gave no answer and thereby leave the result open.
 
-        Of a change those between both sides; where there is none those beyond the end that says
-        so; and where nothing was reproduced all of them.
+        For a change, those between both sides. Where the first release fails already (or the last
+        one still), those beyond it. Otherwise all of them.
         """
         if isinstance(self.step, SearchQuestion):
             return ()
@@ -270,12 +276,12 @@ class Finding:
 
     @property
     def code(self) -> ExitCode:
-        """What this answer tells a script.
+        """The exit code.
 
-        A case that fails in the first release that can run it at all is answered: there is no
-        older release that could be its good side.
+        A case that fails in the first release that can run it at all is answered: no older release
+        could be its good side.
         """
-        if isinstance(self.step, SearchQuestion) or self.silent:  # an answer with a gap is none
+        if isinstance(self.step, SearchQuestion) or self.silent:
             return ExitCode.UNDECIDED
         match self.step.ending:
             case SearchOutcome.FOUND:
@@ -290,9 +296,152 @@ class Finding:
 
 
 def together(findings: Iterable[Finding]) -> ExitCode:
-    """Return what answers tell a script: one its own code, several whether all are decided."""
+    """Return the exit code of a command: of several answers only whether all are decided."""
     codes = [finding.code for finding in findings]
     if len(codes) == 1:
         return codes[0]
-    undecided = ExitCode.UNDECIDED in codes
-    return ExitCode.UNDECIDED if undecided else ExitCode.AS_EXPECTED
+    return ExitCode.UNDECIDED if ExitCode.UNDECIDED in codes else ExitCode.AS_EXPECTED
+
+
+RunCells = Callable[[str, Sequence[Cell], Sequence[str]], Iterable[Observation]]
+"""Runs cells of an environment; the last argument names those that may be run next.
+
+A cell that is missing from what it returns could not be run.
+"""
+
+
+@dataclass(kw_only=True, slots=True)
+class ReleaseRuns:
+    """Builds an environment, runs cells in it and stores them: a `RunCells`."""
+
+    project: Project
+    terms: Terms
+    store: Store
+    audience: RunListener
+    ahead: bool = False
+    """Whether to build what may be run next meanwhile."""
+    builders: list[threading.Thread] = field(default_factory=list)
+
+    def __call__(
+        self, environment: str, cells: Sequence[Cell], following: Sequence[str]
+    ) -> Iterable[Observation]:
+        """Run cells and return what they did; raises Interrupted once that is stored."""
+        for name in dict.fromkeys(following) if self.ahead else ():
+            thread = threading.Thread(target=self._build, args=(name,), daemon=True)
+            self.builders.append(thread)
+            thread.start()
+        tally = self._run(environment, cells).execute(self.store, self.audience)
+        if tally.interrupted:
+            raise Interrupted
+        if environment in tally.unbuilt:
+            reason, run = tally.unbuilt[environment], self.terms.run
+            return not_built(cells, self.project.cases, reason, run)
+        return tuple(tally.rows.values())
+
+    def _run(self, environment: str, cells: Sequence[Cell]) -> Run:
+        selection = Selection(
+            cases=frozenset(cell.case for cell in cells),
+            environments=frozenset([environment]),
+            precisions=frozenset(Precision),
+            workarounds=None,
+            device=self.terms.device,
+            only=frozenset(cells),
+        )
+        return Run(project=self.project, selection=selection, terms=self.terms, rerun=True)
+
+    def _build(self, name: str) -> None:
+        # If it fails here, the run that needs it says why.
+        with contextlib.suppress(UnbuildableError):
+            building.build(self.project.places, recipe(self.project, name))
+
+    def finish(self) -> None:
+        """Wait for what is being built ahead: a half-built folder would be built again."""
+        for thread in self.builders:
+            thread.join()
+
+
+@dataclass(kw_only=True, slots=True)
+class ReleaseSearches:
+    """Searches that share their runs; `known` grows with every run."""
+
+    searches: list[Search]
+    known: dict[Cell, Observation]
+    contested: Mapping[Cell, Observation] = field(default_factory=dict)
+    silent: set[Cell] = field(default_factory=set)
+    """Cells that could not be run."""
+    ran: dict[str, list[Cell]] = field(default_factory=dict)
+
+    def step(self, search: Search) -> SearchQuestion | Result:
+        """Return where a search stands."""
+        return look(len(search.axis), self._answers(search), search.sought)
+
+    def _answers(self, search: Search) -> dict[int, Answer]:
+        silent = [place for place, cell in enumerate(search.cells) if cell in self.silent]
+        return dict.fromkeys(silent, Answer.UNKNOWN) | search.answers(self.known)
+
+    def open(self) -> list[tuple[Search, Open[str]]]:
+        """Return the searches that need a run, with their questions."""
+        self.searches = [search.recognising(self.known) for search in self.searches]
+        return [
+            (search, Open(search.names, self._answers(search), step))
+            for search in self.searches
+            if search.runs and isinstance(step := self.step(search), SearchQuestion)
+        ]
+
+    def at_most(self) -> int:
+        """Return how many environments are left at most, if the searches share none."""
+        return sum(asking.question.at_most for _, asking in self.open())
+
+    def go(self, run: RunCells) -> None:
+        """Run until every search has its answer; raises Interrupted, what was learned is kept."""
+        while still := self.open():
+            environment = best([asking for _, asking in still])
+            cells = [
+                search.cell(search.names.index(environment))
+                for search, asking in still
+                if served(asking, environment)
+            ]
+            rows = run(environment, cells, tuple(self._following(still, environment)))
+            self.known.update((row.cell, row) for row in rows)
+            self.ran[environment] = cells
+            self.silent.update(cell for cell in cells if cell not in self.known)
+
+    def _following(
+        self, still: Sequence[tuple[Search, Open[str]]], environment: str
+    ) -> Iterator[str]:
+        """Yield what is run next if the environment is bad, and if it is good."""
+        for search, asking in still:
+            place = asking.question.point
+            for result in (Answer.YES, Answer.NO):
+                if search.names[place] == environment:
+                    answers = {**asking.answers, place: result}
+                    step = look(len(search.axis), answers, search.sought)
+                    if isinstance(step, SearchQuestion):
+                        yield search.names[step.point]
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return how far every search came."""
+        return tuple(map(self._finding, self.searches))
+
+    def _finding(self, search: Search) -> Finding:
+        ran = {cell for cells in self.ran.values() for cell in cells}
+        return Finding(
+            search=search,
+            step=self.step(search),
+            known={cell: self.known[cell] for cell in search.cells if cell in self.known},
+            ran=tuple(name for name in self.ran if search.in_environment(name) in ran),
+            contested={
+                place: self.contested[cell]
+                for place, cell in enumerate(search.cells)
+                if cell in self.contested
+            },
+        )
+
+
+def bring_to_end(asking: ReleaseSearches, run: RunCells) -> bool:
+    """Run until all is answered; return False where that was interrupted."""
+    try:
+        asking.go(run)
+    except Interrupted:
+        return False
+    return True

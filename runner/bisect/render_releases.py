@@ -4,55 +4,69 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from repromatrix.runner.bisect.oracle import why_unknown
 from repromatrix.runner.bisect.releases import Finding, SeparateCase
-from repromatrix.runner.bisect.search import Answer, Edge, SearchOutcome, SearchQuestion, Transition
-from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.bisect.search import (
+    Answer,
+    Edge,
+    Result,
+    SearchOutcome,
+    SearchQuestion,
+    Transition,
+)
 from repromatrix.runner.markdown import code, plain, sentence
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
-from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
+from repromatrix.runner.text import join, plural
 
 _FEW = 3
+_SHOWN = 12
+ANSWERS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "unknown"}
 
 
 def first_line(finding: Finding) -> str:
     """Return the answer in one sentence."""
     match finding.step:
-        case SearchQuestion():
-            return _so_far(finding)
-        case _ if finding.found is not None:
-            return _change(finding, finding.found)
-        case _:
-            return _without_change(finding, finding.step.ending)
+        case SearchQuestion(low=low, high=high, at_most=left):
+            if low == high:
+                return f"Not decided yet: {label(finding, low)} is left to run."
+            span = f"{label(finding, low)} to {label(finding, high)}"
+            return f"Not decided yet: {span} are left to search; at most {plural(left, 'run')}."
+        case Result(found=Transition() as change):
+            return _change(finding, change)
+        case Result(ending=ending):
+            return _without_change(finding, ending)
 
 
 def further(finding: Finding) -> Iterator[str]:
     """Yield what else the reader should know, a sentence each."""
     if finding.silent and finding.ends():
         yield f"Could not be judged: {_reasons(finding, finding.silent)}."
-    others = [one for one in finding.changes if one != finding.found]
+    others = [short(finding, change) for change in finding.changes if change != finding.found]
     if others:
-        yield f"Also seen: {', then '.join(short(finding, one) for one in others)}."
-    if isinstance(finding.step, SearchQuestion) or not finding.step.again:
-        pass
-    elif not finding.search.sought.every:
-        yield "It changes more than once; `--all` asks every release."
+        yield f"Also seen: {', then '.join(others)}."
+    again = isinstance(finding.step, Result) and finding.step.again
+    if again and not finding.search.sought.every:
+        yield "The answer changes more than once; `--all` runs every release."
     if finding.search.left_out:
-        yield f"Left out: {_apart(finding.search.left_out)}."
+        yield f"Skipped: {_apart(finding.search.left_out)}."
     if finding.contested:
-        names = ", ".join(label(finding, place) for place in finding.contested)
-        yield f"Published evidence and this machine's disagree about {names}."
+        names = join([label(finding, place) for place in finding.contested])
+        sides = [side for row in finding.contested.values() for side in row.sides]
+        yield f"Results disagree about {names}: {_sources(sides)}."
 
 
-def short(finding: Finding, change: Transition) -> str:
+def short(
+    finding: Finding, change: Transition, broken: str = "broken", fixed: str = "fixed"
+) -> str:
     """Return a change in few words, a gap said as one."""
-    verb = {Edge.RISE: "broke", Edge.FALL: "healed"}[change.edge]
+    verb = broken if change.edge is Edge.RISE else fixed
     before, at = label(finding, change.before), label(finding, change.at)
     return (
         f"{verb} in {at}" if change.at == change.before + 1 else f"{verb} after {before}, by {at}"
@@ -64,61 +78,43 @@ def label(finding: Finding, place: int) -> str:
     return finding.search.axis[place].label
 
 
-def outcome(seen: Observation) -> str:
-    """Return what happened, as a verb: `passes`, `fails`, `times out`, `is unbuildable`."""
-    match seen.outcome:
-        case Outcome.PASSES | Outcome.FAILS:
-            return str(seen.outcome)
-        case Outcome.CRASHES | Outcome.TIMES_OUT | Outcome.DECLINES:
-            return str(seen.outcome).replace("-", " ")
-        case _:
-            return f"is {seen.outcome}"
-
-
 def _change(finding: Finding, change: Transition) -> str:
-    said = short(finding, change)
+    words = short(finding, change)
     sides = [(label(finding, place), finding.at(place)) for place in (change.before, change.at)]
-    both = ", ".join(f"{name} {outcome(seen)}" for name, seen in sides)
-    how = next(seen.headline for _, seen in sides if seen.outcome.is_failure)
-    return f"{said[0].upper()}{said[1:]}: {both}. {how}."
+    both = ", ".join(f"{name} {row.outcome.verb}" for name, row in sides)
+    how = next(row.headline for _, row in sides if row.outcome.is_failure)
+    return f"{words[0].upper()}{words[1:]}: {both}. {how}."
 
 
 def _without_change(finding: Finding, ending: SearchOutcome) -> str:
     ends = finding.ends()
     if ends is None:
-        every = range(len(finding.search.axis))
-        asked = [place for place in every if finding.search.cell(place) in finding.known]
-        return f"Undecided: nothing answers. {_reasons(finding, asked)}."
+        asked = [place for place, cell in enumerate(finding.search.cells) if cell in finding.known]
+        return f"Undecided: nothing could be judged. {_reasons(finding, asked)}."
     first, last = (label(finding, place) for place in ends)
     if ending is SearchOutcome.NEVER:
         return _never(finding, first, last)
     if finding.search.sought.edge is Edge.FALL:
-        seen = finding.at(ends[1])
-        return f"Not healed: {last} {outcome(seen)}. {seen.headline}."
+        row = finding.at(ends[1])
+        return f"Not fixed: {last} {row.outcome.verb}. {row.headline}."
     how = finding.at(ends[0]).headline
     if finding.silent:
         return f"Fails in {first}, the first that could be judged. {how}."
     if finding.search.older:
-        return f"Fails since its first release, {first}; {_older(finding)}. {how}."
+        older = f"older ones cannot run it: {_apart(finding.search.older)}"
+        return f"Fails since its first release, {first}; {older}. {how}."
     return f"Fails already in {first}, the oldest release that is measured. {how}."
 
 
 def _never(finding: Finding, first: str, last: str) -> str:
-    said = sum(1 for one in finding.answers.values() if one is Answer.NO)
-    ends = first if first == last else f"{first} and {last}, and wherever else it was asked"
+    good = sum(1 for answer in finding.answers.values() if answer is Answer.NO)
+    count = len(finding.search.axis)
+    ends = first if first == last else f"{first}, {last} and all that was measured between them"
     judged = " where it could be judged" if finding.silent else ""
-    of = len(finding.search.axis)
-    return f"Did not reproduce{judged}: passes in {ends} ({said} of {of}).{_came_and_went(finding)}"
-
-
-def _came_and_went(finding: Finding) -> str:
-    if len(finding.answers) == len(finding.search.axis):
-        return ""
-    return " One that came and went between them is found by `--all`, which asks every release."
-
-
-def _older(finding: Finding) -> str:
-    return f"older ones cannot run it: {_apart(finding.search.older)}"
+    line = f"Not reproduced{judged}: passes in {ends} ({good} of {count})."
+    if len(finding.answers) == count:
+        return line
+    return f"{line} `--all` runs every release, to find a bug that came and went between them."
 
 
 def _apart(points: Sequence[SeparateCase]) -> str:
@@ -130,39 +126,15 @@ def _apart(points: Sequence[SeparateCase]) -> str:
 
 
 def _few(labels: Sequence[str]) -> str:
-    if len(labels) <= _FEW:
-        return ", ".join(labels)
-    return f"{labels[0]} to {labels[-1]}"
+    return ", ".join(labels) if len(labels) <= _FEW else f"{labels[0]} to {labels[-1]}"
 
 
 def _reasons(finding: Finding, places: Sequence[int]) -> str:
-    return "; ".join(f"{label(finding, place)} {_why(finding, place)}" for place in places)
-
-
-def _why(finding: Finding, place: int) -> str:
-    """Say why a point does not answer."""
-    seen = finding.known.get(finding.search.cell(place))
-    if seen is None:
-        return "could not be run"
-    if seen.unstable:
-        return f"is disputed: {dispute(seen)}" if seen.sides else "is unstable"
-    if seen.outcome is Outcome.PASSES:
-        return "passes without having computed in its precision"
-    if seen.outcome.is_failure:
-        return f"fails otherwise ({seen.headline})"
-    return f"{outcome(seen)}{f' ({seen.reason})' if seen.reason else ''}"
-
-
-def _so_far(finding: Finding) -> str:
-    assert isinstance(finding.step, SearchQuestion)  # noqa: S101 - the caller has matched it
-    low, high = (label(finding, place) for place in (finding.step.low, finding.step.high))
-    if low == high:
-        return f"Not decided yet: {low} is left to be asked."
-    left = finding.step.at_most
-    return f"Not decided yet: it lies in {low} to {high}; at most {left} runs are left."
-
-
-_SHOWN = 12
+    rows = {place: finding.known.get(finding.search.cell(place)) for place in places}
+    return "; ".join(
+        f"{label(finding, place)} {why_unknown(row) if row else 'could not be run'}"
+        for place, row in rows.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,12 +174,13 @@ def as_json(page: Page) -> str:
 
 
 def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Put findings together that differ in their precision alone and say the same."""
+    """Group findings that differ in their precision alone."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
-    for one in findings:
-        search, wanted = one.search, one.search.wanted
-        said = (first_line(one), *further(one), cost(one))
-        groups.setdefault((search.case.name, wanted.workaround, search.axis, said), []).append(one)
+    for finding in findings:
+        search = finding.search
+        lines = (first_line(finding), *further(finding), cost(finding))
+        alike = (search.case.name, search.wanted.workaround, search.axis, lines)
+        groups.setdefault(alike, []).append(finding)
     return list(groups.values())
 
 
@@ -231,31 +204,33 @@ def _brief(group: Sequence[Finding]) -> str:
 
 
 def _total(page: Page) -> str:
-    ran = {name for one in page.findings for name in one.ran}
-    alone = sum(len(one.ran) for one in page.findings)
+    ran = {name for finding in page.findings for name in finding.ran}
+    alone = sum(len(finding.ran) for finding in page.findings)
     if not ran:
         return "\n0 runs needed."
-    return f"\n{len(page.findings)} searches, {len(ran)} environments run for {alone} answers."
+    environments = plural(len(ran), "environment")
+    searches = plural(len(page.findings), "search", "searches")
+    return f"\n{searches}, {environments} run for {plural(alone, 'answer')}."
 
 
 def cost(finding: Finding) -> str:
     """Say how many runs the answer needed, and where the rest is known from."""
-    runs = len(finding.ran)
+    runs = plural(len(finding.ran), "run")
     if isinstance(finding.step, SearchQuestion):
         if not finding.search.runs:
-            return f"Pairs are answered from evidence alone. Run: {_missing(finding)}"
-        return f"{runs} runs so far; at most {finding.step.at_most} are left."
-    if not runs:
-        return f"0 runs needed: {_sources(finding)}."
-    where = ", ".join(finding.ran)
-    return f"{runs} {'run' if runs == 1 else 'runs'}: {where}."
+            return f"Pairs are answered from evidence alone. To measure them: {_missing(finding)}"
+        return f"{runs} so far, at most {finding.step.at_most} more."
+    if finding.ran:
+        return f"{runs}: {', '.join(finding.ran)}."
+    if not finding.known:
+        return f"{runs} needed: no release can be run."
+    return f"{runs} needed: known from {_sources(finding.known.values())}."
 
 
 def _missing(finding: Finding) -> str:
     """Return the command that measures what the answer lacks."""
     search = finding.search
-    cells = [search.cell(place) for place in range(len(search.axis))]
-    names = ",".join(cell.environment for cell in cells if cell not in finding.known)
+    names = ",".join(cell.environment for cell in search.cells if cell not in finding.known)
     variant = search.wanted.workaround or "none"
     return (
         f"nox -s matrix -- --case {search.case.name} --release {names}"
@@ -263,19 +238,15 @@ def _missing(finding: Finding) -> str:
     )
 
 
-def _sources(finding: Finding) -> str:
-    found = dict.fromkeys(_evidence(row.source) for row in finding.known.values())
-    return "known from " + " and ".join(found) if found else "nothing can be asked"
-
-
-def _evidence(source: str) -> str:
-    if source == LOCAL:
-        return "this machine's evidence"
-    return source if source in UNPUBLISHED else f"the publication of {source}"
+def _sources(rows: Iterable[Observation]) -> str:
+    """Name the sources of rows: `this machine's evidence and merged evidence`."""
+    sources = dict.fromkeys(row.source for row in rows)
+    words = {LOCAL: "this machine's evidence", **{name: name for name in UNPUBLISHED - {LOCAL}}}
+    return join([words.get(source, f"the snapshot of {source}") for source in sources])
 
 
 def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
-    """Say what else changed between both sides, and the commands that go on from here."""
+    """Yield the packages that also changed, and the command that finds which one it is."""
     if finding.found is None or finding.silent:
         return
     search = finding.search
@@ -292,11 +263,11 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
         good, bad = (before, at) if finding.found.edge is Edge.RISE else (at, before)
         cell = search.cell(0)
         variant = f" --workaround {cell.workaround}" if cell.workaround else ""
-        yield f"Between them also changed: {', '.join(moved)}."
+        yield f"Packages that also changed: {', '.join(moved)}."
         where = search.case.where
         name = cell.case if where.startswith("cases/") else where
         yield (
-            f"Whose it is: nox -s blame -- {name} --precision {cell.precision}{variant}"
+            f"Find the package: nox -s blame -- {name} --precision {cell.precision}{variant}"
             f" --good {good.name} --bad {bad.name}"
         )
 
@@ -338,11 +309,7 @@ def _row(finding: Finding, place: int) -> str:
 
 def _telling(finding: Finding) -> list[int]:
     """Return the points that show the answer: both ends, and the sides of every change."""
-    asked = [
-        place
-        for place in range(len(finding.search.axis))
-        if finding.search.cell(place) in finding.known
-    ]
+    asked = [place for place, cell in enumerate(finding.search.cells) if cell in finding.known]
     if len(asked) <= _SHOWN:
         return asked
     shown = {asked[0], asked[-1], *finding.silent[:_SHOWN]}
@@ -365,7 +332,8 @@ def _object(finding: Finding) -> dict[str, Any]:
         "before": label(finding, found.before) if found else None,
         "at": label(finding, found.at) if found else None,
         "not-judged": [label(finding, place) for place in finding.silent],
-        "changes": [short(finding, change) for change in finding.changes],
+        # These words are a contract with programs; the other formats say it plainly.
+        "changes": [short(finding, change, "broke", "healed") for change in finding.changes],
         "older": [one.label for one in search.older],
         "points": [_point(finding, place) for place, _ in sorted(finding.answers.items())],
         "ran": list(finding.ran),
@@ -376,11 +344,10 @@ def _object(finding: Finding) -> dict[str, Any]:
 
 def _point(finding: Finding, place: int) -> dict[str, Any]:
     seen = finding.at(place)
-    said = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "unknown"}
     return {
         "release": label(finding, place),
         "environment": seen.cell.environment,
-        "answer": said[finding.answers[place]],
+        "answer": ANSWERS[finding.answers[place]],
         "outcome": str(seen.outcome),
         "error": seen.failed.headline if seen.failed else "",
         "source": seen.source,

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import IO
 
 from repromatrix.runner.environments.checkouts import (
-    PACKAGES,
     PackageSources,
     claimed_version,
     packages_in,
 )
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.git import git_environ, run_git, why_git_failed
+from repromatrix.runner.model.packages import MOVED
 from repromatrix.runner.subprocesses import Finished, anonymous
 from repromatrix.runner.text import join
 from repromatrix.runner.worker import process_control
@@ -151,7 +151,7 @@ def find_sources(repository: Repository, commit: str) -> PackageSources:
     """Return the package of ours that a commit holds; raises RunnerError where it holds none."""
     sources = next(packages_in(lambda path: repository.blob(commit, path) is not None), None)
     if sources is None:
-        what = f"no sources of {join(PACKAGES, 'or')} at {commit[:SHORT]}"
+        what = f"no sources of {join(MOVED, 'or')} at {commit[:SHORT]}"
         fix = "Name the clone of the package in which the releases differ."
         raise refuse(Problem(repository.where, what, fix))
     return sources

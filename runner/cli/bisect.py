@@ -14,10 +14,12 @@ import typer
 
 from repromatrix.runner import project
 from repromatrix.runner.bisect import render_releases as telling
-from repromatrix.runner.bisect.release_runs import ReleaseRuns, ReleaseSearches, bring_to_end
 from repromatrix.runner.bisect.releases import (
     ReleaseRequest,
+    ReleaseRuns,
+    ReleaseSearches,
     Search,
+    bring_to_end,
     current,
     failing_precisions,
     judged,

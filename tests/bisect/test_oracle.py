@@ -31,22 +31,20 @@ OTHER = seen(Outcome.FAILS, how=failed("KeyError", "elsewhere"))
         (seen(Outcome.DECLINES), Answer.UNKNOWN),
         (seen(Outcome.OUT_OF_MEMORY), Answer.UNKNOWN),
         (seen(Outcome.UNBUILDABLE), Answer.UNKNOWN),
-        (None, Answer.UNKNOWN),
     ],
 )
 def test_bad_is_what_the_case_describes_and_nothing_else(
-    row: Observation | None, expected: Answer
+    row: Observation, expected: Answer
 ) -> None:
     assert answer(case(BREAKS), row) is expected
 
 
 def test_any_failure_is_bad_where_that_is_asked_for() -> None:
-    rows = (DESCRIBED, OTHER, seen(Outcome.CRASHES), seen(Outcome.PASSES), None)
+    rows = (DESCRIBED, OTHER, seen(Outcome.CRASHES), seen(Outcome.PASSES))
 
     assert [answer(case(BREAKS), row, any_failure=True) for row in rows] == [
         *[Answer.YES] * 3,
         Answer.NO,
-        Answer.UNKNOWN,
     ]
 
 

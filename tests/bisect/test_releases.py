@@ -9,11 +9,12 @@ import pytest
 from factories import BREAKS, case, environments, failed, provenance, seen
 
 from repromatrix.runner import project
-from repromatrix.runner.bisect.release_runs import ReleaseSearches, bring_to_end
 from repromatrix.runner.bisect.releases import (
     Finding,
     ReleaseRequest,
+    ReleaseSearches,
     Search,
+    bring_to_end,
     current,
     failing_precisions,
     judged,
@@ -262,7 +263,7 @@ def test_sources_that_contradict_each_other_are_asked_again_and_named() -> None:
     asking.go(replayed(known))
     (found,) = asking.findings()
 
-    assert (contested, found.ran, found.contested) == (frozenset([cell]), ("4.50.0",), (1,))
+    assert (list(contested), found.ran, list(found.contested)) == ([cell], ("4.50.0",), [1])
     assert summary(found)[1] == ("4.49.0", "4.50.0")
 
 
@@ -275,7 +276,7 @@ def test_what_this_machine_repeated_settles_a_contradiction() -> None:
 
     assert current([*known.values(), repeated], {of.name: of}, on) == (
         known | {cell: repeated},
-        frozenset(),
+        {},
     )
 
 
@@ -292,7 +293,7 @@ def test_stale_evidence_answers_nothing() -> None:
     _, known = history("nyyynn", of, on)
     edited = case(BREAKS, code='"""Edited."""\n')
 
-    assert current(known.values(), {edited.name: edited}, on) == ({}, frozenset())
+    assert current(known.values(), {edited.name: edited}, on) == ({}, {})
 
 
 def test_an_interrupted_search_keeps_what_it_learned_and_goes_on_from_there() -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case, environment, failed, provenance, seen
 
-from repromatrix.runner.bisect.release_runs import ReleaseSearches
-from repromatrix.runner.bisect.releases import ReleaseRequest, Search, searches
+from repromatrix.runner.bisect.releases import ReleaseRequest, ReleaseSearches, Search, searches
 from repromatrix.runner.bisect.render_releases import Page, as_json, cost, markdown, text
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.observation import LOCAL, MERGED
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
@@ -88,18 +88,18 @@ def test_what_a_search_along_pairs_lacks_is_told_as_a_command() -> None:
     (finding,) = ReleaseSearches(searches=[search], known={row.cell: row}).findings()
 
     assert cost(finding) == (
-        "Pairs are answered from evidence alone. Run: nox -s matrix -- --case toy_breaks"
-        " --release 4.49.0+peft0.15.2 --precision bf16 --workaround none"
+        "Pairs are answered from evidence alone. To measure them: nox -s matrix -- --case"
+        " toy_breaks --release 4.49.0+peft0.15.2 --precision bf16 --workaround none"
     )
 
 
 def test_a_break_names_both_sides_what_else_changed_and_the_next_command() -> None:
     assert text(page(*asking("nyyn").findings())) == told(
         "toy_breaks, bf16",
-        "  Broke in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
-        "  Also seen: healed in 4.51.0.",
-        "  Between them also changed: accelerate 1.4.0 to 1.5.2.",
-        f"  Whose it is: {BLAME}",
+        "  Broken in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
+        "  Also seen: fixed in 4.51.0.",
+        "  Packages that also changed: accelerate 1.4.0 to 1.5.2.",
+        f"  Find the package: {BLAME}",
         KNOWN,
     )
 
@@ -109,8 +109,8 @@ def test_precisions_that_say_the_same_stand_together() -> None:
 
     assert text(page(*found)) == told(
         "toy_breaks, bf16 and fp16",
-        "  Healed in 4.51.0: 4.50.1 fails, 4.51.0 passes. ValueError: it breaks.",
-        "  Also seen: broke in 4.50.0.",
+        "  Fixed in 4.51.0: 4.50.1 fails, 4.51.0 passes. ValueError: it breaks.",
+        "  Also seen: broken in 4.50.0.",
         KNOWN,
     )
 
@@ -124,10 +124,10 @@ def test_precisions_that_say_the_same_stand_together() -> None:
             False,
             [
                 (
-                    "  Broke after 4.49.0, by 4.50.1: 4.49.0 passes, 4.50.1 fails."
+                    "  Broken after 4.49.0, by 4.50.1: 4.49.0 passes, 4.50.1 fails."
                     " ValueError: it breaks."
                 ),
-                "  Could not be judged: 4.50.0 fails otherwise (KeyError: elsewhere).",
+                "  Could not be judged: 4.50.0 fails differently (KeyError: elsewhere).",
             ],
         ),
         (
@@ -139,7 +139,7 @@ def test_precisions_that_say_the_same_stand_together() -> None:
                     "  Fails since its first release, 4.50.0; older ones cannot run it: 4.49.0"
                     " (needs transformers>=4.50, has 4.49.0). ValueError: it breaks."
                 ),
-                "  Also seen: healed in 4.51.0.",
+                "  Also seen: fixed in 4.51.0.",
             ],
         ),
         (
@@ -153,15 +153,15 @@ def test_precisions_that_say_the_same_stand_together() -> None:
                 )
             ],
         ),
-        ("yyyy", Edge.FALL, False, ["  Not healed: 4.51.0 fails. ValueError: it breaks."]),
+        ("yyyy", Edge.FALL, False, ["  Not fixed: 4.51.0 fails. ValueError: it breaks."]),
         (
             "nnnn",
             Edge.RISE,
             False,
             [
                 (
-                    "  Did not reproduce: passes in 4.49.0 and 4.51.0, and wherever else it was"
-                    " asked (4 of 4)."
+                    "  Not reproduced: passes in 4.49.0, 4.51.0 and all that was measured"
+                    " between them (4 of 4)."
                 )
             ],
         ),
@@ -171,10 +171,11 @@ def test_precisions_that_say_the_same_stand_together() -> None:
             False,
             [
                 (
-                    "  Undecided: nothing answers. 4.49.0 fails otherwise (KeyError: elsewhere);"
-                    " 4.50.0 fails otherwise (KeyError: elsewhere);"
-                    " 4.50.1 fails otherwise (KeyError: elsewhere);"
-                    " 4.51.0 fails otherwise (KeyError: elsewhere)."
+                    "  Undecided: nothing could be judged."
+                    " 4.49.0 fails differently (KeyError: elsewhere);"
+                    " 4.50.0 fails differently (KeyError: elsewhere);"
+                    " 4.50.1 fails differently (KeyError: elsewhere);"
+                    " 4.51.0 fails differently (KeyError: elsewhere)."
                 )
             ],
         ),
@@ -196,9 +197,20 @@ def test_a_search_that_is_not_at_its_end_says_how_far_it_came() -> None:
 
     assert text(page(found)) == told(
         "toy_breaks, bf16",
-        "  Not decided yet: it lies in 4.50.0 to 4.50.1; at most 2 runs are left.",
-        "  Also seen: broke after 4.49.0, by 4.51.0.",
-        "  0 runs so far; at most 2 are left.",
+        "  Not decided yet: 4.50.0 to 4.50.1 are left to search; at most 2 runs.",
+        "  Also seen: broken after 4.49.0, by 4.51.0.",
+        "  0 runs so far, at most 2 more.",
+    )
+
+
+def test_results_that_disagree_are_named_with_their_sources() -> None:
+    (found,) = asking("nyyn").findings()
+    row = found.at(1)
+    sides = tuple(dataclasses.replace(row, source=source) for source in (LOCAL, MERGED, "2026-09"))
+    disputed = dataclasses.replace(row, unstable=True, sides=sides)
+
+    assert "Results disagree about 4.50.0: this machine's evidence, merged evidence and the" in (
+        text(page(dataclasses.replace(found, contested={1: disputed})))
     )
 
 
@@ -209,8 +221,8 @@ def test_what_is_pasted_shows_where_it_was_seen_and_how_to_repeat_it() -> None:
         [
             "**`toy_breaks`**, bf16: A toy breaks",
             "",
-            "Broke in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
-            "Also seen: healed in 4.51.0.",
+            "Broken in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
+            "Also seen: fixed in 4.51.0.",
             "",
             "| release | outcome | error | known from |",
             "| --- | --- | --- | --- |",
@@ -219,8 +231,8 @@ def test_what_is_pasted_shows_where_it_was_seen_and_how_to_repeat_it() -> None:
             "| 4.50.1 | fails | `ValueError: it breaks` | this machine |",
             "| 4.51.0 | passes |  | this machine |",
             "",
-            "Between them also changed: accelerate 1.4.0 to 1.5.2.",
-            f"Whose it is: `{BLAME}`",
+            "Packages that also changed: accelerate 1.4.0 to 1.5.2.",
+            f"Find the package: `{BLAME}`",
             KNOWN.strip(),
             "",
             MEASURED,
@@ -257,7 +269,7 @@ def test_programs_read_every_point_that_was_asked() -> None:
         "workaround": "",
         "device": "cpu",
         "looked-for": "fix",
-        "answer": "Healed in 4.51.0: 4.50.1 fails, 4.51.0 passes. ValueError: it breaks.",
+        "answer": "Fixed in 4.51.0: 4.50.1 fails, 4.51.0 passes. ValueError: it breaks.",
         "ending": "found",
         "before": "4.50.1",
         "at": "4.51.0",

@@ -54,7 +54,7 @@ def test_a_script_of_ones_own_is_bisected_with_the_fewest_runs_and_then_with_non
 
     assert (done.returncode, again.returncode) == (0, 0)
     assert found["answer"] == (
-        "Broke in 4.50.0: 4.49.0 passes, 4.50.0 fails."
+        "Broken in 4.50.0: 4.49.0 passes, 4.50.0 fails."
         " AttributeError: 'HybridCache' object has no attribute 'float'."
     )
     assert (found["ran"], known["ran"]) == (["4.50.3", "4.49.0", "4.50.1", "4.50.0"], [])
