@@ -7,11 +7,11 @@ listed: behind it there may be a smaller set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from repromatrix.runner.bisect.search import Answer, AnswerCache
+from repromatrix.runner.bisect.search import Answer
 
 T = TypeVar("T")
 
@@ -25,47 +25,41 @@ class Minimal(Generic[T]):
     """Sets that were tried and have no answer."""
 
 
-def smallest(
-    elements: Sequence[T],
-    ask: Callable[[frozenset[T]], Answer],
-    known: Mapping[frozenset[T], Answer] | None = None,
-) -> Minimal[T] | None:
+def smallest(elements: Sequence[T], ask: Callable[[frozenset[T]], Answer]) -> Minimal[T] | None:
     """Return a 1-minimal set of elements that says yes; None where all of them together do not.
 
     Elements are tried alone in their order before they are halved, the likeliest first, as long as
-    that costs no more than halving would. `known` sets are never asked.
+    that costs no more than halving would. Each set is asked once.
     """
-    oracle: AnswerCache[frozenset[T]] = AnswerCache(ask, known)
-    if oracle(frozenset(elements)) is not Answer.YES:
+    answers: dict[frozenset[T], Answer] = {}
+
+    def suffices(part: Sequence[T]) -> bool:
+        tried = frozenset(part)
+        if tried and tried not in answers:
+            answers[tried] = ask(tried)
+        return bool(tried) and answers[tried] is Answer.YES
+
+    if not suffices(elements):
         return None
-    kept = _alone(elements, oracle) or _one_minimal(list(elements), oracle)
+    tries = max(1, len(elements).bit_length() - 1)
+    alone = next(([element] for element in elements[:tries] if suffices([element])), None)
     return Minimal(
-        elements=tuple(kept),
-        unknown=tuple(tried for tried in oracle.asked if oracle(tried) is Answer.UNKNOWN),
+        elements=tuple(alone or _one_minimal(list(elements), suffices)),
+        unknown=tuple(tried for tried in answers if answers[tried] is Answer.UNKNOWN),
     )
 
 
-def _alone(elements: Sequence[T], oracle: AnswerCache[frozenset[T]]) -> list[T]:
-    """Try the likeliest elements alone, about as many as halving the whole set would ask."""
-    tries = max(1, len(elements).bit_length() - 1)
-    return next(([one] for one in elements[:tries] if _suffices([one], oracle)), [])
-
-
-def _suffices(elements: Sequence[T], oracle: AnswerCache[frozenset[T]]) -> bool:
-    return bool(elements) and oracle(frozenset(elements)) is Answer.YES
-
-
-def _one_minimal(kept: list[T], oracle: AnswerCache[frozenset[T]]) -> list[T]:
+def _one_minimal(kept: list[T], suffices: Callable[[Sequence[T]], bool]) -> list[T]:
     """ddmin: try parts, then what is left without each part, then finer parts."""
     parts = 2
     while len(kept) > 1:
         pieces = list(_split(kept, parts))
-        smaller = next((piece for piece in pieces if _suffices(piece, oracle)), None)
-        if smaller is not None:
-            kept, parts = smaller, 2
+        piece = next(filter(suffices, pieces), None)
+        if piece is not None:
+            kept, parts = piece, 2
             continue
-        rests = [[one for one in kept if one not in piece] for piece in pieces]
-        rest = next((rest for rest in rests if _suffices(rest, oracle)), None)
+        rests = ([element for element in kept if element not in piece] for piece in pieces)
+        rest = next(filter(suffices, rests), None)
         if rest is not None:
             kept, parts = rest, max(parts - 1, 2)
         elif parts >= len(kept):

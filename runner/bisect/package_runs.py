@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from repromatrix.runner.bisect import package_locks
-from repromatrix.runner.bisect.mixture import EnvironmentDifference, Taken, difference
-from repromatrix.runner.bisect.mixture import name as named
+from repromatrix.runner.bisect import mixtures
+from repromatrix.runner.bisect.mixtures import (
+    Ends,
+    EnvironmentDifference,
+    Taken,
+    UnresolvableError,
+    difference,
+    mixture_name,
+)
 from repromatrix.runner.bisect.oracle import answer
-from repromatrix.runner.bisect.package_locks import Ends, UnresolvableError
 from repromatrix.runner.bisect.packages import (
     Blame,
     MixtureTrial,
@@ -27,10 +32,11 @@ from repromatrix.runner.bisect.packages import (
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.environments import building, index, locking, locks
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
+from repromatrix.runner.execution.preload import PRELOADED
 from repromatrix.runner.judging.expectations import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
@@ -89,7 +95,7 @@ class MixtureRuns:
     """What counts as bad for a case that describes no failure."""
 
     def answered(self, trial: MixtureTrial, environment: Environment, lock: Lock) -> MixtureTrial:
-        """Return a trial with its answer; one that cannot be built has a reason instead."""
+        """Return a trial with its answer, or with the reason why it cannot be built."""
         trial = dataclasses.replace(trial, name=environment.name, environment=environment)
         stored = self._stored(environment)
         if stored is not None:
@@ -97,24 +103,22 @@ class MixtureRuns:
         try:
             return self._judged(trial, self._run(environment, lock), known=False)
         except UnbuildableError as error:
-            return dataclasses.replace(trial, reason=f"unbuildable: {error}")
+            return dataclasses.replace(trial, reason=f"cannot be built: {error}")
 
     def looking_for(self, bad: MixtureTrial) -> MixtureRuns:
-        """Return the same, told how the bad end fails where the case does not say it."""
+        """Return the same for the failure of the bad end, where the case describes none."""
         if self.question.case.block.fails or not (bad.seen and bad.seen.failed):
             return self
         return dataclasses.replace(self, signature=bad.seen.failed.signature)
 
     def judged_again(self, trial: MixtureTrial) -> MixtureTrial:
-        """Return a trial as it is judged by now."""
-        if trial.seen is None:
-            return trial
-        return self._judged(trial, trial.seen, known=trial.known)
+        """Return a trial with the answer for the signature that is known by now."""
+        return trial if trial.seen is None else self._judged(trial, trial.seen, known=trial.known)
 
     def _stored(self, environment: Environment) -> Observation | None:
-        """Return what is known of an environment by what it holds, whatever it is called.
+        """Return the row of an environment with the same packages, whatever it is called.
 
-        What the machine decided, and what is disputed, is run again.
+        Where the machine decided (memory ran out), or rows are disputed, it is run again.
         """
         case = self.question.case
 
@@ -124,20 +128,16 @@ class MixtureRuns:
         rows = [
             row for row in self.evidence.rows if self.question.is_of(row.cell) and standing(row)
         ]
-        found = answering_row(rows, standing) if rows else None
-        return found if found and found.outcome.is_evidence and not found.sides else None
+        row = answering_row(rows, standing) if rows else None
+        return row if row and row.outcome.is_evidence and not row.sides else None
 
     def _judged(self, trial: MixtureTrial, row: Observation, *, known: bool) -> MixtureTrial:
-        return dataclasses.replace(trial, answer=self._answer(row), seen=row, known=known)
-
-    def _answer(self, row: Observation) -> Answer:
-        question = self.question
-        return answer(
-            question.case, row, any_failure=question.any_failure, signature=self.signature
-        )
+        case, any_failure = self.question.case, self.question.any_failure
+        bad = answer(case, row, any_failure=any_failure, signature=self.signature)
+        return dataclasses.replace(trial, answer=bad, seen=row, known=known)
 
     def _run(self, environment: Environment, lock: Lock) -> Observation:
-        """Build and measure; each answer is taken three times, once in a fresh process."""
+        """Build and measure; each case is run three times, once in a fresh process."""
         self.say(f"  {environment.name}: building and running")
         recipe = locking.recipe(self.project.matrix, lock, environment)
         built = building.build(self.project.places, recipe)
@@ -153,7 +153,7 @@ class MixtureOracle:
     """Answers for mixtures of two environments; what it runs is stored at once."""
 
     def __init__(self, runs: MixtureRuns) -> None:
-        """Nothing is asked yet; raises RunnerError where an end cannot run the case."""
+        """Run nothing yet; raises RunnerError where an end cannot run the case."""
         self.runs = runs
         self.project = runs.project
         self.ends = _ends(runs.project, runs.question)
@@ -174,14 +174,16 @@ class MixtureOracle:
         return self.seen[taken]
 
     def _trial(self, taken: Taken) -> MixtureTrial:
-        unknown = MixtureTrial(taken=taken, name=named(self.ends, taken), answer=Answer.UNKNOWN)
+        unknown = MixtureTrial(
+            taken=taken, name=mixture_name(self.ends, taken), answer=Answer.UNKNOWN
+        )
         try:
             lock = self._lock(taken)
         except UnresolvableError as error:
-            return dataclasses.replace(unknown, reason=f"unresolvable: {error}")
+            return dataclasses.replace(unknown, reason=f"cannot be resolved: {error}")
         trial = self.runs.answered(unknown, self._environment(taken, lock), lock)
         if trial.seen is None and taken in {frozenset(), self.ends.everything}:
-            raise _unbuildable(trial)
+            raise refuse(Problem(trial.name, trial.reason), ExitCode.UNBUILDABLE)
         return trial
 
     def _lock(self, taken: Taken) -> Lock:
@@ -191,10 +193,10 @@ class MixtureOracle:
         if taken == self.ends.everything:
             return bad
         places, matrix = self.project.places, self.project.matrix
-        return package_locks.mixed(places, matrix, Ends(good, bad), self.ends, taken)
+        return mixtures.mixed(places, matrix, Ends(good, bad), self.ends, taken)
 
     def _environment(self, taken: Taken, lock: Lock) -> Environment:
-        """Return what is installed there; another environment that holds the same is the same."""
+        """Return what is installed there; evidence is found by its pins, not by its name."""
         if not taken:
             return self.ends.good
         if taken == self.ends.everything:
@@ -204,29 +206,22 @@ class MixtureOracle:
         return dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
 
 
-def _unbuildable(end: MixtureTrial) -> Exception:
-    fault = OldFault(where=end.name, found=end.reason, allowed="an environment that can be built")
-    return refuse(fault, ExitCode.UNBUILDABLE)
-
-
 def _ends(project: Project, question: BlameQuestion) -> EnvironmentDifference:
     """Compare the ends; raises RunnerError where the case cannot be run in one of them."""
     for option, name in (("--good", question.good), ("--bad", question.bad)):
         environment = project.environments[name]
-        found = obstacles(question.case, environment, question.device)
-        if found:
-            where = f"{option} {name}"
-            allowed = f"an environment to which {question.case.name} is applicable"
-            raise refuse(OldFault(where=where, found="; ".join(found), allowed=allowed))
+        if reasons := obstacles(question.case, environment, question.device):
+            what = f"{question.case.name} is not applicable ({'; '.join(reasons)})"
+            raise refuse(Problem(f"{option} {name}", what))
     good, bad = project.environments[question.good], project.environments[question.bad]
     return difference(good, bad, likely(question.case))
 
 
 def likely(case: Case) -> tuple[str, ...]:
-    """Return the packages that a case's own entries name, those that everybody knows first."""
-    found = {one.name for entry in case.block.fails for one in entry.when}
-    order = [name for name in DECIDING if name in found]
-    return (*order, *sorted(found - {*order}))
+    """Return the packages that a case's own entries name, the best-known ones first."""
+    named = {requirement.name for entry in case.block.fails for requirement in entry.when}
+    order = [name for name in DECIDING if name in named]
+    return (*order, *sorted(named - {*order}))
 
 
 def asked(text: str, project: Project, bad: str) -> Requirement:
@@ -234,22 +229,23 @@ def asked(text: str, project: Project, bad: str) -> Requirement:
 
     Without bounds they are the oldest and the newest version that the releases have.
     """
-    allowed = "a companion by name, bounds behind it where they are wanted: accelerate>=1.3"
+    invalid = InvalidValue("--sweep", text, f"a companion in {bad}, such as accelerate>=1.3")
     try:
-        found = parse(text)
+        requirement = parse(text)
     except ValueError as error:
-        raise refuse(OldFault(where="--sweep", found=str(error), allowed=allowed)) from error
-    if found.name == "transformers" or not project.environments[bad].version(found.name):
-        raise refuse(OldFault(where="--sweep", found=repr(text), allowed=allowed))
-    if not found.specifier:
-        held = {one.version(found.name) for one in project.environments.values()} - {""}
-        bounds = sorted(held, key=Version)
-        found.specifier = SpecifierSet(f">={bounds[0]},<={bounds[-1]}")
-    return found
+        raise refuse(invalid) from error
+    name = requirement.name
+    if name == "transformers" or not project.environments[bad].version(name):
+        raise refuse(invalid)
+    if not requirement.specifier:
+        versions = {environment.version(name) for environment in project.environments.values()}
+        bounds = sorted(versions - {""}, key=Version)
+        requirement.specifier = SpecifierSet(f">={bounds[0]},<={bounds[-1]}")
+    return requirement
 
 
 def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> Sweep:
-    """Ask the bad end with each version; raises RunnerError where the index does not answer."""
+    """Run the bad end with each version; raises RunnerError where the index does not answer."""
     package = wanted.name
     end = runs.project.environments[runs.question.bad]
     own = end.version(package)
@@ -271,9 +267,9 @@ def _trial(runs: MixtureRuns, package: str, version: str) -> MixtureTrial:
     unknown = MixtureTrial(taken=frozenset({package}), name=name, answer=Answer.UNKNOWN)
     base = project.locks[taken_apart(name).base]
     try:
-        lock = package_locks.varied(project.places, project.matrix, base, name)
+        lock = mixtures.varied(project.places, project.matrix, base, name)
     except UnresolvableError as error:
-        return dataclasses.replace(unknown, reason=f"unresolvable: {error}")
+        return dataclasses.replace(unknown, reason=f"cannot be resolved: {error}")
     environment = dataclasses.replace(locks.environment(project.matrix, lock), source=Source.PAIR)
     return runs.answered(unknown, environment, lock)
 
@@ -286,14 +282,14 @@ def varied_name(name: str, package: str, version: str) -> str:
     """
     parts = taken_apart(name)
     changed = {**dict(parts.changed), package: version}
-    pairs = with_extras(parts.base, (f"{one}{held}" for one, held in changed.items()))
+    pairs = with_extras(parts.base, map("".join, changed.items()))
     return with_extras(pairs, parts.extras)
 
 
 def table(
     project: Project, question: BlameQuestion, rows: Iterable[Observation], found: Blame
 ) -> tuple[TableEvidence, ...]:
-    """Return what the table knows of every culprit, from stored evidence alone."""
+    """Return what stored evidence of the table says of every culprit."""
     known = answering_rows(rows, {question.case.name: question.case}, project.environments)
     answers: Mapping[str, Answer] = {
         cell.environment: answer(question.case, row, any_failure=question.any_failure)
@@ -302,14 +298,14 @@ def table(
         and cell.environment in project.environments
         and is_current(row, question.case, project.environments[cell.environment])
     }
-    told = (
+    evidence = (
         company(
             package,
             found.ends.bad.version(package),
             answers,
             project.environments,
-            ("transformers", *project.matrix.companions),
+            [name for name in PRELOADED if name != "torch"],
         )
         for package in found.culprits
     )
-    return tuple(one for one in told if one)
+    return tuple(filter(None, evidence))

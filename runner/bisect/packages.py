@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.version import Version
 
 from repromatrix.runner.bisect.ddmin import smallest
-from repromatrix.runner.bisect.mixture import EnvironmentDifference, Taken
+from repromatrix.runner.bisect.mixtures import EnvironmentDifference, Taken
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import Observation
@@ -39,8 +39,8 @@ class Sweep:
     def stretches(self) -> tuple[Stretch, ...]:
         """Versions joined as long as they answer the same."""
         return tuple(
-            Stretch(said, tuple(version for version, _ in within))
-            for said, within in groupby(self.trials, key=lambda one: one[1].answer)
+            Stretch(answer, tuple(version for version, _ in within))
+            for answer, within in groupby(self.trials, key=lambda version: version[1].answer)
         )
 
 
@@ -91,23 +91,24 @@ def company(
 ) -> TableEvidence | None:
     """Return the failing versions around one of them; None where an environment there passes.
 
-    `answers` are what the environments of the table say, by name.
+    `answers` are those of the environments of the table, by name.
     """
     versions: dict[str, list[Environment]] = {}
     good: set[str] = set()
-    for name, said in answers.items():
-        held = environments[name].version(package)
-        if held and said is not Answer.UNKNOWN:
-            versions.setdefault(held, []).append(environments[name])
-            if said is Answer.NO:
-                good.add(held)
+    for name, answer in answers.items():
+        pinned = environments[name].version(package)
+        if pinned and answer is not Answer.UNKNOWN:
+            versions.setdefault(pinned, []).append(environments[name])
+            if answer is Answer.NO:
+                good.add(pinned)
     order = sorted(versions, key=Version)
     if version not in versions or version in good:
         return None
     place = order.index(version)
-    before = takewhile(lambda one: one not in good, reversed(order[:place]))
-    bad = [*reversed([*before]), *takewhile(lambda one: one not in good, order[place:])]
-    within = [environment for one in bad for environment in versions[one]]
+    before = takewhile(lambda version: version not in good, reversed(order[:place]))
+    after = takewhile(lambda version: version not in good, order[place:])
+    bad = [*reversed([*before]), *after]
+    within = [environment for version in bad for environment in versions[version]]
     spans = [_span(other, within) for other in others if other != package]
     return TableEvidence(
         culprit=VersionSpan(package=package, first=bad[0], last=bad[-1]),
@@ -117,8 +118,10 @@ def company(
 
 
 def _span(package: str, within: Sequence[Environment]) -> VersionSpan | None:
-    held = sorted({one.version(package) for one in within} - {""}, key=Version)
-    return VersionSpan(package=package, first=held[0], last=held[-1]) if held else None
+    versions = sorted({each.version(package) for each in within} - {""}, key=Version)
+    if not versions:
+        return None
+    return VersionSpan(package=package, first=versions[0], last=versions[-1])
 
 
 class BlameOutcome(StrEnum):
@@ -126,11 +129,11 @@ class BlameOutcome(StrEnum):
 
     FOUND = "found"
     UNDECIDED = "undecided"
-    """Combinations that have no answer hide which of several packages it is."""
+    """Some combinations could not be judged, so it may be any of several packages."""
     GOOD_IS_BAD = "good-is-bad"
     BAD_IS_GOOD = "bad-is-good"
     SILENT = "silent"
-    """An end answers nothing."""
+    """An end could not be judged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,9 +170,9 @@ class Smallest:
     hidden: tuple[MixtureTrial, ...]
     """Mixtures with a part of them that have no answer: behind them may be a smaller set."""
     suspects: tuple[str, ...]
-    """Those that it may be: the others change nothing alone and only have to come with them."""
+    """Those that it may be: the others change nothing alone, they only have to come along."""
     is_decided: bool
-    """Whether no part without an answer hides which of them it is."""
+    """Whether no mixture without an answer leaves open which of them it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,7 +186,7 @@ class Blame:
     """Every mixture that was asked about, in that order, the ends first."""
     breaks: Smallest | None = None
     """The least that the bad end gives to make the good one bad."""
-    heals: Smallest | None = None
+    fixes: Smallest | None = None
     """The least that the good end gives to make the bad one good."""
 
     @property
@@ -193,16 +196,20 @@ class Blame:
             return BlameOutcome.GOOD_IS_BAD
         if self.bad.answer is Answer.NO:
             return BlameOutcome.BAD_IS_GOOD
-        if self.breaks is None or self.heals is None:
+        if self.breaks is None or self.fixes is None:
             return BlameOutcome.SILENT
-        decided = self.breaks.is_decided and self.heals.is_decided
+        decided = self.breaks.is_decided and self.fixes.is_decided
         return BlameOutcome.FOUND if decided else BlameOutcome.UNDECIDED
 
     @property
     def culprits(self) -> tuple[str, ...]:
         """The packages that either direction names, those that break first."""
-        found = (one for one in (self.breaks, self.heals) if one)
-        return tuple(dict.fromkeys(name for one in found for name in one.suspects))
+        return tuple(dict.fromkeys(name for least in self.least for name in least.suspects))
+
+    @property
+    def least(self) -> tuple[Smallest, ...]:
+        """The smallest sets that were found, the one that breaks first."""
+        return tuple(filter(None, (self.breaks, self.fixes)))
 
 
 def search(ends: EnvironmentDifference, ask: Callable[[Taken], MixtureTrial]) -> Blame:
@@ -215,14 +222,14 @@ def search(ends: EnvironmentDifference, ask: Callable[[Taken], MixtureTrial]) ->
         return asked[taken]
 
     good, bad = trial(frozenset()), trial(ends.everything)
-    breaks = heals = None
+    breaks = fixes = None
     if (good.answer, bad.answer) == (Answer.NO, Answer.YES):
         breaks = _smallest(ends.packages, trial, Answer.YES)
-        # Whatever breaks the one is the likeliest to heal the other.
+        # Whatever breaks the one is the likeliest to fix the other.
         order = tuple(dict.fromkeys([*breaks.packages, *ends.packages]))
-        heals = _smallest(order, lambda given: trial(ends.everything - given), Answer.NO)
+        fixes = _smallest(order, lambda given: trial(ends.everything - given), Answer.NO)
     trials = tuple(asked.values())
-    return Blame(ends=ends, good=good, bad=bad, trials=trials, breaks=breaks, heals=heals)
+    return Blame(ends=ends, good=good, bad=bad, trials=trials, breaks=breaks, fixes=fixes)
 
 
 def _smallest(
@@ -234,8 +241,8 @@ def _smallest(
         match trial(given).answer:
             case Answer.UNKNOWN:
                 return Answer.UNKNOWN
-            case said:
-                return Answer.YES if said is wanted else Answer.NO
+            case answer:
+                return Answer.YES if answer is wanted else Answer.NO
 
     likely = _held_together(packages, trial)
     found = smallest(likely, says) if likely else None

@@ -109,7 +109,7 @@ def _without_change(finding: Finding, ending: SearchOutcome) -> str:
 def _never(finding: Finding, first: str, last: str) -> str:
     good = sum(1 for answer in finding.answers.values() if answer is Answer.NO)
     count = len(finding.search.axis)
-    ends = first if first == last else f"{first}, {last} and all that was measured between them"
+    ends = first if first == last else f"{first} to {last}, wherever it was measured"
     judged = " where it could be judged" if finding.silent else ""
     line = f"Not reproduced{judged}: passes in {ends} ({good} of {count})."
     if len(finding.answers) == count:

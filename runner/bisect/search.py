@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
@@ -16,28 +16,11 @@ P = TypeVar("P")
 
 
 class Answer(StrEnum):
-    """What an oracle says of a point."""
+    """Whether a point is bad."""
 
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"
-
-
-class AnswerCache(Generic[P]):
-    """An oracle that is asked once per point; `asked` lists what it was asked, in order."""
-
-    def __init__(self, ask: Callable[[P], Answer], known: Mapping[P, Answer] | None = None) -> None:
-        """Begin with what is known already; those points are never asked."""
-        self._ask = ask
-        self.answers: dict[P, Answer] = dict(known or {})
-        self.asked: list[P] = []
-
-    def __call__(self, point: P) -> Answer:
-        """Return the answer, asking for it only if it is not known."""
-        if point not in self.answers:
-            self.asked.append(point)
-            self.answers[point] = self._ask(point)
-        return self.answers[point]
 
 
 def agreed(answers: Mapping[P, Answer], point: P, said: Answer) -> Answer:
@@ -56,7 +39,7 @@ def agreed(answers: Mapping[P, Answer], point: P, said: Answer) -> Answer:
 
 
 class Open(NamedTuple, Generic[P]):
-    """A search that still asks: what its points are called, what they said, and its question."""
+    """A search that is not at its end: the names of its points, their answers, its question."""
 
     points: Sequence[P]
     answers: Mapping[int, Answer]

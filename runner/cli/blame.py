@@ -192,7 +192,7 @@ def _searched(
         )
         bench = MixtureOracle(runs)
         found = bench.blame()
-        swept = sweep(bench.runs, wanted, found.bad) if wanted and found.heals else None
+        swept = sweep(bench.runs, wanted, found.bad) if wanted and found.fixes else None
     finally:
         store.close()
     variant = f"[{question.workaround}]" if question.workaround else ""

@@ -14,9 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
-from repromatrix.runner.bisect import package_locks
-from repromatrix.runner.bisect.mixture import PackageChange, difference, name
-from repromatrix.runner.bisect.package_locks import UnresolvableError, in_short
+from repromatrix.runner.bisect import mixtures
+from repromatrix.runner.bisect.mixtures import (
+    PackageChange,
+    UnresolvableError,
+    difference,
+    in_short,
+    mixture_name,
+)
 from repromatrix.runner.bisect.package_runs import (
     BlameQuestion,
     MixtureEvidence,
@@ -57,7 +62,7 @@ from repromatrix.runner.project import Project
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from repromatrix.runner.bisect.mixture import EnvironmentDifference, Taken
+    from repromatrix.runner.bisect.mixtures import EnvironmentDifference, Taken
     from repromatrix.runner.execution.events import Ready
     from repromatrix.runner.model.case import Case
     from repromatrix.runner.model.cell import Environment
@@ -89,9 +94,9 @@ def world(
     """Return an oracle: bad is what takes all of one of the causes from the bad end."""
 
     def ask(taken: Taken) -> MixtureTrial:
-        called = name(ends, taken)
+        called = mixture_name(ends, taken)
         if impossible(taken) and taken not in {frozenset(), ends.everything}:
-            reason = "unresolvable: transformers==4.50.3 depends on peft<0.15"
+            reason = "cannot be resolved: transformers==4.50.3 depends on peft<0.15"
             return MixtureTrial(taken=taken, name=called, answer=UNKNOWN, reason=reason)
         answer = YES if any(taken.issuperset(cause) for cause in causes) else NO
         holds = holding(called, {one.package: one.version(taken) for one in ends.changes})
@@ -109,8 +114,8 @@ def found(
 
 def packages(blame: Blame) -> tuple[tuple[str, ...], tuple[str, ...]]:
     assert blame.breaks
-    assert blame.heals
-    return blame.breaks.packages, blame.heals.packages
+    assert blame.fixes
+    return blame.breaks.packages, blame.fixes.packages
 
 
 def report(blame: Blame) -> BlameReport:
@@ -154,7 +159,7 @@ def test_what_the_name_of_one_end_asks_for_is_a_change_of_its_own() -> None:
     ],
 )
 def test_a_mixture_is_named_after_the_nearer_end(taken: set[str], expected: str) -> None:
-    assert name(ENDS, frozenset(taken)) == expected
+    assert mixture_name(ENDS, frozenset(taken)) == expected
 
 
 def test_a_mixture_of_many_is_named_after_its_digest_and_one_of_a_pair_keeps_its_parts() -> None:
@@ -165,9 +170,9 @@ def test_a_mixture_of_many_is_named_after_its_digest_and_one_of_a_pair_keeps_its
         environment("4.50.3+timm", transformers="4.50.3", peft="0.15.2", numpy="2"),
     )
 
-    assert re.fullmatch(r"4\.51\.0@[0-9a-f]{8}", name(ends, frozenset([*many][:3])))
-    assert len({name(ends, frozenset(three)) for three in combinations(many, 3)}) == 35
-    assert name(pair, frozenset({"numpy"})) == "4.51.0+peft0.15.2+numpy2+timm"
+    assert re.fullmatch(r"4\.51\.0@[0-9a-f]{8}", mixture_name(ends, frozenset([*many][:3])))
+    assert len({mixture_name(ends, frozenset(three)) for three in combinations(many, 3)}) == 35
+    assert mixture_name(pair, frozenset({"numpy"})) == "4.51.0+peft0.15.2+numpy2+timm"
 
 
 def test_one_package_is_named_alone_and_asked_first() -> None:
@@ -193,7 +198,7 @@ def test_packages_that_suffice_only_together_are_named_as_such() -> None:
     assert packages(blame) == (("transformers", "peft"), ("transformers",))
     assert blame.ending is BlameOutcome.FOUND
     assert sentence(blame) == (
-        "transformers and peft break it only together; transformers alone heals it: "
+        "transformers and peft break it only together; transformers alone fixes it: "
         "4.50.3 with transformers 4.51.0 and nothing else changed passes; "
         "4.51.0 with transformers 4.50.3 and peft 0.14.0 fails."
     )
@@ -215,7 +220,7 @@ def test_packages_that_no_environment_tells_apart_are_both_named_and_nothing_is_
     assert sentence(blame).startswith("transformers or peft, which cannot be told apart: ")
     # The reason of the resolver names what has to come with it: no other package is tried.
     assert len(blame.trials) == 8
-    reason = "unresolvable: transformers==4.50.3 depends on peft<0.15"
+    reason = "cannot be resolved: transformers==4.50.3 depends on peft<0.15"
     told = "4.51.0 with transformers 4.50.3; 4.51.0 with peft 0.14.0 and 2 more"
     assert f"{reason} ({told})\n" in blame_text(report(blame))
     assert f"{reason.replace('<', '&lt;')} ({told})\n" in blame_markdown(report(blame))
@@ -240,7 +245,7 @@ def end(taken: Taken, answer: Answer, row: Observation | None = None) -> Mixture
 
 
 FAILING = "4.51.0, which should be good, fails: ValueError: it breaks"
-SILENT = "There is nothing to compare, an end answers nothing"
+SILENT = "Nothing can be compared, because an end could not be judged"
 
 
 @pytest.mark.parametrize(
@@ -252,7 +257,7 @@ SILENT = "There is nothing to compare, an end answers nothing"
         ),
         (
             *(YES, NO, BlameOutcome.GOOD_IS_BAD),
-            f"{FAILING}; 4.50.3 is good: exchange the two.",
+            f"{FAILING}; 4.50.3 is good: swap --good and --bad.",
         ),
         (
             *(NO, NO, BlameOutcome.BAD_IS_GOOD),
@@ -260,7 +265,7 @@ SILENT = "There is nothing to compare, an end answers nothing"
         ),
         (
             *(NO, UNKNOWN, BlameOutcome.SILENT),
-            f"{SILENT}: 4.50.3: fails: KeyError: elsewhere (not what the case describes).",
+            f"{SILENT}: 4.50.3: fails differently (KeyError: elsewhere).",
         ),
     ],
 )
@@ -360,8 +365,8 @@ def test_the_page_names_every_trial_and_how_many_were_run() -> None:
         "        4.51.0+transformers4.50.3  fails: ValueError: it breaks (run now)\n"
         "        4.50.3+transformers4.51.0  passes (run now)\n"
         "\n"
-        "4 environments asked: 0 known, 4 run, 0 without an answer.\n"
-        "Again: nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3\n"
+        "4 environments: 0 known, 4 run, 0 not judged.\n"
+        "Repeat it: nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3\n"
     )
 
 
@@ -499,7 +504,7 @@ def sweep_of(said: str) -> Sweep:
             "yyyy",
             (
                 "4.50.3 fails with every accelerate from 1.0.0 to 1.3.0 (4 minor versions);"
-                " transformers alone heals it."
+                " transformers alone fixes it."
             ),
         ),
         (
@@ -513,7 +518,7 @@ def sweep_of(said: str) -> Sweep:
         (
             "y?yy",
             (
-                "4.50.3 and accelerate: fails with 1.0.0, answers nothing with 1.1.0,"
+                "4.50.3 and accelerate: fails with 1.0.0, could not be judged with 1.1.0,"
                 " fails with 1.2.0 to 1.3.0."
             ),
         ),
@@ -564,7 +569,7 @@ class Machine:
             cases={"toy_breaks": case(BREAKS)},
         )
         monkeypatch.setattr(building, "build", self.build)
-        monkeypatch.setattr(package_locks, "mixed", self.mixed)
+        monkeypatch.setattr(mixtures, "mixed", self.mixed)
         monkeypatch.setattr(run, "measure", self.measure)
 
     def build(self, places: Paths, recipe: object) -> Built:
@@ -574,7 +579,7 @@ class Machine:
     def mixed(self, *known: object) -> Lock:
         taken: Taken = known[-1]  # type: ignore[assignment]
         held = {one.package: one.version(taken) for one in ENDS.changes}
-        return lock_of(holding(name(ENDS, taken), held))
+        return lock_of(holding(mixture_name(ENDS, taken), held))
 
     def measure(self, ready: Ready, *_: object, **__: object) -> tuple[Observation, ...]:
         if len(self.ran) >= self.ends_after:
@@ -681,14 +686,14 @@ def test_a_mixture_that_cannot_be_made_is_named_with_its_reason(
         msg = "transformers==4.50.3 depends on peft<0.15"
         raise UnresolvableError(msg)
 
-    monkeypatch.setattr(package_locks, "mixed", refused)
+    monkeypatch.setattr(mixtures, "mixed", refused)
     blame = machine.bench(row(Outcome.PASSES, GOOD), row(Outcome.FAILS, BAD)).blame()
 
     assert machine.ran == []
     assert packages(blame) == (ENDS.packages, ENDS.packages)
     assert blame.ending is BlameOutcome.UNDECIDED
     assert {one.reason for one in blame.trials[2:]} == {
-        "unresolvable: transformers==4.50.3 depends on peft<0.15"
+        "cannot be resolved: transformers==4.50.3 depends on peft<0.15"
     }
 
 

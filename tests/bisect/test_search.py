@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,6 @@ from hypothesis import strategies as st
 from repromatrix.runner.bisect.ddmin import Minimal, smallest
 from repromatrix.runner.bisect.search import (
     Answer,
-    AnswerCache,
     Edge,
     Open,
     Result,
@@ -33,6 +34,26 @@ LETTERS = {"n": NO, "y": YES, "?": UNKNOWN}
 histories = st.lists(st.sampled_from(Answer), min_size=1, max_size=40)
 known_histories = st.lists(st.sampled_from([YES, NO]), min_size=1, max_size=40)
 edges = st.sampled_from(Edge)
+
+
+P = TypeVar("P")
+
+
+class AnswerCache(Generic[P]):
+    """An oracle that is asked once per point; `asked` lists what it was asked, in order."""
+
+    def __init__(self, ask: Callable[[P], Answer], known: Mapping[P, Answer] | None = None) -> None:
+        """Begin with what is known already; those points are never asked."""
+        self._ask = ask
+        self.answers: dict[P, Answer] = dict(known or {})
+        self.asked: list[P] = []
+
+    def __call__(self, point: P) -> Answer:
+        """Return the answer, asking for it only if it is not known."""
+        if point not in self.answers:
+            self.asked.append(point)
+            self.answers[point] = self._ask(point)
+        return self.answers[point]
 
 
 def read(text: str) -> list[Answer]:
