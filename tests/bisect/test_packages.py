@@ -204,11 +204,11 @@ def test_packages_that_suffice_only_together_are_named_as_such() -> None:
     )
 
 
-def test_two_causes_have_to_be_healed_together() -> None:
+def test_two_causes_have_to_be_fixed_together() -> None:
     blame = found([{"numpy"}, {"peft"}])
 
     assert packages(blame)[1] == ("peft", "numpy")
-    assert sentence(blame).startswith("peft alone breaks it; peft and numpy heal it only together:")
+    assert sentence(blame).startswith("peft alone breaks it; peft and numpy fix it only together:")
 
 
 def test_packages_that_no_environment_tells_apart_are_both_named_and_nothing_is_decided() -> None:
