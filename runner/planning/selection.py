@@ -1,4 +1,4 @@
-"""What was asked for, as a value that says yes or no to a cell."""
+"""The selected cells: from the options as they were typed to a predicate of cells."""
 
 from __future__ import annotations
 
@@ -9,34 +9,26 @@ from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
 
-from repromatrix.runner.errors import ExitCode, OldFault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.text import join
 
 NONE = "none"
-"""How the plain case is named where a workaround is asked for."""
+"""Selects the plain case where a workaround is expected."""
 
 CASE = "CASE"
-"""The argument of commands that name a case without an option."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnknownCase(OldFault):
-    """A case that there is not: too many to list, so it says where they are listed."""
-
-    def __str__(self) -> str:
-        """Name the option where there is one."""
-        what = "Unknown case" if self.where == CASE else f"{self.where}: unknown case"
-        parts = (f"{what} {self.found!r}.", self.fix, "Run `nox -s results` to list cases.")
-        return " ".join(filter(None, parts))
+"""The positional argument of commands that take a case."""
+_SHOWN = 12
+"""Up to so many choices are listed in full."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """The names that were asked for, each checked to exist."""
+    """The selected names, each checked to exist."""
 
     cases: frozenset[str]
     environments: frozenset[str]
@@ -44,10 +36,10 @@ class Selection:
     workarounds: frozenset[str] | None
     device: Device
     only: frozenset[Cell] | None = None
-    """Where single cells were asked for."""
+    """None, or the only cells that are selected."""
 
     def __call__(self, cell: Cell) -> bool:
-        """Say whether a cell was asked for."""
+        """Return whether a cell is selected."""
         return (
             cell.case in self.cases
             and cell.environment in self.environments
@@ -60,18 +52,18 @@ class Selection:
     def cells(
         self, case: Case, environment: str, precisions: Sequence[Precision], device: Device
     ) -> list[Cell]:
-        """Return the cells of a case in one environment that were asked for, plain first."""
+        """Return the selected cells of a case in one environment, plain first."""
         if case.name not in self.cases or environment not in self.environments:
             return []
-        found = cells_of(case, environment, precisions, device)
-        # Asked once for all of them: a plan may be about a million.
+        cells = cells_of(case, environment, precisions, device)
+        # Decided once for all of them: a plan may be about a million cells.
         if (
             self.only is None
             and self.workarounds is None
             and self.precisions.issuperset(precisions)
         ):
-            return [*found] if device is self.device else []
-        return [*filter(self, found)]
+            return [*cells] if device is self.device else []
+        return [*filter(self, cells)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +80,7 @@ class SelectionRequest:
 
 
 def select(
-    wish: SelectionRequest,
+    request: SelectionRequest,
     cases: Mapping[str, Case],
     names: Sequence[str],
     argument: str = "--case",
@@ -97,22 +89,22 @@ def select(
 
     Raises RunnerError (exit 2) naming what does not exist, or (exit 3) when nothing is left.
     """
-    chosen = _cases(wish, cases, argument)
-    environments = environments_of(wish.release, names)
-    workarounds = _workarounds(wish.workaround, [cases[name] for name in chosen])
-    precisions = frozenset(_precision(text) for text in _split(wish.precision)) or frozenset(
-        Precision
-    )
+    chosen = _cases(request, cases, argument)
+    environments = environments_of(request.release, names)
+    workarounds = _workarounds(request.workaround, [cases[name] for name in chosen])
+    precisions = frozenset(map(_precision, _split(request.precision))) or frozenset(Precision)
     if not chosen:
-        raise nothing_selected({argument: wish.case, "--area": wish.area, "--model": wish.model})
+        raise nothing_selected(
+            {argument: request.case, "--area": request.area, "--model": request.model}
+        )
     if not environments:
-        raise nothing_selected({"--release": wish.release})
+        raise nothing_selected({"--release": request.release})
     return Selection(
         cases=frozenset(chosen),
         environments=frozenset(environments),
         precisions=precisions,
         workarounds=workarounds,
-        device=wish.device,
+        device=request.device,
     )
 
 
@@ -120,50 +112,51 @@ def _split(texts: Iterable[str]) -> list[str]:
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
-def _cases(wish: SelectionRequest, cases: Mapping[str, Case], argument: str) -> list[str]:
+def _cases(request: SelectionRequest, cases: Mapping[str, Case], argument: str) -> list[str]:
     areas = {case.block.area for case in cases.values()}
-    for area in wish.area:
+    for area in request.area:
         if area not in areas:
             raise _unknown("--area", area, areas)
     known = sorted({model for case in cases.values() for model in case.block.models})
-    models = set(_matching("--model", wish.model, known))
+    models = set(_matching("--model", request.model, known))
     return [
         name
-        for name in named_cases(wish.case, list(cases), argument)
-        if (not wish.area or cases[name].block.area in wish.area)
-        and (not wish.model or models & set(cases[name].block.models))
+        for name in named_cases(request.case, list(cases), argument)
+        if (not request.area or cases[name].block.area in request.area)
+        and (not request.model or models & set(cases[name].block.models))
     ]
 
 
 def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case") -> list[str]:
-    """Return the cases that names and globs mean, for nothing all; raises RunnerError."""
+    """Return the cases that names and globs match, without any all; raises RunnerError."""
     return _matching(option, patterns, names) if patterns else names
 
 
 def _matching(option: str, patterns: Sequence[str], names: list[str]) -> list[str]:
-    found: dict[str, None] = {}
+    matching: dict[str, None] = {}
     for pattern in _split(patterns):
-        matching = fnmatch.filter(names, pattern)
-        if not matching and not set(pattern) & set("*?["):
+        matches = fnmatch.filter(names, pattern)
+        if not matches and not set(pattern) & set("*?["):
             raise _unknown(option, pattern, names)
-        found.update(dict.fromkeys(matching))
-    return list(found)
+        matching.update(dict.fromkeys(matches))
+    return list(matching)
 
 
 def environments_of(
     texts: Sequence[str], names: Sequence[str], option: str = "--release"
 ) -> list[str]:
-    """Return what `--release` asks for, in the order of the table; for nothing, all.
+    """Return the environments that `--release` selects, in the order of the table; without any all.
 
-    A release stands for itself and for what is laid on top of it; pairs are named.
+    A release stands for itself and for its environments with extras; pairs are named.
     """
     if not texts:
         return list(names)
-    found: set[str] = set()
+    selected: set[str] = set()
     for text in texts:
-        specified = text.strip()[:1] in {">", "<", "=", "!", "~"}
-        found.update(_specified(text, names, option) if specified else _named(text, names, option))
-    return [name for name in names if name in found or _bare(name) in found]
+        is_specifier = text.strip()[:1] in {">", "<", "=", "!", "~"}
+        read = _specified if is_specifier else _named
+        selected.update(read(text, names, option))
+    return [name for name in names if name in selected or _bare(name) in selected]
 
 
 def _bare(name: str) -> str:
@@ -179,8 +172,8 @@ def _specified(text: str, names: Sequence[str], option: str) -> list[str]:
         specifier = SpecifierSet(text)
         return [name for name in releases if specifier.contains(name, prereleases=True)]
     except ValueError as error:  # also for a number of 5,000 digits
-        allowed = 'a release, a comma list, or a specifier like ">=4.50,<4.52"'
-        raise refuse(OldFault(where=option, found=repr(text[:60]), allowed=allowed)) from error
+        expected = 'a release, a comma-separated list, or a specifier such as ">=4.50,<4.52"'
+        raise refuse(InvalidValue(option, text, expected)) from error
 
 
 def _named(text: str, names: Sequence[str], option: str) -> list[str]:
@@ -204,23 +197,28 @@ def _precision(text: str) -> Precision:
     try:
         return Precision(text)
     except ValueError:
-        raise _unknown("--precision", text, list(Precision)) from None
+        raise _unknown("--precision", text, Precision) from None
 
 
-def _unknown(option: str, found: str, known: Iterable[str]) -> RunnerError:
-    allowed = sorted(map(str, known))
-    nearest = difflib.get_close_matches(found, allowed, n=1, cutoff=0.6)
-    remedy = f"Did you mean {nearest[0]!r}?" if nearest else ""
-    if option in {"--case", CASE, "--ignore"}:
-        return refuse(UnknownCase(where=option, found=found, allowed="a case", fix=remedy))
-    shown = ", ".join(allowed if len(allowed) <= 12 else [*allowed[:5], "…", *allowed[-5:]])  # noqa: PLR2004
-    return refuse(OldFault(where=option, found=repr(found), allowed=shown, fix=remedy))
+def _unknown(option: str, typed: str, known: Iterable[str]) -> RunnerError:
+    choices = sorted(map(str, known))
+    fix = suggestion(typed, choices)
+    if option in {"--case", CASE, "--ignore"}:  # cases are too many to list
+        fix = f"{fix} Run `nox -s results` to list cases.".strip()
+        return refuse(Problem(option, f"unknown case {typed!r}", fix))
+    shown = choices if len(choices) <= _SHOWN else [*choices[:5], "…", *choices[-5:]]
+    return refuse(InvalidValue(option, typed, join(shown, "or"), fix))
 
 
-def nothing_selected(asked: Mapping[str, Sequence[str]]) -> RunnerError:
-    """Return the error for options that select nothing, each or together."""
-    typed = {option: texts for option, texts in asked.items() if texts}
-    shown = " and ".join(repr(" ".join(texts)) for texts in typed.values()) or "'nothing'"
-    where = ", ".join(typed or asked)
-    fault = OldFault(where=where, found=f"{shown}, which selects nothing", allowed="a match")
-    return refuse(fault, ExitCode.NOTHING_SELECTED)
+def suggestion(typed: str, choices: Sequence[str]) -> str:
+    """Return `Did you mean …?` with the choice that is nearest, or nothing where none is near."""
+    nearest = difflib.get_close_matches(typed, choices, n=1, cutoff=0.6)
+    return f"Did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def nothing_selected(typed: Mapping[str, Sequence[str]]) -> RunnerError:
+    """Return the error (exit 3) for options, by name, that select nothing, each or together."""
+    given = {option: texts for option, texts in typed.items() if texts}
+    shown = join([repr(" ".join(texts)) for texts in given.values()])
+    what = f"nothing matches {shown}" if given else "there is nothing to select"
+    return refuse(Problem(", ".join(given or typed), what), ExitCode.NOTHING_SELECTED)
