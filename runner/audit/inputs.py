@@ -15,11 +15,12 @@ from typing import Any
 from packaging.markers import default_environment
 
 from repromatrix.runner.audit.lockfiles import read_poetry, read_pylock, read_uv
-from repromatrix.runner.audit.packages import Gathering, Installed, shown
+from repromatrix.runner.audit.packages import SHORT, Gathering, Installed
 from repromatrix.runner.audit.requirements import read_requirements
-from repromatrix.runner.errors import OldFault, RunnerError, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.script import decode
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
+from repromatrix.runner.text import plural, shorten
 
 
 class Form(StrEnum):
@@ -31,43 +32,109 @@ class Form(StrEnum):
     POETRY = "poetry.lock"
 
 
-ALLOWED = f"a {', '.join(Form)}, what `pip freeze` prints, or an interpreter"
+LIMIT = 16 * 2**20
+"""Bytes; the largest locks that are known have a third of that."""
+STDIN = "-"
+_STDIN_NAME = "standard input"
+_NAME_ANOTHER = f"Name a {', '.join(Form)}, what `pip freeze` prints, or an interpreter."
+_NAME_INTERPRETER = "Name the interpreter of its environment."
+_PINS_NOTHING = "It pins nothing: name its lock, or the interpreter of its environment."
+_UNSUPPORTED = {
+    "Pipfile": "Lock it, then run `pipenv requirements > requirements.txt`.",
+    "Pipfile.lock": "Run `pipenv requirements > requirements.txt`.",
+    "pdm.lock": "Run `pdm export -o requirements.txt`.",
+    "pixi.lock": _NAME_INTERPRETER,
+    "conda-lock.yml": _NAME_INTERPRETER,
+    "environment.yml": _NAME_INTERPRETER,
+    "pyproject.toml": _PINS_NOTHING,
+    "setup.py": _PINS_NOTHING,
+    "setup.cfg": _PINS_NOTHING,
+}
+_UNSUPPORTED_ENDINGS = {
+    *(".json", ".yml", ".yaml", ".cfg", ".py", ".ipynb", ".xml", ".html", ".md"),
+}
 _PYLOCK = re.compile(r"pylock\.([^.]+\.)?toml")
 _FILE = re.compile(r'(?m)^ ++\{ ?(?:url|path|file) = "[^\n]*+\n')
-"""A line that may be about a file; what it says is looked at apart: no line is read twice."""
-_STRANGE = {
-    "Pipfile": "Lock it, then `pipenv requirements > requirements.txt`.",
-    "Pipfile.lock": "Say `pipenv requirements > requirements.txt`.",
-    "pdm.lock": "Say `pdm export -o requirements.txt`.",
-    "pixi.lock": "Name the interpreter of its environment.",
-    "conda-lock.yml": "Name the interpreter of its environment.",
-    "environment.yml": "Name the interpreter of its environment.",
-    "pyproject.toml": "It pins nothing: name its lock, or the interpreter of its environment.",
-    "setup.py": "It pins nothing: name the interpreter of its environment.",
-    "setup.cfg": "It pins nothing: name the interpreter of its environment.",
-}
-_STRANGE_ENDINGS = {".json", ".yml", ".yaml", ".cfg", ".py", ".ipynb", ".xml", ".html", ".md"}
-_ANY = "Name the interpreter of its environment, or what its `pip freeze` prints."
+"""A line that may describe a file. Possessive, so that no line is read twice."""
+_PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?")
+_CLOSURE = {"tokenizers", "huggingface-hub"}
+"""What every transformers installs: a list without it was not made by a resolver."""
 
 
-def form_of(path: PurePath, text: str, where: str) -> tuple[Form, dict[str, Any]]:
-    """Return what a file is, with its table where it is TOML; raises RunnerError."""
-    if path.name in _STRANGE or path.suffix in _STRANGE_ENDINGS:
-        raise _unknown(where, f"{path.name!r}", _STRANGE.get(path.name, _ANY))
+def read(path_text: str) -> Installed:
+    """Return the packages of a file, of `-` (standard input) or of an interpreter.
+
+    An empty text is the active interpreter. Raises RunnerError.
+    """
+    if path_text == STDIN:
+        return _from_text(sys.stdin.buffer.read(LIMIT + 1), Path(STDIN), _STDIN_NAME)
+    if not path_text:
+        return _interpreter(_active())
+    path = Path(path_text).expanduser()
+    if path.is_dir():
+        names = ("bin/python", *Form, "requirements.txt", ".venv/bin/python")
+        inside = next((name for name in names if (path / name).exists()), "")
+        fix = f"Name `{path / inside}`." if inside else _NAME_ANOTHER
+        raise refuse(Problem(path_text, "it is a directory", fix))
+    if path.is_file() and _PYTHON.fullmatch(path.name) and os.access(path, os.X_OK):
+        return _interpreter(path)
+    if not path.is_file():
+        what = "it is not a file" if path.exists() else "the file does not exist"
+        raise refuse(Problem(path_text, what, _NAME_ANOTHER))
+    return _from_text(_content(path, path_text), path, path_text)
+
+
+def _content(path: Path, where: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LIMIT + 1)
+    except OSError as error:
+        raise refuse(Problem(where, f"the file cannot be read ({error.strerror})")) from error
+
+
+def _from_text(content: bytes, path: Path, where: str) -> Installed:
+    if len(content) > LIMIT:
+        what = f"the file is larger than {LIMIT >> 20} MB"
+        raise refuse(Problem(where, what, "Check that it is a lock."))
+    text = decode(content, where).removeprefix("\ufeff")
+    form, table = _form(path, text, where)
+    markers = platform()
+    gathered = _gathered(form, (text, table), path, where, markers)
+    pins = gathered.pins()
+    resolved = pins.keys() >= _CLOSURE and not gathered.nameless
+    installed = Installed(
+        what=where,
+        form=form,
+        pins=pins,
+        loose=gathered.left(),
+        whole=form is not Form.REQUIREMENTS or resolved,
+        markers=markers,
+        conditional=gathered.conditional,
+        others=gathered.others(),
+        nameless=gathered.nameless,
+    )
+    return _with_transformers(installed)
+
+
+def _form(path: PurePath, text: str, where: str) -> tuple[Form, dict[str, Any]]:
+    """Return the format of a file, with its table where it is TOML."""
+    if path.name in _UNSUPPORTED or path.suffix in _UNSUPPORTED_ENDINGS:
+        what = f"the format of {path.name!r} is not supported"
+        raise refuse(Problem(where, what, _UNSUPPORTED.get(path.name, _NAME_ANOTHER)))
     if path.suffix not in {".toml", ".lock"} and not _PYLOCK.fullmatch(path.name):
         return Form.REQUIREMENTS, {}
     if is_too_deep(text):
-        raise _unknown(where, "a line with a key of more than 200 parts", _ANY)
-    table = _slim(text) or _table(text, where)
+        raise refuse(Problem(where, "a key has more than 200 parts", _NAME_ANOTHER))
+    table = _without_files(text) or _table(text, where)
     form = _locked(path.name, table, where)
-    # A lock of PEP 751 is held against its standard, files and all.
+    # `packaging` validates a lock of PEP 751 as a whole, files included.
     return form, _table(text, where) if form is Form.PYLOCK else table
 
 
-def _slim(text: str) -> dict[str, Any]:
-    """Read a lock without the lines of its files: they are most of it and say nothing here.
+def _without_files(text: str) -> dict[str, Any]:
+    """Read a lock without the lines of its files: most of its lines, which matter to nobody here.
 
-    Return nothing where what is left is no TOML: the whole of it tells where that is.
+    Return nothing where the rest is not TOML: reading the whole file then gives the right line.
     """
     try:
         return tomllib.loads(_FILE.sub(_unless_file, text))
@@ -76,9 +143,12 @@ def _slim(text: str) -> dict[str, Any]:
 
 
 def _unless_file(match: re.Match[str]) -> str:
-    """Return a line that is not about one file with its hash and nothing else."""
     line = match[0]
     return "" if line.endswith("},\n") and '", hash = "' in line else line
+
+
+def _table(text: str, where: str) -> dict[str, Any]:
+    return read_table(text, where, remedy="The file may be cut off: make it again.")
 
 
 def _locked(name: str, table: dict[str, Any], where: str) -> Form:
@@ -90,74 +160,8 @@ def _locked(name: str, table: dict[str, Any], where: str) -> Form:
     if name == "uv.lock" or ("package" in table and "version" in table):
         return Form.UV
     keys = ", ".join(list(table)[:5]) or "nothing"
-    raise _unknown(where, f"TOML with {keys} at its top", _ANY)
-
-
-def _table(text: str, where: str) -> dict[str, Any]:
-    return read_table(text, where, remedy="It may be cut off: make it again.")
-
-
-def _unknown(where: str, found: str, remedy: str) -> RunnerError:
-    return refuse(OldFault(where=where, found=found, allowed=ALLOWED, fix=remedy))
-
-
-LIMIT = 16 * 2**20
-"""Bytes; the largest locks that are known have a third of that."""
-STDIN = "-"
-_PYTHON = re.compile(r"(python|pypy)[\d.]*(\.exe)?")
-_CLOSURE = {"tokenizers", "huggingface-hub"}
-"""What every transformers installs: a list without it was not made by a resolver."""
-
-
-def read(asked: str) -> Installed:
-    """Return what a path holds, or for nothing the active interpreter; raises RunnerError."""
-    if asked == STDIN:
-        return _from_text(sys.stdin.buffer.read(LIMIT + 1), Path(STDIN), "standard input")
-    if not asked:
-        return _interpreter(_active())
-    path = Path(asked).expanduser()
-    if path.is_dir():
-        raise _directory(path, asked)
-    if _is_interpreter(path):
-        return _interpreter(path)
-    if not path.is_file():
-        found = "no such file" if not path.exists() else "no file"
-        raise refuse(OldFault(where=asked, found=found, allowed=ALLOWED))
-    return _from_text(_content(path, asked), path, asked)
-
-
-def _content(path: Path, where: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(LIMIT + 1)
-    except OSError as error:
-        found = f"a file that cannot be read ({error.strerror})"
-        raise refuse(OldFault(where=where, found=found, allowed=ALLOWED)) from error
-
-
-def _from_text(content: bytes, path: Path, where: str) -> Installed:
-    if len(content) > LIMIT:
-        found, allowed = f"more than {LIMIT >> 20} MB", f"at most {LIMIT >> 20} MB"
-        remedy = "Is it a lock at all?"
-        raise refuse(OldFault(where=where, found=found, allowed=allowed, fix=remedy))
-    text = decode(content, where).removeprefix("\ufeff")
-    form, table = form_of(path, text, where)
-    here = platform()
-    gathered = _gathered(form, (text, table), path, where, here)
-    pins = gathered.pins()
-    listed = pins.keys() >= _CLOSURE and not gathered.nameless
-    installed = Installed(
-        what=where,
-        form=form,
-        pins=pins,
-        loose=gathered.left(),
-        whole=form is not Form.REQUIREMENTS or listed,
-        markers=here,
-        conditional=gathered.conditional,
-        others=gathered.others(),
-        nameless=gathered.nameless,
-    )
-    return _with_transformers(installed)
+    what = f"it is TOML, and not the lock of a tool that is known (it starts with {keys})"
+    raise refuse(Problem(where, what, _NAME_ANOTHER))
 
 
 def _gathered(
@@ -165,27 +169,26 @@ def _gathered(
     content: tuple[str, dict[str, object]],
     path: Path,
     where: str,
-    here: Mapping[str, str],
+    markers: Mapping[str, str],
 ) -> Gathering:
     text, table = content
     match form:
         case Form.REQUIREMENTS:
-            return read_requirements(text, where, here, lambda at, to: _nested(path, at, to))
+            return read_requirements(text, where, markers, lambda at, to: _nested(path, at, to))
         case Form.UV:
-            return read_uv(table, where, here)
+            return read_uv(table, where, markers)
         case Form.PYLOCK:
-            return read_pylock(table, where, here)
+            return read_pylock(table, where, markers)
         case Form.POETRY:
-            return read_poetry(table, where, here)
+            return read_poetry(table, where, markers)
 
 
 def _nested(first: Path, at: str, to: str) -> tuple[str, str]:
-    """Read the file that `-r` names, seen from the file that names it."""
-    folder = first.parent if at in {str(first), "standard input"} else Path(at).parent
+    """Read the file that `-r` names, relative to the file that names it."""
+    folder = first.parent if at in {str(first), _STDIN_NAME} else Path(at).parent
     path = Path(os.path.normpath(folder.expanduser() / to))
     if not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for a name that is too long
-        fault = OldFault(where=at, key=f"-r {to}", found="no such file", allowed="a file beside it")
-        raise refuse(fault)
+        raise refuse(Problem(f"{at}: -r {to}", "the file does not exist"))
     return str(path), decode(_content(path, str(path)), str(path)).removeprefix("\ufeff")
 
 
@@ -194,60 +197,46 @@ def platform() -> dict[str, str]:
     return {**{name: str(value) for name, value in default_environment().items()}, "extra": ""}
 
 
-def _with_transformers(found: Installed) -> Installed:
-    if "transformers" in found.pins or "transformers" in found.loose:
-        return found
-    count = len(found.pins) + len(found.loose)
-    held = f"{count} of other packages, no transformers" if count else "no packages"
-    elsewhere = [one for one in found.others if one.package == "transformers"]
-    if elsewhere:
-        held += f" for this platform, but {elsewhere[0].version} for {shown(elsewhere[0].marker)}"
-    if found.nameless:
-        noun = "address that names" if found.nameless == 1 else "addresses that name"
-        held += f", and {found.nameless} {noun} no package"
-    remedy = "Every case is about transformers: name what holds it."
-    allowed = "a set of packages with transformers"
-    raise refuse(OldFault(where=found.what, found=held, allowed=allowed, fix=remedy))
+def _with_transformers(installed: Installed) -> Installed:
+    if "transformers" in installed.pins or "transformers" in installed.loose:
+        return installed
+    count = len(installed.pins) + len(installed.loose)
+    what = f"it lists {plural(count, 'package')}, but not transformers"
+    for other in [other for other in installed.others if other.package == "transformers"][:1]:
+        what += f" for this platform ({other.version} for {shorten(other.marker, SHORT)})"
+    if installed.nameless:
+        addresses = plural(installed.nameless, "address", "addresses")
+        what += f"; {addresses} without a package name may be it"
+    fix = "Every case is about transformers: name the set of packages that has it."
+    raise refuse(Problem(installed.what, what, fix))
 
 
 def _active() -> Path:
-    """Return the interpreter that a user means who names none: the activated one, then PATH's."""
+    """Return the interpreter of the activated environment, or the first one on the PATH."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         python = Path(os.environ.get(variable, "")) / "bin" / "python"
         if os.environ.get(variable) and python.exists():
             return python
-    found = shutil.which("python") or shutil.which("python3")
-    if found is None:
-        fault = OldFault(where="PATH", found="no python on it", allowed=ALLOWED)
-        raise refuse(fault)
-    return Path(found)
-
-
-def _is_interpreter(path: Path) -> bool:
-    return path.is_file() and bool(_PYTHON.fullmatch(path.name)) and os.access(path, os.X_OK)
+    first = shutil.which("python") or shutil.which("python3")
+    if first is None:
+        raise refuse(Problem("PATH", "there is no python on it", _NAME_ANOTHER))
+    return Path(first)
 
 
 def _interpreter(python: Path) -> Installed:
     from repromatrix.runner.environments import interpreter  # noqa: PLC0415 - files do without
 
     environment, _ = interpreter.ask(python.absolute())
-    found = Gathering()
+    gathered = Gathering()
     for name, version in environment.pins.items():
-        found.pin(name, version)
+        gathered.pin(name, version)
     return _with_transformers(
         Installed(
             what=str(python),
             form="interpreter",
-            pins=found.pins(),
-            loose=found.left(),
+            pins=gathered.pins(),
+            loose=gathered.left(),
             python=environment.python,
             markers=environment.markers,
         )
     )
-
-
-def _directory(path: Path, asked: str) -> RunnerError:
-    names = ("bin/python", *Form, "requirements.txt", ".venv/bin/python")
-    inside = next((name for name in names if (path / name).exists()), "")
-    remedy = f"Say `{path / inside}`." if inside else ""
-    return refuse(OldFault(where=asked, found="a directory", allowed=ALLOWED, fix=remedy))

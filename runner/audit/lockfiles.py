@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
 
-from repromatrix.runner.audit.packages import Gathering, shown
-from repromatrix.runner.errors import OldFault, RunnerError, refuse
+from repromatrix.runner.audit.packages import SHORT, Gathering
+from repromatrix.runner.errors import Problem, RunnerError, refuse
+from repromatrix.runner.text import shorten
 
 Table = dict[str, Any]
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _NO_MARKER = (ValueError, UndefinedComparison, UndefinedEnvironmentName, RecursionError)
-"""What evaluating a marker raises: also for a number of 5,000 digits."""
+"""What the evaluation of a marker raises, for example for a number of 5,000 digits."""
 _LONGEST = 16_000
-"""Characters of a marker; uv writes some of a thousand."""
-_AGAIN = "It may be cut off: make it again."
-_OWN = {"editable", "virtual", "directory", "path"}
+"""Characters of a marker; uv writes some that have a thousand."""
+_MAKE_AGAIN = "The file may be cut off: make it again."
+_LOCAL = {"editable", "virtual", "directory", "path"}
 
 
 def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
@@ -32,61 +33,61 @@ def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
     try:
         lock = Pylock.from_dict(table)
     except (PylockValidationError, PylockUnsupportedVersionError, RecursionError) as error:
-        raise _bad(where, str(error), "a lock of PEP 751, version 1") from error
-    found = Gathering()
+        raise refuse(Problem(where, f"it is not a lock of PEP 751, version 1 ({error})")) from error
+    gathered = Gathering()
     here: dict[str, Any] = {
         **markers,
         "extras": set(lock.extras or ()),
         "dependency_groups": {*(lock.dependency_groups or ()), *(lock.default_groups or ())},
     }
-    found.conditional = any(one.marker is not None for one in lock.packages)
-    for one in lock.packages:
-        if one.marker is not None and not _selects(one.marker, here, where):
-            found.pass_over(one.name, one.version, str(one.marker))
-            continue
-        if one.version is None or one.is_direct:
-            found.leave(one.name, "an address, not a version")
+    gathered.conditional = any(package.marker is not None for package in lock.packages)
+    for package in lock.packages:
+        if package.marker is not None and not _selects(package.marker, here, where):
+            gathered.pass_over(package.name, package.version, str(package.marker))
+        elif package.version is None or package.is_direct:
+            gathered.leave(package.name, "an address, not a version")
         else:
-            found.pin(one.name, str(one.version))
-    return found
+            gathered.pin(package.name, str(package.version))
+    return gathered
 
 
 def _selects(marker: Marker, here: dict[str, Any], where: str) -> bool:
     try:
         return marker.evaluate(here, context="lock_file")
     except _NO_MARKER as error:
-        raise _bad(where, f"the marker {str(marker)[:60]!r}", "markers of PEP 751") from error
+        raise _bad_marker(where, str(marker), "PEP 751", error) from error
 
 
 def read_poetry(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
     """Return the packages of a `poetry.lock`; raises RunnerError where it is none."""
     metadata = table.get("metadata")
     if not isinstance(metadata, dict) or "lock-version" not in metadata:
-        raise _bad(where, "no `lock-version` below `metadata`", "a lock of poetry 1.1 or newer")
-    found = Gathering()
-    for one in _packages(table, where):
-        said = one.get("markers", "")
-        asked = list(said.values()) if isinstance(said, dict) else [said]
-        found.conditional = found.conditional or any(asked)
-        if not any(_holds(marker, markers, where) for marker in asked):
-            found.pass_over(one["name"], one.get("version"), " or ".join(map(str, asked)))
+        what = "it has no `lock-version` below `metadata`"
+        raise refuse(Problem(where, what, "Lock it with poetry 1.1 or newer."))
+    gathered = Gathering()
+    for package in _packages(table, where):
+        value = package.get("markers", "")
+        texts = list(value.values()) if isinstance(value, dict) else [value]
+        gathered.conditional = gathered.conditional or any(texts)
+        if not any(_holds(text, markers, where) for text in texts):
+            marker = " or ".join(map(str, texts))
+            gathered.pass_over(package["name"], package.get("version"), marker)
             continue
-        source = one.get("source")
-        kind = source.get("type", "") if isinstance(source, dict) else ""
+        kind = _source(package).get("type", "")
         if kind in {"git", "url", "directory", "file"}:
-            found.leave(one["name"], f"an address ({kind}), not a version")
+            gathered.leave(package["name"], f"an address ({kind}), not a version")
         else:
-            found.pin(one["name"], str(one.get("version", "")))
-    return found
+            gathered.pin(package["name"], str(package.get("version", "")))
+    return gathered
 
 
 def read_uv(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
     """Return what a `uv.lock` reaches from its members; raises RunnerError where it is none."""
     if not isinstance(table.get("version"), int):
-        raise _bad(where, "no `version`", "a lock of uv")
+        raise refuse(Problem(where, "it is not a lock of uv: it has no `version`"))
     walk = _Walk(_packages(table, where), where, markers)
     manifest = table.get("manifest")
-    asked = _tables(manifest.get("requirements", ())) if isinstance(manifest, dict) else ()
+    asked = _tables(manifest.get("requirements")) if isinstance(manifest, dict) else []
     return walk.from_roots(asked)
 
 
@@ -96,126 +97,127 @@ class _Walk:
     def __init__(self, packages: list[Table], where: str, markers: Mapping[str, str]) -> None:
         self.packages, self.where, self.markers = packages, where, markers
         self.by_name: dict[str, list[Table]] = {}
-        for one in packages:
-            self.by_name.setdefault(one["name"], []).append(one)
+        for package in packages:
+            self.by_name.setdefault(package["name"], []).append(package)
         self.seen: set[tuple[int, str]] = set()
         self.closed: dict[str, str] = {}
         """By package the marker of an edge that does not hold here."""
-        self.found = Gathering()
+        self.gathered = Gathering()
 
-    def from_roots(self, asked: Iterable[Table]) -> Gathering:
+    def from_roots(self, asked: list[Table]) -> Gathering:
         """Walk from the members of the workspace, with all their extras and groups."""
-        roots = [one for one in self.packages if _OWN & set(_source(one))]
+        roots = [package for package in self.packages if _LOCAL & set(_source(package))]
         edges = [*asked, *(edge for root in roots for edge in self._of_root(root))]
-        if not edges:  # a lock of something else than a project
+        if not edges:  # the lock of something that is not a project
             edges = [{"name": name} for name in self.by_name]
         while edges:
             edges.extend(self._follow(edges.pop()))
-        self._pass_over()
-        return self.found
+        for package in self.packages:
+            if (id(package), "") not in self.seen and "registry" in _source(package):
+                self._pass_over(package)
+        return self.gathered
 
-    def _pass_over(self) -> None:
-        """Note the versions that no edge leads to here."""
-        for one in self.packages:
-            meant = one.get("resolution-markers", ())
-            texts = meant if isinstance(meant, list) else []
-            texts = texts or [self.closed.get(one["name"], "")]
-            if (id(one), "") not in self.seen and "registry" in _source(one):
-                self.found.pass_over(one["name"], one.get("version"), " or ".join(map(str, texts)))
+    def _pass_over(self, package: Table) -> None:
+        texts = _list(package.get("resolution-markers"))
+        texts = texts or [self.closed.get(package["name"], "")]
+        marker = " or ".join(map(str, texts))
+        self.gathered.pass_over(package["name"], package.get("version"), marker)
 
     def _of_root(self, root: Table) -> Iterator[Table]:
         self._note(root)
-        yield from _tables(root.get("dependencies", ()))
+        yield from _tables(root.get("dependencies"))
         for key in ("optional-dependencies", "dev-dependencies"):
-            for edges in _values(root.get(key)):
+            groups = root.get(key)
+            for edges in groups.values() if isinstance(groups, dict) else ():
                 yield from _tables(edges)
 
     def _follow(self, edge: Table) -> Iterator[Table]:
         name, marker = edge.get("name"), edge.get("marker", "")
-        self.found.conditional = self.found.conditional or bool(marker)
+        self.gathered.conditional = self.gathered.conditional or bool(marker)
         if not _holds(marker, self.markers, self.where):
             self.closed.setdefault(str(name), str(marker))
             return
         if not isinstance(name, str) or name not in self.by_name:
-            found = f"a dependency on {name!r}, and no package of that name"
-            raise _bad(self.where, found, "a whole lock", _AGAIN)
-        extras = edge.get("extra", ())
-        for one in self._chosen(self.by_name[name], edge.get("version")):
-            for extra in ("", *(extras if isinstance(extras, list) else ())):
-                yield from self._enter(one, str(extra))
+            what = f"a package depends on {name!r}, which is not in the file"
+            raise refuse(Problem(self.where, what, _MAKE_AGAIN))
+        for package in self._chosen(self.by_name[name], edge.get("version")):
+            for extra in ("", *_list(edge.get("extra"))):
+                yield from self._enter(package, str(extra))
 
-    def _enter(self, one: Table, extra: str) -> Iterator[Table]:
-        key = (id(one), extra)
+    def _enter(self, package: Table, extra: str) -> Iterator[Table]:
+        key = (id(package), extra)
         if key in self.seen:
             return
         self.seen.add(key)
         if not extra:
-            self._note(one)
-            yield from _tables(one.get("dependencies", ()))
-        elif isinstance(groups := one.get("optional-dependencies"), dict):
-            yield from _tables(groups.get(extra, ()))
+            self._note(package)
+            yield from _tables(package.get("dependencies"))
+        elif isinstance(groups := package.get("optional-dependencies"), dict):
+            yield from _tables(groups.get(extra))
 
-    def _chosen(self, found: list[Table], version: object) -> list[Table]:
-        """Of several versions take the one that is asked for, or those that are meant for here."""
-        exact = [one for one in found if version is None or one.get("version") == version]
+    def _chosen(self, packages: list[Table], version: object) -> list[Table]:
+        """Return the wanted version of a package, or those that are meant for this platform."""
+        exact = [
+            package for package in packages if version is None or package.get("version") == version
+        ]
         if len(exact) == 1:
             return exact
-        return [one for one in exact if self._is_meant(one.get("resolution-markers", ()))]
+        return [package for package in exact if self._is_for_here(package)]
 
-    def _is_meant(self, markers: object) -> bool:
-        texts = markers if isinstance(markers, list) else []
-        self.found.conditional = self.found.conditional or bool(texts)
+    def _is_for_here(self, package: Table) -> bool:
+        texts = _list(package.get("resolution-markers"))
+        self.gathered.conditional = self.gathered.conditional or bool(texts)
         return not texts or any(_holds(text, self.markers, self.where) for text in texts)
 
-    def _note(self, one: Table) -> None:
-        source = _source(one)
+    def _note(self, package: Table) -> None:
+        source = _source(package)
         if "registry" in source:
-            self.found.pin(one["name"], str(one.get("version", "")))
+            self.gathered.pin(package["name"], str(package.get("version", "")))
         else:
-            kind = shown(next(iter(source), "no source"))
-            self.found.leave(one["name"], f"an address ({kind}), not a version")
+            kind = shorten(next(iter(source), "no source"), SHORT)
+            self.gathered.leave(package["name"], f"an address ({kind}), not a version")
 
 
 def _packages(table: Table, where: str) -> list[Table]:
-    found = [one for one in _tables(table.get("package", ())) if isinstance(one.get("name"), str)]
-    if not found:
-        raise _bad(where, "no packages", "a lock with packages", _AGAIN)
-    return found
+    packages = [row for row in _tables(table.get("package")) if isinstance(row.get("name"), str)]
+    if not packages:
+        raise refuse(Problem(where, "it has no packages", _MAKE_AGAIN))
+    return packages
 
 
-def _source(one: Table) -> Table:
-    source = one.get("source")
+def _source(package: Table) -> Table:
+    source = package.get("source")
     return source if isinstance(source, dict) else {}
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _tables(value: object) -> list[Table]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _values(value: object) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else []
+    return [item for item in _list(value) if isinstance(item, dict)]
 
 
 def _holds(marker: object, markers: Mapping[str, str], where: str) -> bool:
-    """Say whether a marker holds here, for the lock itself or for any extra that it names.
+    """Return whether a marker holds here, for the lock itself or for any extra that it names.
 
-    Nobody says which extras were installed; what one of them may bring is not left out.
+    It is not known which extras were installed, so what one of them may bring is not left out.
     """
     if not marker:
         return True
     text = str(marker)
     if len(text) > _LONGEST:
-        found = f"a marker of {len(text)} characters"
-        raise _bad(where, found, f"markers of at most {_LONGEST}")
+        what = f"the marker {shorten(text[:60], SHORT)!r} has more than {_LONGEST:,} characters"
+        raise refuse(Problem(where, what))
     extras = dict.fromkeys(("", *_EXTRA.findall(text)))
     try:
-        asked = Marker(text)
-        return any(asked.evaluate({**markers, "extra": extra}) for extra in extras)
+        parsed = Marker(text)
+        return any(parsed.evaluate({**markers, "extra": extra}) for extra in extras)
     except _NO_MARKER as error:
-        reason = str(error).splitlines()[0]
-        found = f"the marker {text[:60]!r} ({reason})"
-        raise _bad(where, found, "markers of PEP 508") from error
+        raise _bad_marker(where, text, "PEP 508", error) from error
 
 
-def _bad(where: str, found: str, allowed: str, remedy: str = "") -> RunnerError:
-    return refuse(OldFault(where=where, found=found, allowed=allowed, fix=remedy))
+def _bad_marker(where: str, text: str, standard: str, error: Exception) -> RunnerError:
+    reason = str(error).partition("\n")[0]
+    what = f"the marker {shorten(text, 60)!r} is not one of {standard} ({reason})"
+    return refuse(Problem(where, what, _MAKE_AGAIN))

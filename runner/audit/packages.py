@@ -1,12 +1,17 @@
-"""A set of packages as a file or an interpreter gives it: what is pinned, and what is not."""
+"""A set of packages, read from a file or an interpreter: what is pinned, and what is not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from repromatrix.runner.text import shorten
+
+SHORT = 40
+"""Characters of a text out of a file that is part of a sentence."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -16,7 +21,7 @@ class Other:
     package: str
     version: str
     marker: str
-    """Where it is meant for, in the file's words; empty where it does not say."""
+    """The marker of the file; empty where it has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,14 +29,14 @@ class Installed:
     """A set of packages; names are canonical, versions those of PEP 440."""
 
     what: str
-    """How a reader calls it: the path of a file or of an interpreter."""
+    """The path of the file or of the interpreter, as it was given."""
     form: str
-    """What it is: `uv.lock`, a requirements file, an interpreter."""
+    """Its format: `uv.lock`, a requirements file, an interpreter."""
     pins: Mapping[str, str]
     loose: Mapping[str, str] = field(default_factory=dict)
     """Packages without one published version, and why: a range, an address, several versions."""
     whole: bool = True
-    """Whether what is not named is not installed; a list written by hand says nothing of it."""
+    """Whether a package that is not listed is not installed; unknown for a list written by hand."""
     python: str = ""
     """Major and minor version of the interpreter, where that is known."""
     markers: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +44,7 @@ class Installed:
     conditional: bool = False
     """Whether the file holds different packages for different platforms or Pythons."""
     others: tuple[Other, ...] = ()
-    """What it holds for others than this one, where the version is another."""
+    """Versions for other platforms than this one, where they differ."""
     nameless: int = 0
     """Addresses that do not say which package they are."""
 
@@ -50,7 +55,7 @@ class Installed:
 
 @dataclass(kw_only=True, slots=True)
 class Gathering:
-    """Packages as they are read; one that is met in two versions is pinned in none."""
+    """Packages as they are read; one that occurs in two versions is not pinned."""
 
     versions: dict[str, set[str]] = field(default_factory=dict)
     loose: dict[str, str] = field(default_factory=dict)
@@ -63,21 +68,21 @@ class Gathering:
         self.passed.add(Other(canonicalize_name(name), str(version or ""), marker))
 
     def others(self) -> tuple[Other, ...]:
-        """Return what was passed over in another version than the one that was taken."""
+        """Return the versions for other platforms that differ from the one for this platform."""
         return tuple(
-            one
-            for one in sorted(self.passed)
-            if one.version and one.version not in self.versions.get(one.package, ())
+            other
+            for other in sorted(self.passed)
+            if other.version and other.version not in self.versions.get(other.package, ())
         )
 
     def pin(self, name: str, version: str) -> None:
-        """Note a version; what is no version of PEP 440 pins nothing."""
+        """Note a version; a text that PEP 440 does not allow pins nothing."""
         try:
-            found = str(Version(version))
+            canonical = str(Version(version))
         except ValueError:  # also for a number of 5,000 digits
-            self.leave(name, f"{shown(version)!r} is no version")
+            self.leave(name, f"{shorten(version, SHORT)!r} is not a version")
         else:
-            self.versions.setdefault(canonicalize_name(name), set()).add(found)
+            self.versions.setdefault(canonicalize_name(name), set()).add(canonical)
 
     def leave(self, name: str, why: str) -> None:
         """Note a package that is not pinned."""
@@ -86,29 +91,16 @@ class Gathering:
     def pins(self) -> dict[str, str]:
         """Return the packages that have one version."""
         return {
-            name: next(iter(found))
-            for name, found in self.versions.items()
-            if len(found) == 1 and name not in self.loose
+            name: next(iter(versions))
+            for name, versions in self.versions.items()
+            if len(versions) == 1 and name not in self.loose
         }
 
     def left(self) -> dict[str, str]:
         """Return the packages that have none, or several, with the reason."""
         several = {
-            name: f"several versions: {', '.join(_ordered(found))}"
-            for name, found in self.versions.items()
-            if len(found) > 1
+            name: f"several versions: {', '.join(sorted(versions, key=Version))}"
+            for name, versions in self.versions.items()
+            if len(versions) > 1
         }
         return several | self.loose
-
-
-def _ordered(versions: Iterable[str]) -> list[str]:
-    return sorted(versions, key=Version)
-
-
-_SHORT = 40
-
-
-def shown(text: str) -> str:
-    """Return a text out of a file as part of a line: short, and obeyed by no terminal."""
-    line = "".join(sign if sign.isprintable() else "�" for sign in text[:_SHORT])
-    return line if len(text) <= _SHORT else f"{line}…"

@@ -11,10 +11,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from repromatrix.runner.audit.packages import Gathering
-from repromatrix.runner.errors import Fault, OldFault, RunnerError
+from repromatrix.runner.errors import Fault, Problem, RunnerError, more_to_do
+from repromatrix.runner.text import plural, shorten
 
 Open = Callable[[str, str], tuple[str, str]]
-"""Reads a file that a file names: where and what in, where and text out."""
+"""Open a file that another names: takes the naming file and the name, gives its path and text."""
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _HASH = re.compile(r"\s--hash[= ]\S+")
@@ -23,45 +24,39 @@ _EDITABLE = re.compile(r"(?:-e|--editable)[= ]?\s*(\S+)")
 _EXACT = re.compile(r"={2,3}[^*,]+")
 _FEW = 5
 _LONGEST = 16_000
-ALLOWED = "a line like `name==1.2.3`, or what pip takes"
+"""Characters of a line."""
+_EXPECTED = "A line is a requirement such as `name==1.2.3`, or an option of pip."
 
 
 def read_requirements(text: str, where: str, markers: Mapping[str, str], opened: Open) -> Gathering:
     """Return the packages of a requirements file; raises RunnerError with its unreadable lines."""
-    found, faults = Gathering(), list[Fault]()
-    _read(text, where, (markers, opened), (found, faults), (where,))
+    gathered, faults = Gathering(), list[Fault]()
+
+    def read_file(text: str, where: str, open_files: tuple[str, ...]) -> None:
+        for number, line in _logical_lines(text):
+            nested = _NESTED.fullmatch(line)
+            if nested:
+                inner, content = opened(where, nested[1])
+                if inner not in open_files:  # a file may include itself
+                    read_file(content, inner, (*open_files, inner))
+                continue
+            try:
+                _line(line, markers, gathered)
+            except ValueError as error:
+                what = f"cannot read {shorten(line, 60)!r} ({error})"
+                faults.append(Problem(f"{where}: line {number}", what))
+
+    read_file(text, where, (where,))
+    if len(faults) > _FEW:
+        more = plural(len(faults) - _FEW, "more line")
+        faults = [*faults[:_FEW], Problem(where, f"{more} cannot be read")]
     if faults:
-        more = len(faults) - _FEW
-        last = OldFault(where=where, found=f"{more} more such lines", allowed=ALLOWED)
-        raise RunnerError([*faults[:_FEW], *([last] if more > 0 else [])])
-    return found
-
-
-def _read(
-    text: str,
-    where: str,
-    given: tuple[Mapping[str, str], Open],
-    into: tuple[Gathering, list[Fault]],
-    open_files: tuple[str, ...],
-) -> None:
-    markers, opened = given
-    found, faults = into
-    for number, line in _logical_lines(text):
-        nested = _NESTED.fullmatch(line)
-        if nested:
-            inner, content = opened(where, nested[1])
-            if inner not in open_files:  # one that names itself has been read
-                _read(content, inner, given, into, (*open_files, inner))
-            continue
-        try:
-            _line(line, markers, found)
-        except ValueError as error:
-            key, shown = f"line {number}", f"{line[:60]!r} ({error})"
-            faults.append(OldFault(where=where, key=key, found=shown, allowed=ALLOWED))
+        raise RunnerError([*faults[:-1], more_to_do(faults[-1], _EXPECTED)])
+    return gathered
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what stands in the file, continued lines joined, with the number of the first."""
+    """Yield the lines of a file with their numbers, continued lines joined."""
     start, parts = 0, list[str]()
     for number, physical in enumerate(text.splitlines(), 1):
         start = start or number
@@ -76,16 +71,16 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, f"{''.join(parts).strip()} \\"
 
 
-def _line(line: str, markers: Mapping[str, str], found: Gathering) -> None:
+def _line(line: str, markers: Mapping[str, str], gathered: Gathering) -> None:
     """Read one requirement; raises ValueError where it is none."""
     if line.endswith("\\"):
-        msg = "the file ends inside of it: it is cut off"
+        msg = "the file ends here and is cut off"
         raise ValueError(msg)
     editable = _EDITABLE.match(line)
     if editable or _is_address(line):
-        _address(editable[1] if editable else line, found)
+        _address(editable[1] if editable else line, gathered)
     elif not line.startswith("-"):
-        _requirement(_HASH.sub("", line), markers, found)
+        _requirement(_HASH.sub("", line), markers, gathered)
 
 
 def _is_address(line: str) -> bool:
@@ -93,38 +88,39 @@ def _is_address(line: str) -> bool:
     return "://" in bare or bare.startswith((".", "/")) or bare.endswith(".whl")
 
 
-def _address(text: str, found: Gathering) -> None:
-    """Note what an address says it is: a wheel in its name, others in their egg, if at all."""
+def _address(text: str, gathered: Gathering) -> None:
+    """Note the package of an address: a wheel has it in its name, others may have `#egg=`."""
     address = urlsplit(text)
     try:
         name, version, *_ = parse_wheel_filename(unquote(PurePosixPath(address.path).name))
     except InvalidWheelFilename:
         egg = re.search(r"\begg=([\w.-]+)", address.fragment)
         if egg:
-            found.leave(egg[1], "an address, not a version")
+            gathered.leave(egg[1], "an address, not a version")
         else:
-            found.nameless += 1
+            gathered.nameless += 1
     else:
-        found.pin(name, str(version))
+        gathered.pin(name, str(version))
 
 
-def _requirement(line: str, markers: Mapping[str, str], found: Gathering) -> None:
+def _requirement(line: str, markers: Mapping[str, str], gathered: Gathering) -> None:
     if len(line) > _LONGEST:
-        msg = f"{len(line)} characters"
+        msg = f"it has {len(line)} characters"
         raise ValueError(msg)
     try:
-        one = Requirement(line)
+        requirement = Requirement(line)
     except (InvalidRequirement, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
-    found.conditional = found.conditional or one.marker is not None
-    if one.marker is not None and not one.marker.evaluate(dict(markers)):
-        if _EXACT.fullmatch(str(one.specifier)):
-            found.pass_over(one.name, next(iter(one.specifier)).version, str(one.marker))
-        return
-    if one.url:
-        found.leave(one.name, "an address, not a version")
-    elif _EXACT.fullmatch(str(one.specifier)):
-        found.pin(one.name, next(iter(one.specifier)).version)
+    gathered.conditional = gathered.conditional or requirement.marker is not None
+    is_exact = _EXACT.fullmatch(str(requirement.specifier))
+    version = next(iter(requirement.specifier)).version if is_exact else ""
+    if requirement.marker is not None and not requirement.marker.evaluate(dict(markers)):
+        if version:
+            gathered.pass_over(requirement.name, version, str(requirement.marker))
+    elif requirement.url:
+        gathered.leave(requirement.name, "an address, not a version")
+    elif version:
+        gathered.pin(requirement.name, version)
     else:
-        found.leave(one.name, f"{one.specifier or 'any version'}, not a pin")
+        gathered.leave(requirement.name, f"{requirement.specifier or 'any version'}, not a pin")
