@@ -57,6 +57,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Let `--regenerate` run in one process: examples of one file are rewritten in turn."""
+    return 0 if config.getoption("--regenerate") else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep what people set and measured away from the tests; environments are shared.
@@ -65,6 +71,8 @@ def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """
     folder = tmp_path_factory.mktemp("stores")
     with pytest.MonkeyPatch.context() as patch:
+        # Otherwise every program that a test starts compiles all that it imports.
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         for name in [name for name in os.environ if name.startswith("REPROMATRIX_")]:
             if name != "REPROMATRIX_ENVIRONMENTS":
                 patch.delenv(name)

@@ -68,7 +68,11 @@ def test_what_a_killed_run_left_is_swept_with_what_still_runs_there(temporary: P
 
         sweep()
 
-        assert (list(temporary.iterdir()), processes_of(folder)) == ([], [])
+        assert list(temporary.iterdir()) == []
+        deadline = time.monotonic() + 20
+        while processes_of(folder) and time.monotonic() < deadline:
+            time.sleep(0.01)  # whoever is killed on a busy machine is not gone at once
+        assert processes_of(folder) == []
 
 
 def test_what_is_in_use_is_not_swept(temporary: Path) -> None:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """Return an environment without a store: only what is published answers."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"REPROMATRIX_STORE": str(tmp_path / "store.sqlite")}
+    return os.environ | {"REPROMATRIX_STORE": str(tmp_path / "store.sqlite")}
 
 
 def call(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -25,8 +25,7 @@ WINDOW = ["--precision", "bf16", "--release", ">=4.49,<4.51"]
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """Return an environment with an empty store of its own."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"REPROMATRIX_STORE": str(tmp_path / "store.sqlite")}
+    return os.environ | {"REPROMATRIX_STORE": str(tmp_path / "store.sqlite")}
 
 
 def call(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -98,7 +98,6 @@ def nodes(folder: Path, count: int, cpus: int = 1) -> Iterator[Nodes]:
         # Everything that is built is built in one place: what is there is used.
         built = os.environ.get("REPROMATRIX_ENVIRONMENTS", str(ROOT / ".nox" / "environments"))
         patch.setenv("REPROMATRIX_ENVIRONMENTS", built)
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
         cluster = utils.Cluster()
         made = Nodes(cluster=cluster, folder=folder, mark=f"{os.environ['PATH']}:{folder}")
