@@ -46,11 +46,28 @@ def test_over_256_commits_at_most_ten_are_tried(tmp_path: Path, at: int) -> None
     assert len(answer.trials) <= 10
 
 
-def test_the_whole_answer_is_told(tmp_path: Path) -> None:
-    states = ["works", "works", "breaks", "breaks"]
-    lab = straight(tmp_path, states, m2="Cache everything (#36001)")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Searched:
+    """A laboratory that was searched with whole trials, then again, then with `--rerun`."""
 
-    answer = lab.search(command=FAKE)
+    lab: Laboratory
+    first: CommitAnswer
+    second: CommitAnswer
+    rerun: CommitAnswer
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
+    states = ["works", "works", "breaks", "breaks"]
+    folder = tmp_path_factory.mktemp("searched")
+    lab = straight(folder, states, m2="Cache everything (#36001)")
+    first, second = lab.search(command=FAKE), lab.search(command=FAKE)
+    rerun = lab.search(lab.inquiry(rerun=True, run="another"), command=FAKE)
+    return Searched(lab=lab, first=first, second=second, rerun=rerun)
+
+
+def test_the_whole_answer_is_told(searched: Searched) -> None:
+    lab, answer = searched.lab, searched.first
 
     assert (answer.ending, answer.code) == (CommitOutcome.FOUND, ExitCode.AS_EXPECTED)
     assert answer.culprit is not None
@@ -80,10 +97,8 @@ def test_a_heal_is_found_from_bad_to_good(tmp_path: Path) -> None:
     assert lab.named(answer) == ["2"]
 
 
-def test_what_was_tried_once_is_not_run_again(tmp_path: Path) -> None:
-    lab = straight(tmp_path, ["works", "works", "breaks", "breaks"])
-
-    first, second = lab.search(command=FAKE), lab.search(command=FAKE)
+def test_what_was_tried_once_is_not_run_again(searched: Searched) -> None:
+    lab, first, second = searched.lab, searched.first, searched.second
 
     assert (first.ran, second.ran, second.known) == (4, 0, 4)
     assert lab.tried(first) == lab.tried(second)
@@ -220,10 +235,8 @@ def test_an_older_end_that_cannot_be_judged_leaves_what_follows_it(tmp_path: Pat
     assert [lab.history.name(one.sha) for one in answer.not_asked] == ["2"]
 
 
-def test_both_sides_are_run_once_more_and_counted_apart(tmp_path: Path) -> None:
-    lab = straight(tmp_path, ["works", "works", "breaks", "breaks"])
-
-    answer, later = lab.search(command=FAKE), lab.search(command=FAKE)
+def test_both_sides_are_run_once_more_and_counted_apart(searched: Searched) -> None:
+    lab, answer, later = searched.lab, searched.first, searched.second
 
     again = [(lab.history.name(one.commit), one.answer, one.known) for one in answer.confirmations]
     assert again == [("1", "no", False), ("2", "yes", False)]
@@ -232,11 +245,8 @@ def test_both_sides_are_run_once_more_and_counted_apart(tmp_path: Path) -> None:
     assert len(answer.trials) == len(later.trials) == 4
 
 
-def test_with_rerun_nothing_of_another_run_is_known(tmp_path: Path) -> None:
-    lab = straight(tmp_path, ["works", "works", "breaks", "breaks"])
-    lab.search(command=FAKE)
-
-    answer = lab.search(lab.inquiry(rerun=True, run="another"), command=FAKE)
+def test_with_rerun_nothing_of_another_run_is_known(searched: Searched) -> None:
+    lab, answer = searched.lab, searched.rerun
 
     assert (answer.ran, answer.known, lab.named(answer)) == (4, 0, ["2"])
     assert [one.known for one in answer.confirmations] == [False, False]
