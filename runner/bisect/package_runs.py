@@ -36,7 +36,6 @@ from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
-from repromatrix.runner.execution.preload import PRELOADED
 from repromatrix.runner.judging.expectations import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
@@ -44,7 +43,7 @@ from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.lock import Lock
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.model.packages import DECIDING
+from repromatrix.runner.model.packages import DECIDING, UNDER_TEST
 from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.project import Project
 
@@ -304,7 +303,7 @@ def table(
             found.ends.bad.version(package),
             answers,
             project.environments,
-            [name for name in PRELOADED if name != "torch"],
+            [name for name in UNDER_TEST if name != "torch"],
         )
         for package in found.culprits
     )
