@@ -28,7 +28,7 @@ from rich.console import Console  # noqa: E402
 
 from repromatrix.runner import project  # noqa: E402
 from repromatrix.runner.cli import results  # noqa: E402
-from repromatrix.runner.cli.plan import CellChooser, Strategy, narrowed  # noqa: E402
+from repromatrix.runner.cli.matrix import Strategy, narrowed  # noqa: E402
 from repromatrix.runner.evidence import foreign  # noqa: E402
 from repromatrix.runner.evidence.store import Store  # noqa: E402
 from repromatrix.runner.execution.events import Terms  # noqa: E402
@@ -184,13 +184,13 @@ def plan() -> dict[str, float]:
     made = checkout(CASES, RELEASES)
     whole = campaign(made, {})
     found = {}
-    for name, how in (
-        ("all", CellChooser(manner=Strategy.ALL, seconds=None)),
-        ("boundaries", CellChooser(manner=Strategy.BOUNDARIES, seconds=None)),
-        ("budget", CellChooser(manner=Strategy.ALL, seconds=600)),
+    for name, strategy, seconds in (
+        ("all", Strategy.ALL, None),
+        ("boundaries", Strategy.BOUNDARIES, None),
+        ("budget", Strategy.ALL, 600),
     ):
         begin, spent = time.perf_counter(), time.process_time()
-        units = narrowed(whole, how, time.monotonic()).units()
+        units = narrowed(whole, strategy, seconds, time.monotonic()).units()
         found[name] = time.perf_counter() - begin
         found[f"{name} spent"] = time.process_time() - spent
         found[f"{name} cells"] = sum(len(unit.cells) for unit in units)

@@ -37,7 +37,7 @@ LOOKS_AT_TORCH = {"runner/worker/witness.py", "runner/worker/gpu_probe.py"}
 TABLES_AND_PAGES = {"pandas", "jinja2"}
 PAGE_MAKERS = {"runner/site.py", "runner/cli/results.py"}
 STARTERS = {"runner/subprocesses.py", "runner/execution/worker_client.py", "noxfile.py"}
-SPEAKERS = {"runner/cli/__init__.py", "runner/cli/stdout.py"}
+SPEAKERS = {"runner/cli/__init__.py", "runner/cli/options.py"}
 FUNCTION, MODULE, LOOSE = 40, 600, 12
 
 OURS = "repromatrix.runner."

@@ -12,15 +12,16 @@ from typing import NoReturn
 
 from repromatrix.runner import tempdirs
 from repromatrix.runner.cli.options import app
-from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.files import unwritable
 from repromatrix.runner.signals import Interruption
+from repromatrix.runner.text import printable_lines
 from repromatrix.runner.worker import process_control
 
 PROGRAM = "python -m repromatrix"
-"""What the help calls the program; a door, a test or a script may have started it otherwise."""
+"""The name in the help, whether nox, a test or a script started the program."""
 _TWICE = 3.0
-"""Seconds: Ctrl-C through a door arrives twice."""
+"""Seconds: Ctrl-C through nox arrives twice."""
 COMMANDS = (
     *("matrix", "shards", "environment", "bundle", "report", "results"),
     *("bisect", "blame", "trial", "diff", "audit", "advise"),
@@ -29,18 +30,18 @@ COMMANDS = (
 """In the order of the help; each is registered by the module of its name as that is imported."""
 
 _PLAN = {
-    "matrix": "--dry-run to print what would run, --strategy boundaries to run what decides",
-    "bisect": "--evidence-only",
+    "matrix": "Use --dry-run to print what would run, or --strategy boundaries to run less.",
+    "bisect": "Use --evidence-only.",
 }
-"""What took the place of `--plan`, which meant three things."""
+"""What replaced `--plan`, which meant three things."""
 
 
-def register(asked: str) -> None:
+def register(typed: str) -> None:
     """Register a command, or all where there is none of that name."""
-    for name in [asked] if asked in COMMANDS else COMMANDS:
+    for name in [typed] if typed in COMMANDS else COMMANDS:
         importlib.import_module(f"repromatrix.runner.cli.{name.replace('-', '_')}")
     # A module that another one imports registers its command first.
-    app.registered_commands.sort(key=lambda one: COMMANDS.index(one.name or ""))
+    app.registered_commands.sort(key=lambda command: COMMANDS.index(command.name or ""))
 
 
 def main() -> None:
@@ -54,12 +55,10 @@ def main() -> None:
 
 
 def _end_beside_ray(code: int) -> None:
-    """End here and now where a thread is left behind in Ray.
-
-    The usual end takes away what Ray's own threads still use, which is a segmentation fault.
-    """
+    """End here and now where a thread is stuck in Ray."""
     from repromatrix.runner.execution.ray import connect  # noqa: PLC0415
 
+    # An ordinary end frees what Ray's own threads still use, which is a segmentation fault.
     if connect.is_stuck():
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError):  # nobody reads it any more
@@ -80,7 +79,7 @@ def _run() -> None:
         _end(error.code, *map(str, error.faults))
     except Interrupted:
         _end(ExitCode.INTERRUPTED, "Interrupted.")
-    except Exception as error:  # noqa: BLE001 - whatever is left is our own fault, and says so
+    except Exception as error:  # noqa: BLE001 - whatever is left is a bug of ours
         disk = unwritable(getattr(error, "filename", None) or "the disk", error)
         if disk is None:
             _end(ExitCode.OUR_FAULT, traceback.format_exc())
@@ -88,23 +87,18 @@ def _run() -> None:
 
 
 def _refuse_plan(arguments: list[str]) -> None:
-    """Raise RunnerError for `--plan`, with or without a value, and name what took its place."""
-    if any(word.partition("=")[0] == "--plan" for word in arguments):
-        instead = _PLAN.get(arguments[0])
-        if instead:
-            found = "an option that is gone"
-            raise refuse(OldFault(where="--plan", found=found, allowed=instead))
+    """Raise RunnerError for `--plan`, with or without a value, and name what replaced it."""
+    fix = _PLAN.get(arguments[0], "") if arguments else ""
+    if fix and any(word.partition("=")[0] == "--plan" for word in arguments):
+        raise refuse(Problem("--plan", "the option was removed", fix))
 
 
 def _end(code: ExitCode, *lines: str) -> NoReturn:
-    for line in map(_shown, lines):
-        print(line, file=sys.stderr)  # noqa: T201 - whole lines, whatever the terminal's width
+    for line in lines:
+        # What is quoted may hold escape sequences, which a terminal would obey.
+        text = printable_lines(line.expandtabs())
+        print(text, file=sys.stderr)  # noqa: T201 - whole lines, whatever the terminal's width
     sys.exit(int(code))
-
-
-def _shown(line: str) -> str:
-    """Return a line that no terminal obeys: what was found may hold anything."""
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else "�" for sign in line)
 
 
 def _end_with_door() -> None:

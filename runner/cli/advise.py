@@ -1,4 +1,4 @@
-"""`advise`: the newest release on which all chosen cases pass."""
+"""`advise`: the newest release on which all selected cases pass."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from repromatrix.runner.audit import questions
-from repromatrix.runner.audit import render_advice as telling
-from repromatrix.runner.audit.advice import Advice
+from repromatrix.runner.audit import questions, render_advice
 from repromatrix.runner.audit.advice import advise as find
 from repromatrix.runner.cli.options import (
     Areas,
@@ -19,10 +17,9 @@ from repromatrix.runner.cli.options import (
     OnDevice,
     Precisions,
     command,
-    told,
+    print_stdout,
+    stderr_console,
 )
-from repromatrix.runner.cli.output_formats import check_format
-from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
@@ -46,26 +43,26 @@ class AdviseOptions(SelectionRequest):
 
 @command("advise")
 def advise(options: AdviseOptions) -> ExitCode:
-    """Print the newest release on which all chosen cases pass, with a version specifier."""
+    """Print the newest release on which all selected cases pass, with a version specifier."""
     gc.disable()
-    return advise_release(Paths(), options, told)
+    return advise_release(Paths(), options, stderr_console)
 
 
-def advise_release(places: Paths, options: AdviseOptions, tell: Callable[[], Console]) -> ExitCode:
-    """Print the newest release on which everything passes; return what it tells a script."""
-    check_format(options.format)
-    loaded, question = questions.asked(places, options)
+def advise_release(
+    paths: Paths, options: AdviseOptions, console: Callable[[], Console]
+) -> ExitCode:
+    """Print the newest release on which everything passes; the exit code says if there is one.
+
+    `console` is called only where there is something to warn of: rich takes time to import.
+    """
+    loaded, question = questions.asked(paths, options)
     wanted = questions.plain(question)
-    found = find(questions.known_of(loaded, question, tell, wanted), question)
-    say(_told(found, options.format))
-    return found.code
-
-
-def _told(found: Advice, form: str) -> str:
-    match form:
+    advice = find(questions.known_of(loaded, question, console, wanted), question)
+    match options.format:
         case "markdown":
-            return telling.markdown(found)
+            print_stdout(render_advice.markdown(advice))
         case "json":
-            return telling.as_json(found)
+            print_stdout(render_advice.as_json(advice))
         case _:
-            return telling.text(found)
+            print_stdout(render_advice.text(advice))
+    return advice.code

@@ -1,4 +1,4 @@
-"""`audit`: which known bugs a lock, a list or an interpreter has."""
+"""`audit`: the known bugs of a lock file, a list of packages or an interpreter."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner.audit import questions
-from repromatrix.runner.audit import render as telling
-from repromatrix.runner.audit.hits import Audit
+from repromatrix.runner.audit import questions, render
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
-from repromatrix.runner.audit.render import as_json
 from repromatrix.runner.cli.options import (
     Areas,
     Cases,
@@ -23,10 +20,9 @@ from repromatrix.runner.cli.options import (
     OnDevice,
     Precisions,
     command,
-    told,
+    print_stdout,
+    stderr_console,
 )
-from repromatrix.runner.cli.output_formats import check_format
-from repromatrix.runner.cli.stdout import say
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
@@ -43,9 +39,10 @@ class AuditOptions(SelectionRequest):
     path: Annotated[
         str,
         typer.Argument(
-            help="A requirements file, uv.lock, pylock.toml, poetry.lock, what `pip freeze` prints"
-            " (`-` reads it from standard input), or an interpreter; the active one by"
-            " default."
+            metavar="PATH",
+            help="A requirements file, uv.lock, pylock.toml, poetry.lock, the output of"
+            " `pip freeze` (`-` reads it from standard input), or an interpreter; the active"
+            " one by default.",
         ),
     ] = ""
     case: Cases = ()
@@ -53,13 +50,13 @@ class AuditOptions(SelectionRequest):
     model: Models = ()
     precision: Precisions = ()
     ignore: Annotated[
-        Sequence[str], typer.Option("--ignore", help="A case to ignore, by name or glob.")
+        Sequence[str], typer.Option("--ignore", help="A case to leave out, by name or glob.")
     ] = ()
     device: OnDevice = Device.CPU
     format: Format = "text"
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Print every error and everything that is unknown."),
+        typer.Option("--verbose", "-v", help="Print every error, and all cases without an answer."),
     ] = False
 
 
@@ -67,29 +64,27 @@ class AuditOptions(SelectionRequest):
 def audit(options: AuditOptions) -> ExitCode:
     """List the known bugs of a set of packages, and what avoids them."""
     gc.disable()
-    code = audit_packages(Paths(), options, told)
-    gc.freeze()  # nothing is worth being looked through at the end
+    code = audit_packages(Paths(), options, stderr_console)
+    gc.freeze()  # the collection at the end of the process would cost time and free nothing
     return code
 
 
-def audit_packages(places: Paths, options: AuditOptions, tell: Callable[[], Console]) -> ExitCode:
-    """Print which known bugs somebody's packages have; return 1 where one hits."""
-    check_format(options.format)
+def audit_packages(paths: Paths, options: AuditOptions, console: Callable[[], Console]) -> ExitCode:
+    """Print the known bugs of a set of packages; the exit code is 1 where there are some.
+
+    `console` is called only where there is something to warn of: rich takes time to import.
+    """
     installed = read(options.path)
-    loaded, question = questions.asked(places, options, options.ignore)
+    loaded, question = questions.asked(paths, options, options.ignore)
     wanted = questions.around(installed, loaded, question)
-    found = find(installed, questions.known_of(loaded, question, tell, wanted), question)
-    say(_told(found, options))
-    if not found.hits and found.unknown and not found.clear:
-        return ExitCode.UNDECIDED  # nothing was examined: no green for whoever only asks the code
-    return ExitCode.UNEXPECTED if found.hits else ExitCode.AS_EXPECTED
-
-
-def _told(found: Audit, options: AuditOptions) -> str:
+    report = find(installed, questions.known_of(loaded, question, console, wanted), question)
     match options.format:
         case "markdown":
-            return telling.markdown(found)
+            print_stdout(render.markdown(report))
         case "json":
-            return as_json(found)
+            print_stdout(render.as_json(report))
         case _:
-            return telling.text(found, verbose=options.verbose)
+            print_stdout(render.text(report, verbose=options.verbose))
+    if not report.hits and report.unknown and not report.clear:
+        return ExitCode.UNDECIDED  # nothing was answered: a script must not take that for a pass
+    return ExitCode.UNEXPECTED if report.hits else ExitCode.AS_EXPECTED

@@ -1,9 +1,11 @@
-"""`bisect`: which release breaks a case, and which heals it."""
+"""`bisect`: the release that breaks or fixes a case; with `--commits` also the commit."""
 
 from __future__ import annotations
 
 import dataclasses
 import gc
+import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.bisect import render_releases as telling
+from repromatrix.runner.bisect import commit_search, git_lines, render_commits, render_releases
+from repromatrix.runner.bisect.commit_search import Heard, Inquiry
+from repromatrix.runner.bisect.commit_trials import TrialRequest, TrialSide
 from repromatrix.runner.bisect.releases import (
+    Finding,
     ReleaseRequest,
     ReleaseRuns,
     ReleaseSearches,
@@ -27,9 +32,9 @@ from repromatrix.runner.bisect.releases import (
     together,
 )
 from repromatrix.runner.bisect.render_releases import Page
+from repromatrix.runner.bisect.repository import find_sources, open_repository
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.cases import load_script
-from repromatrix.runner.cli.bisect_commits import chosen, looked_at, portable, search_commits
 from repromatrix.runner.cli.options import (
     AnyFailure,
     Areas,
@@ -39,18 +44,20 @@ from repromatrix.runner.cli.options import (
     Precisions,
     Releases,
     Rerun,
-    Walls,
+    Sandbox,
     command,
-    told,
+    decide_sandbox,
+    line_printer,
+    own_files,
+    print_stdout,
+    stderr_console,
 )
-from repromatrix.runner.cli.output_formats import check_format
-from repromatrix.runner.cli.sandbox_option import walled
-from repromatrix.runner.cli.search_progress import SearchProgress
-from repromatrix.runner.cli.stdout import say
-from repromatrix.runner.cli.user_files import own_files
-from repromatrix.runner.errors import ExitCode, OldFault, RunnerError, refuse
+from repromatrix.runner.cli.progress import SearchProgress
+from repromatrix.runner.environments import building
+from repromatrix.runner.environments.building import UnbuildableError
+from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
-from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.execution.events import Terms, run_name
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -63,9 +70,12 @@ from repromatrix.runner.planning.selection import (
     select,
 )
 from repromatrix.runner.project import Project
+from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_COMMITS = "--commits"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +83,8 @@ class BisectOptions:
     """The options of `bisect`."""
 
     case: Annotated[
-        Sequence[str], typer.Argument(help="Cases by name or glob, or your own script.")
+        Sequence[str],
+        typer.Argument(metavar=CASE, help="Cases by name or glob, or your own script."),
     ] = ()
     area: Areas = ()
     release: Releases = ()
@@ -82,23 +93,29 @@ class BisectOptions:
     device: OnDevice = Device.CPU
     format: Format = "text"
     repo: Annotated[
-        Path | None, typer.Option("--repo", help="A clone of transformers, accelerate or peft.")
+        Path | None,
+        typer.Option("--repo", help="A clone of transformers, accelerate or peft, for --commits."),
     ] = None
     good: Annotated[
-        str, typer.Option("--good", help="A revision to use instead of the tag of the release.")
+        str,
+        typer.Option("--good", help="With --commits: a good revision, instead of a release's tag."),
     ] = ""
     bad: Annotated[
-        str, typer.Option("--bad", help="A revision to use instead of the tag of the release.")
+        str,
+        typer.Option("--bad", help="With --commits: a bad revision, instead of a release's tag."),
     ] = ""
     commits: Annotated[
-        bool, typer.Option("--commits", help="Go on to the commit, in the clone given by --repo.")
+        bool,
+        typer.Option("--commits", help="Find the commit as well, in the clone given by --repo."),
     ] = False
     fix: Annotated[bool, typer.Option("--fix", help="Find the release that fixes the case.")] = (
         False
     )
     every: Annotated[
         bool,
-        typer.Option("--all", help="Ask every release, to find the first change of any history."),
+        typer.Option(
+            "--all", help="Run every release, for a case that breaks and is fixed several times."
+        ),
     ] = False
     any_failure: AnyFailure = False
     rerun: Rerun = False
@@ -107,168 +124,133 @@ class BisectOptions:
         typer.Option("--evidence-only", help="Answer from existing evidence, and run nothing."),
     ] = False
     ahead: Annotated[
-        bool, typer.Option("--ahead", help="Build both possible next environments while one runs.")
+        bool,
+        typer.Option("--ahead", help="Build both environments that may be next while one runs."),
     ] = False
-    sandbox: Walls = None
+    sandbox: Sandbox = None
 
 
 @command("bisect")
 def bisect(options: BisectOptions) -> ExitCode:
     """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
     gc.disable()
-    return search(Paths(), options, told())
+    return find(Paths(), options, stderr_console())
 
 
-def search(places: Paths, options: BisectOptions, console: Console) -> ExitCode:
-    """Answer from evidence, run what is missing, print it; return what it tells a script."""
-    clone = chosen(
-        options.repo, options.good, options.bad, commits=options.commits, rerun=options.rerun
-    )
-    check_format(options.format)
+def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
+    """Answer from evidence, run what is missing, and print the answer; return its exit code."""
+    repo = clone(options)
     if not options.evidence_only:
         demand(options.device)
-    looked_at(clone)
-    places, loaded = _load(places, options)
+    if repo is not None:
+        _refuse_revisions(repo, options)
+    loaded = _load(paths, options)
     every = tuple(_searches(loaded, options))
-    asked = tuple(one for one in every if one.axis)
-    if not asked:
-        raise _nothing(every)
-    asking = _asking(places, loaded, asked, options, console)
-    _announce(asking, console)
-    if not options.evidence_only and (asking.open() or clone):
-        holds = walled(options.sandbox, lambda text: console.print(text, style="dim"))
-        options = dataclasses.replace(options, sandbox=holds)
-    finished = (
-        options.evidence_only or not asking.open() or _run(places, loaded, asking, options, console)
-    )
+    runnable = tuple(search for search in every if search.axis)
+    if not runnable:
+        raise _no_release(every)
+    asking = _asking(loaded, runnable, options, console)
+    _print_most(asking, console)
+    if not options.evidence_only and (asking.open() or repo):
+        sandbox = decide_sandbox(options.sandbox, line_printer(console, "dim"))
+        options = dataclasses.replace(options, sandbox=sandbox)
+    finished = options.evidence_only or not asking.open() or _run(loaded, asking, options, console)
     findings = asking.findings()
     page = Page(findings=findings, command=portable(sys.argv[2:]), environments=loaded.environments)
-    by_commit = clone if finished and not options.evidence_only else None
-    if by_commit is None or options.format != "json":
-        say(_told(page, options.format))
-    if by_commit is not None:
-        say("" if options.format == "json" else "\n")
-        by_commit = dataclasses.replace(by_commit, sandbox=options.sandbox is True)
-        return search_commits(loaded, page, by_commit, options.format, console)
-    return together(findings) if finished else ExitCode.INTERRUPTED
+    if repo is None or not finished or options.evidence_only:
+        print_stdout(_rendered(page, options.format))
+        return together(findings) if finished else ExitCode.INTERRUPTED
+    if options.format != "json":  # one document: that of the commits holds both
+        print_stdout(f"{_rendered(page, options.format)}\n")
+    return _find_commit(loaded, page, repo, options, console)
 
 
-def _nothing(searches_: Sequence[Search]) -> RunnerError:
-    """Say why no release can be asked."""
-    why = {f"{one.case.name}: {apart.reason}" for one in searches_ for apart in one.older[-1:]}
-    found = f"no release that can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
-    fault = OldFault(where=CASE, found=found, allowed="at least one release")
-    return refuse(fault, ExitCode.NOTHING_SELECTED)
-
-
-def _asking(
-    places: Paths,
-    loaded: Project,
-    asked: Sequence[Search],
-    options: BisectOptions,
-    console: Console,
-) -> ReleaseSearches:
-    """Return the searches with what is known; with `--rerun` nothing is, and pairs are left out."""
-    names = {one.case.name for one in asked}
-    rows = answers.both(places, lambda text: console.print(text, style="yellow"), names)
-    known, contested = current(rows, loaded.cases, loaded.environments)
-    if options.rerun:
-        return ReleaseSearches(searches=[one for one in asked if one.runs], known={})
-    return ReleaseSearches(searches=list(asked), known=judged(known), contested=contested)
-
-
-def _told(page: Page, form: str) -> str:
-    match form:
-        case "markdown":
-            return telling.markdown(page)
-        case "json":
-            return telling.as_json(page)
-        case _:
-            return telling.text(page)
-
-
-def _load(places: Paths, options: BisectOptions) -> tuple[Paths, Project]:
-    """Read the corpus, or scripts of the user's, which need say nothing about themselves."""
-    places, files = own_files(places, options.case, CASE)
+def _load(paths: Paths, options: BisectOptions) -> Project:
+    """Load the corpus, or scripts of the user's, which need no block."""
+    paths, files = own_files(paths, options.case, CASE)
     if files is None:
-        return places, project.load(places)
-    loaded = project.load(places, [])
+        return project.load(paths)
     cases = [load_script(path, str(path)) for path in files]
-    return places, dataclasses.replace(loaded, cases={case.name: case for case in cases})
+    return dataclasses.replace(project.load(paths, []), cases={case.name: case for case in cases})
 
 
 def _searches(loaded: Project, options: BisectOptions) -> Iterator[Search]:
     if not options.case and not options.area:
-        raise refuse(OldFault(where=CASE, found="nothing", allowed="a case, a script, or --area"))
-    by_name = () if loaded.places.own else options.case
-    wish = SelectionRequest(
-        case=by_name,
+        raise refuse(
+            Problem(CASE, "nothing is selected", "Name a case or a script, or use --area.")
+        )
+    request = SelectionRequest(
+        case=() if loaded.places.own else options.case,
         area=options.area,
         precision=options.precision,
         workaround=[options.workaround] if options.workaround else (),
         device=options.device,
     )
-    selection = select(wish, loaded.cases, loaded.names, CASE)
+    selection = select(request, loaded.cases, loaded.names, CASE)
     within = environments_of(options.release, loaded.names) if options.release else None
+    workaround = PLAIN if options.workaround in {"", NONE} else options.workaround
     for case in loaded.cases.values():
-        if case.name in selection.cases:
-            for precision in _precisions(case, options):
-                wanted = _wanted(options, precision)
-                yield from searches(case, wanted, loaded.environments, within)
+        if case.name not in selection.cases:
+            continue
+        for precision in _precisions(case, workaround, options):
+            wanted = ReleaseRequest(
+                precision=precision,
+                device=options.device,
+                workaround=workaround,
+                edge=Edge.FALL if options.fix else Edge.RISE,
+                every=options.every,
+                any_failure=options.any_failure,
+            )
+            yield from searches(case, wanted, loaded.environments, within)
 
 
-def _wanted(options: BisectOptions, precision: Precision) -> ReleaseRequest:
-    return ReleaseRequest(
-        precision=precision,
-        device=options.device,
-        workaround=_workaround(options),
-        edge=Edge.FALL if options.fix else Edge.RISE,
-        every=options.every,
-        any_failure=options.any_failure,
-    )
-
-
-def _workaround(options: BisectOptions) -> str:
-    return PLAIN if options.workaround in {"", NONE} else options.workaround
-
-
-def _precisions(case: Case, options: BisectOptions) -> tuple[Precision, ...]:
-    """Return the precisions that were asked for, else those in which the case says it fails."""
+def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Precision, ...]:
+    """Return the given precisions, else those in which the case says that it fails."""
     if options.precision:
         parts = [part for text in options.precision for part in text.split(",")]
         return tuple(precision for precision in Precision if precision in parts)
-    found = failing_precisions(case, _workaround(options))
-    if not found and not options.area:
-        allowed = ", ".join(Precision)
-        remedy = f"{case.name} does not say in which precision it fails."
-        raise refuse(OldFault(where="--precision", found="nothing", allowed=allowed, fix=remedy))
-    return found
+    failing = failing_precisions(case, workaround)
+    if not failing and not options.area:
+        what = f"{case.name} does not say in which precision it fails"
+        raise refuse(Problem("--precision", what, f"Choose {join([*Precision], 'or')}."))
+    return failing
 
 
-def _announce(asking: ReleaseSearches, console: Console) -> None:
-    asked = asking.open()
-    if not asked:
-        console.print("0 runs needed.", style="dim")
-        return
-    count = len({point for _, one in asked for point in one.points})
-    console.print(
-        f"{len(asked)} {'search asks' if len(asked) == 1 else 'searches ask'} at most"
-        f" {min(asking.at_most(), count)} runs, an environment each.",
-        style="dim",
-    )
+def _no_release(every: Sequence[Search]) -> RunnerError:
+    why = {f"{search.case.name}: {each.reason}" for search in every for each in search.older[-1:]}
+    what = f"no release can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
+    return refuse(Problem(CASE, what), ExitCode.NOTHING_SELECTED)
+
+
+def _asking(
+    loaded: Project, runnable: Sequence[Search], options: BisectOptions, console: Console
+) -> ReleaseSearches:
+    """Return the searches with what is known; with `--rerun` nothing is, and pairs are left out."""
+    if options.rerun:
+        return ReleaseSearches(searches=[each for each in runnable if each.runs], known={})
+    names = {search.case.name for search in runnable}
+    rows = answers.both(loaded.places, line_printer(console, "yellow"), names)
+    known, contested = current(rows, loaded.cases, loaded.environments)
+    return ReleaseSearches(searches=list(runnable), known=judged(known), contested=contested)
+
+
+def _print_most(asking: ReleaseSearches, console: Console) -> None:
+    """Print how many runs are needed at most."""
+    opened = asking.open()
+    points = {point for _, each in opened for point in each.points}
+    most = plural(min(asking.at_most(), len(points)), "run")
+    verb = "needs" if len(opened) == 1 else "need"
+    several = plural(len(opened), "search", "searches")
+    text = f"{several} {verb} at most {most}, each in its own environment."
+    console.print(text if opened else "0 runs needed.", style="dim")
 
 
 def _run(
-    places: Paths,
-    loaded: Project,
-    asking: ReleaseSearches,
-    options: BisectOptions,
-    console: Console,
+    loaded: Project, asking: ReleaseSearches, options: BisectOptions, console: Console
 ) -> bool:
-    terms = Terms(
-        limits=loaded.matrix.limits, device=options.device, sandbox=options.sandbox is True
-    )
-    with answers.opened(places, lambda text: console.print(text, style="yellow")) as store:
+    sandbox = options.sandbox is True
+    terms = Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
+    with answers.opened(loaded.places, line_printer(console, "yellow")) as store:
         runs = ReleaseRuns(
             project=loaded,
             terms=terms,
@@ -280,3 +262,128 @@ def _run(
         if finished:
             runs.finish()
         return finished
+
+
+def _rendered(page: Page, form: str) -> str:
+    match form:
+        case "markdown":
+            return render_releases.markdown(page)
+        case "json":
+            return render_releases.as_json(page)
+        case _:
+            return render_releases.text(page)
+
+
+# Commits
+
+
+def clone(options: BisectOptions) -> Path | None:
+    """Return the clone for `--commits`, None without; raises RunnerError where one is missing."""
+    if options.commits and options.repo is None:
+        fix = "Give the path of a clone of transformers, accelerate or peft."
+        raise refuse(Problem(_COMMITS, "needs --repo", fix))
+    given = {"--repo": options.repo, "--good": options.good, "--bad": options.bad}
+    for option, value in given.items():
+        if value and not options.commits:
+            raise refuse(Problem(option, f"needs {_COMMITS}"))
+    return options.repo.expanduser().resolve() if options.repo else None
+
+
+def _refuse_revisions(repo: Path, options: BisectOptions) -> None:
+    """Raise RunnerError before anything is run, for a clone or a revision that does not serve."""
+    repository = open_repository(repo)
+    sources = find_sources(repository, repository.tip())
+    for option, revision in (("--good", options.good), ("--bad", options.bad)):
+        if revision:
+            git_lines.named(repository, sources, revision, option)
+
+
+def _find_commit(
+    loaded: Project, page: Page, repo: Path, options: BisectOptions, console: Console
+) -> ExitCode:
+    """Search the commits between the two releases that differ; print it, return its exit code.
+
+    Raises RunnerError where no releases differ.
+    """
+    finding = _only(page.findings)
+    if finding.found is None:
+        if options.format == "json":
+            print_stdout(_rendered(page, options.format))
+        what = "no two releases differ, so there are no commits to search"
+        fix = "Try other releases (--release), every release (--all), or --any-failure."
+        raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
+    inquiry = _inquiry(loaded, finding, options)
+
+    def hear(event: Heard) -> None:
+        console.print(f"  {render_commits.heard(event)}", markup=False)
+
+    answer = commit_search.search(loaded.places, inquiry, repo, hear)
+    typed = f"nox -s bisect -- {shlex.join(page.command)}"
+    match options.format:
+        case "markdown":
+            print_stdout(render_commits.commits_markdown(answer, typed))
+        case "json":
+            document = render_commits.commits_json(answer)
+            print_stdout(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        case _:
+            print_stdout(render_commits.commits_text(answer, typed))
+    return answer.code
+
+
+def _only(findings: Sequence[Finding]) -> Finding:
+    own = [finding for finding in findings if finding.search.runs]
+    if len(own) == 1:
+        return own[0]
+    names = [f"{each.search.case.name} {each.search.wanted.precision}" for each in own]
+    what = f"needs one case in one precision, not {join(names) or 'none'}"
+    raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
+
+
+def _inquiry(loaded: Project, finding: Finding, options: BisectOptions) -> Inquiry:
+    assert finding.found is not None  # noqa: S101 - the caller has looked
+    search, wanted = finding.search, finding.search.wanted
+    older, newer = (search.names[place] for place in (finding.found.before, finding.found.at))
+    return Inquiry(
+        asked=TrialRequest(
+            case=search.case,
+            workaround=wanted.workaround,
+            precision=wanted.precision,
+            device=wanted.device,
+            any_failure=wanted.any_failure,
+            signature=search.signature,
+        ),
+        edge=wanted.edge,
+        older=_side(loaded, older),
+        newer=_side(loaded, newer),
+        limits=loaded.matrix.limits,
+        run=run_name(),
+        good=options.good,
+        bad=options.bad,
+        rerun=options.rerun,
+        sandbox=options.sandbox is True,
+    )
+
+
+def _side(loaded: Project, name: str) -> TrialSide:
+    try:
+        built = building.build(loaded.places, project.recipe(loaded, name))
+    except UnbuildableError as error:
+        problem = Problem(name, f"the environment cannot be built ({error})")
+        raise refuse(problem, ExitCode.UNBUILDABLE) from error
+    return TrialSide(environment=loaded.environments[name], built=built)
+
+
+def portable(typed: Sequence[str]) -> tuple[str, ...]:
+    """Return a command to paste: the clone of whoever reads it is somewhere else."""
+    words = list(typed)
+    for number, word in enumerate(words):
+        if word.startswith("--repo="):
+            words[number] = f"--repo={_folder_name(word.removeprefix('--repo='))}"
+        elif number and words[number - 1] == "--repo":
+            words[number] = _folder_name(word)
+    return tuple(words)
+
+
+def _folder_name(repo: str) -> str:
+    """Return the name of a clone's folder, also where it was given as a dot."""
+    return Path(repo).expanduser().resolve().name

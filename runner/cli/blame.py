@@ -1,13 +1,12 @@
-"""`blame`: which package makes the difference between two environments."""
+"""`blame`: the package that makes a case fail in one of two environments."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import gc
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +22,7 @@ from repromatrix.runner.bisect.package_runs import (
     sweep,
     table,
 )
-from repromatrix.runner.bisect.packages import Blame, BlameOutcome
+from repromatrix.runner.bisect.packages import BlameOutcome
 from repromatrix.runner.bisect.render_packages import (
     BlameReport,
     blame_markdown,
@@ -37,16 +36,15 @@ from repromatrix.runner.cli.options import (
     OnDevice,
     OneWorkaround,
     Rerun,
-    Walls,
+    Sandbox,
     command,
-    told,
+    decide_sandbox,
+    own_files,
+    print_stdout,
+    stderr_console,
 )
-from repromatrix.runner.cli.output_formats import check_format
-from repromatrix.runner.cli.sandbox_option import walled
-from repromatrix.runner.cli.stdout import say
-from repromatrix.runner.cli.user_files import own_files
 from repromatrix.runner.environments.locks import load_matrix
-from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
@@ -56,8 +54,15 @@ from repromatrix.runner.model.environment_name import asked, with_extras
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import CASE, NONE, SelectionRequest, select
+from repromatrix.runner.planning.selection import (
+    CASE,
+    NONE,
+    SelectionRequest,
+    select,
+    suggestion,
+)
 from repromatrix.runner.project import Project
+from repromatrix.runner.text import join
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,7 +74,7 @@ _FORMATS = {"text": blame_text, "markdown": blame_markdown, "json": structured}
 class BlameOptions:
     """The options of `blame`."""
 
-    case: Annotated[str, typer.Argument(help="A case by name, or your own script.")]
+    case: Annotated[str, typer.Argument(metavar=CASE, help="A case by name, or your own script.")]
     precision: Annotated[str, typer.Option("--precision", help="fp32, bf16 or fp16.")]
     good: Annotated[str, typer.Option("--good", help="An environment in which the case passes.")]
     bad: Annotated[str, typer.Option("--bad", help="An environment in which the case fails.")]
@@ -79,140 +84,41 @@ class BlameOptions:
     sweep: Annotated[
         str,
         typer.Option(
-            "--sweep", help="Also try every minor version of this package, such as accelerate."
+            "--sweep",
+            metavar="PACKAGE",
+            help="Also try every minor version of this package, such as accelerate.",
         ),
     ] = ""
     any_failure: AnyFailure = False
     rerun: Rerun = False
-    sandbox: Walls = None
+    sandbox: Sandbox = None
 
 
 @command("blame")
 def blame(options: BlameOptions) -> ExitCode:
     """Find the package whose version makes a case fail in one of two environments."""
     gc.disable()
-    return find(Paths(), options, told())
+    return find(Paths(), options, stderr_console())
 
 
-def find(places: Paths, asking: BlameOptions, console: Console) -> ExitCode:
+def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     """Print which packages make the difference; the exit code says how the search ended."""
-    check_format(asking.format)
-    demand(asking.device)
+    demand(options.device)
 
     def tell(line: str) -> None:
         console.print(line, markup=False)
 
-    ends = [_end(places, "--good", asking.good), _end(places, "--bad", asking.bad)]
-    loaded = _load(places, asking, ends)
-    question = _question(loaded, asking, *ends)
+    for option, name in (("--good", options.good), ("--bad", options.bad)):
+        _refuse_unlocked(paths, option, name)
+    loaded = _load(paths, options)
+    question = _question(loaded, options)
     try:
-        report = _searched(loaded, question, asking, tell)
+        report = _searched(loaded, question, options, tell)
     except Interrupted:
-        tell("What was run is kept, and the same command goes on from here.")
+        tell("Results so far are kept; run the same command to continue.")
         raise
-    say(_FORMATS[asking.format](report))
-    return _code(report.blame)
-
-
-def _load(places: Paths, asking: BlameOptions, ends: Iterable[str]) -> Project:
-    """Read the corpus, or a script of the user's, which need say nothing about itself."""
-    places, files = own_files(places, [asking.case], CASE)
-    also = [name for name in ends if "+" in name]
-    if files is None:
-        return project.load(places, also=also)
-    loaded = project.load(places, [], also)
-    cases = [load_script(path, str(path)) for path in files]
-    return dataclasses.replace(loaded, cases={case.name: case for case in cases})
-
-
-def _end(places: Paths, option: str, name: str) -> str:
-    """Return the name of an end as it was typed; raises RunnerError where no lock can be meant."""
-    parts = asked(name, option)
-    known = [release.name for release in load_matrix(places).releases]
-    if parts.base in known:
-        return name
-    remedy = ""
-    if nearest := difflib.get_close_matches(parts.base, known, n=1, cutoff=0.3):
-        remedy = f"Did you mean {nearest[0]!r}?"
-    if parts.base == MAIN:
-        remedy = "main has no lock, so that nothing can be held still; take the newest release."
-    allowed = "a release, with extras or as a pair"
-    raise refuse(OldFault(where=option, found=repr(name), allowed=allowed, fix=remedy))
-
-
-def _question(loaded: Project, asking: BlameOptions, good: str, bad: str) -> BlameQuestion:
-    name = next(iter(loaded.cases)) if loaded.places.own else asking.case
-    wish = SelectionRequest(
-        case=[name],
-        precision=[asking.precision],
-        workaround=[asking.workaround or NONE],
-        device=asking.device,
-    )
-    chosen = select(wish, loaded.cases, loaded.names, CASE)
-    variants = chosen.workarounds or frozenset()
-    several = [part for part in (chosen.cases, chosen.precisions, variants) if len(part) > 1]
-    if several:
-        found = " ".join(sorted(map(str, several[0])))
-        allowed = "one case, one precision and one workaround"
-        raise refuse(OldFault(where=CASE, found=found, allowed=allowed))
-    case = loaded.cases[next(iter(chosen.cases))]
-    return BlameQuestion(
-        case=case,
-        workaround=next(iter(variants)),
-        precision=next(iter(chosen.precisions)),
-        device=asking.device,
-        good=_for(case, loaded, good),
-        bad=_for(case, loaded, bad),
-        any_failure=asking.any_failure,
-    )
-
-
-def _for(case: Case, loaded: Project, name: str) -> str:
-    """Let a release stand for itself with the extras that a case needs."""
-    extended = with_extras(name, case.extras)
-    return extended if "+" not in name and extended in loaded.environments else name
-
-
-def _searched(
-    loaded: Project, question: BlameQuestion, asking: BlameOptions, tell: Callable[[str], None]
-) -> BlameReport:
-    places = loaded.places
-    wanted = package_runs.asked(asking.sweep, loaded, question.bad) if asking.sweep else None
-    rows = answers.both(places, tell, {question.case.name})
-    store = Store(places.trials, tell)
-    try:
-        known = () if asking.rerun else (*rows, *store.rows({question.case.name}))
-        evidence = MixtureEvidence(rows=known, keep=store.put)
-        runs = MixtureRuns(
-            project=loaded,
-            question=question,
-            evidence=evidence,
-            terms=_terms(loaded, question, sandbox=walled(asking.sandbox, tell)),
-            say=tell,
-        )
-        bench = MixtureOracle(runs)
-        found = bench.blame()
-        swept = sweep(bench.runs, wanted, found.bad) if wanted and found.fixes else None
-    finally:
-        store.close()
-    variant = f"[{question.workaround}]" if question.workaround else ""
-    matrix = loaded.matrix
-    return BlameReport(
-        blame=found,
-        company=table(loaded, question, rows, found),
-        subject=f"{question.case.name}{variant} {question.precision}",
-        ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
-        command=f"nox -s blame -- {shlex.join(sys.argv[2:])}",
-        sweep=swept,
-    )
-
-
-def _terms(loaded: Project, question: BlameQuestion, *, sandbox: bool) -> Terms:
-    return Terms(limits=loaded.matrix.limits, device=question.device, sandbox=sandbox)
-
-
-def _code(found: Blame) -> ExitCode:
-    match found.ending:
+    print_stdout(_FORMATS[options.format](report))
+    match report.blame.ending:
         case BlameOutcome.FOUND:
             return ExitCode.AS_EXPECTED
         case BlameOutcome.BAD_IS_GOOD:
@@ -221,3 +127,93 @@ def _code(found: Blame) -> ExitCode:
             return ExitCode.FAILS_ON_BOTH_SIDES
         case BlameOutcome.UNDECIDED | BlameOutcome.SILENT:
             return ExitCode.UNDECIDED
+
+
+def _refuse_unlocked(paths: Paths, option: str, name: str) -> None:
+    """Raise RunnerError for a name that stands for no lock."""
+    base = asked(name, option).base
+    known = [release.name for release in load_matrix(paths).releases]
+    if base == MAIN:
+        fix = "Use the newest release instead."
+        raise refuse(Problem(option, f"{MAIN} has no lock, so its packages vary", fix))
+    if base not in known:
+        expected = "a release, with extras or as a pair"
+        raise refuse(InvalidValue(option, name, expected, suggestion(base, known)))
+
+
+def _load(paths: Paths, options: BlameOptions) -> Project:
+    """Load the corpus, or a script of the user's, which needs no block."""
+    paths, files = own_files(paths, [options.case], CASE)
+    derived = [name for name in (options.good, options.bad) if "+" in name]
+    if files is None:
+        return project.load(paths, also=derived)
+    cases = [load_script(path, str(path)) for path in files]
+    return dataclasses.replace(
+        project.load(paths, [], derived), cases={case.name: case for case in cases}
+    )
+
+
+def _question(loaded: Project, options: BlameOptions) -> BlameQuestion:
+    name = next(iter(loaded.cases)) if loaded.places.own else options.case
+    request = SelectionRequest(
+        case=[name],
+        precision=[options.precision],
+        workaround=[options.workaround or NONE],
+        device=options.device,
+    )
+    selection = select(request, loaded.cases, loaded.names, CASE)
+    variants = selection.workarounds or frozenset()
+    for names in (selection.cases, selection.precisions, variants):
+        if len(names) > 1:
+            shown = join(sorted(map(str, names)))
+            what = f"takes one case, one precision and one workaround, not {shown}"
+            raise refuse(Problem(CASE, what))
+    case = loaded.cases[next(iter(selection.cases))]
+    return BlameQuestion(
+        case=case,
+        workaround=next(iter(variants)),
+        precision=next(iter(selection.precisions)),
+        device=options.device,
+        good=_with_needed_extras(case, loaded, options.good),
+        bad=_with_needed_extras(case, loaded, options.bad),
+        any_failure=options.any_failure,
+    )
+
+
+def _with_needed_extras(case: Case, loaded: Project, name: str) -> str:
+    """Let a release stand for itself with the extras that a case needs."""
+    extended = with_extras(name, case.extras)
+    return extended if "+" not in name and extended in loaded.environments else name
+
+
+def _searched(
+    loaded: Project, question: BlameQuestion, options: BlameOptions, tell: Callable[[str], None]
+) -> BlameReport:
+    paths, matrix = loaded.places, loaded.matrix
+    wanted = package_runs.asked(options.sweep, loaded, question.bad) if options.sweep else None
+    rows = answers.both(paths, tell, {question.case.name})
+    store = Store(paths.trials, tell)
+    try:
+        known = () if options.rerun else (*rows, *store.rows({question.case.name}))
+        sandbox = decide_sandbox(options.sandbox, tell)
+        runs = MixtureRuns(
+            project=loaded,
+            question=question,
+            evidence=MixtureEvidence(rows=known, keep=store.put),
+            terms=Terms(limits=matrix.limits, device=question.device, sandbox=sandbox),
+            say=tell,
+        )
+        oracle = MixtureOracle(runs)
+        answer = oracle.blame()
+        swept = sweep(oracle.runs, wanted, answer.bad) if wanted and answer.fixes else None
+    finally:
+        store.close()
+    variant = f"[{question.workaround}]" if question.workaround else ""
+    return BlameReport(
+        blame=answer,
+        company=table(loaded, question, rows, answer),
+        subject=f"{question.case.name}{variant} {question.precision}",
+        ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
+        command=f"nox -s blame -- {shlex.join(sys.argv[2:])}",
+        sweep=swept,
+    )

@@ -1,4 +1,4 @@
-"""`bundle`: one archive to carry to a machine that has a torch of its own and no network."""
+"""`bundle`: an archive for a machine that has its own torch and no network."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import Releases, command, told
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.cli.options import Releases, command, stderr_console
+from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.execution.bundle.manifest import Target
 from repromatrix.runner.execution.bundle.pack import gather, pack, tools
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import environments_of, nothing_selected
 from repromatrix.runner.project import Project
-from repromatrix.runner.text import plural
+from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,10 @@ class BundleOptions:
         ),
     ]
     platform: Annotated[
-        str, typer.Option("--platform", help="The platform of the target machine, as uv names it.")
+        str,
+        typer.Option(
+            "--platform", help="The platform of the target machine, under the name that uv uses."
+        ),
     ] = "x86_64-manylinux_2_28"
     release: Releases = ()
     output: Annotated[
@@ -50,50 +53,51 @@ class BundleOptions:
 @command("bundle")
 def bundle(options: BundleOptions) -> ExitCode:
     """Make an archive that runs cases on a machine with its own torch and no network."""
-    return make_bundle(Paths(), options, told())
+    return make_bundle(Paths(), options, stderr_console())
 
 
-def make_bundle(places: Paths, options: BundleOptions, console: Console) -> ExitCode:
-    """Write a bundle and say how large it is; raises RunnerError where it cannot be made."""
+def make_bundle(paths: Paths, options: BundleOptions, console: Console) -> ExitCode:
+    """Write a bundle and print how large it is; raises RunnerError where it cannot be made."""
     began = time.monotonic()
     target = Target(python=options.python_version, platform=options.platform)
     target.facts  # noqa: B018 - refused before anything is fetched
-    loaded = project.load(places)
+    loaded = project.load(paths)
     names = _locked(loaded, options.release)
     name = f"repromatrix-bundle-{target.python}-{target.platform}.tar.xz"
     archive = (options.output or Path(name)).resolve()
     if not archive.name.endswith(".tar.xz"):
-        raise refuse(OldFault(where="--output", found=archive.name, allowed="a name with .tar.xz"))
-    places.state.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bundle-", dir=places.state) as scratch:
+        raise refuse(InvalidValue("--output", archive.name, "a name that ends in .tar.xz"))
+    paths.state.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bundle-", dir=paths.state) as scratch:
         console.print(f"Fetching the packages of {plural(len(names), 'environment')} …")
         recipes = {name: project.recipe(loaded, name) for name in names}
-        gathered = gather(places, recipes, target, Path(scratch))
+        gathered = gather(paths, recipes, target, Path(scratch))
         files = plural(len(gathered.contents), "file")
-        console.print(f"Packing {files}; the compression takes minutes …")
-        size = pack(places, target, gathered, tools(target, Path(scratch)), archive)
+        console.print(f"Packing {files}; compressing them takes minutes …")
+        size = pack(paths, target, gathered, tools(target, Path(scratch)), archive)
     spent = time.monotonic() - began
     console.print(
         f"{archive.name}: {size / _MEGABYTE:.1f} MB, {plural(len(names), 'environment')},"
         f" for Python {target.python} on {target.platform}, made in {spent:.0f} s.",
         markup=False,
     )
-    console.print("Unpack it there with `tar -xf`, and run `python run.py --device cuda` in it.")
+    console.print("On that machine, unpack it (`tar -xf`) and run `python run.py --device cuda`.")
     return ExitCode.AS_EXPECTED
 
 
 def _locked(loaded: Project, releases: Sequence[str]) -> list[str]:
-    """Return the environments that were asked for; raises RunnerError for one without a lock.
+    """Return the selected environments; raises RunnerError for one without a lock.
 
-    What single cases need on top of a release is larger than several releases: it is named.
+    What a case needs on top of a release is larger than several releases: only by its name.
     """
     named = {part.strip() for text in releases for part in text.split(",")}
-    found = environments_of(releases, loaded.names)
-    if not found:
+    selected = environments_of(releases, loaded.names)
+    if not selected:
         raise nothing_selected({"--release": releases})
-    names = [name for name in found if name in named or not loaded.environments[name].extras]
+    names = [name for name in selected if name in named or not loaded.environments[name].extras]
     unlocked = [name for name in names if name not in loaded.locks]
     if releases and unlocked:
-        allowed = "releases, pairs: what has a lock"
-        raise refuse(OldFault(where="--release", found=", ".join(unlocked), allowed=allowed))
+        verb = "has" if len(unlocked) == 1 else "have"
+        what = f"{join(unlocked)} {verb} no lock, and cannot be bundled"
+        raise refuse(Problem("--release", what, "Name releases or pairs."))
     return [name for name in names if name in loaded.locks]

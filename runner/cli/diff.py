@@ -1,12 +1,12 @@
-"""`diff`: two environments, a release and a checkout, or two sets of evidence.
+"""`diff`: what differs, cell by cell, between two sides.
 
-What broke, is fixed, changed, is new, is gone: cell by cell.
+Two environments, a release and a checkout, or two sets of evidence.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,43 +14,67 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.diff_evidence import compare_evidence
 from repromatrix.runner.cli.options import (
     Areas,
     Cases,
     Format,
     Precisions,
     Rerun,
-    Walls,
+    Sandbox,
     Workarounds,
     command,
-    told,
+    decide_sandbox,
+    line_printer,
+    own_files,
+    print_stdout,
+    stderr_console,
 )
-from repromatrix.runner.cli.output_formats import check_format
 from repromatrix.runner.cli.progress import ProgressDisplay
-from repromatrix.runner.cli.sandbox_option import walled
-from repromatrix.runner.cli.stdout import say
-from repromatrix.runner.cli.user_files import own_files
-from repromatrix.runner.compare import render, sides
+from repromatrix.runner.compare import sides
 from repromatrix.runner.compare.checkout import CheckoutRuns
-from repromatrix.runner.compare.diff import compare
-from repromatrix.runner.compare.render import DiffReport
-from repromatrix.runner.compare.sides import DiffRequest, Sides, is_evidence, of_pairs
+from repromatrix.runner.compare.diff import compare, in_table_order
+from repromatrix.runner.compare.render import DiffReport, render
+from repromatrix.runner.compare.sides import (
+    DiffRequest,
+    EvidenceSide,
+    Sides,
+    is_evidence,
+    is_publication,
+    of_pairs,
+    read_side,
+)
 from repromatrix.runner.environments.checkouts import Checkout, read_checkout
-from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
+from repromatrix.runner.errors import (
+    Conflict,
+    ExitCode,
+    Interrupted,
+    InvalidValue,
+    Problem,
+    refuse,
+)
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores, demand
-from repromatrix.runner.model.environment_name import asked as taken
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.environment_name import asked
 from repromatrix.runner.model.matrix import MAIN
+from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import SelectionRequest, select
+from repromatrix.runner.planning.selection import (
+    SelectionRequest,
+    named_cases,
+    select,
+    suggestion,
+)
 from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_BEFORE, _AFTER = "BEFORE", "AFTER"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,15 +84,17 @@ class DiffOptions(SelectionRequest):
     before: Annotated[
         str,
         typer.Argument(
-            help="An environment: 5.23.0. Or evidence: a store, a folder of published evidence,"
-            " or a publication by its name."
+            metavar=_BEFORE,
+            help="An environment, such as 5.23.0; or evidence: a store, a folder of published"
+            " evidence, or a publication by its name.",
         ),
     ]
     after: Annotated[
         str,
         typer.Argument(
-            help="An environment, or the path of a checkout: ./transformers. Beside evidence,"
-            " evidence."
+            metavar=_AFTER,
+            help="An environment, or the path of a checkout, such as ./transformers; evidence if"
+            " BEFORE is evidence.",
         ),
     ]
     case: Cases = ()
@@ -78,7 +104,9 @@ class DiffOptions(SelectionRequest):
     only_device: Annotated[
         Device | None,
         typer.Option(
-            "--device", help="The device to compute on: cpu by default, all for evidence."
+            "--device",
+            metavar="DEVICE",
+            help="The device to compute on: cpu (default) or cuda; of evidence both by default.",
         ),
     ] = None
     format: Format = "text"
@@ -86,46 +114,52 @@ class DiffOptions(SelectionRequest):
         int, typer.Option("--jobs", "-j", min=0, help="Cells to run at once; 0 means all cores.")
     ] = 0
     rerun: Rerun = False
-    sandbox: Walls = None
+    sandbox: Sandbox = None
 
 
 @command("diff")
 def diff(options: DiffOptions) -> ExitCode:
     """Print what differs: two environments, a release and a checkout, or two sets of evidence."""
-    return compare_sides(Paths(), options, told())
+    return compare_sides(Paths(), options, stderr_console())
 
 
-def compare_sides(places: Paths, options: DiffOptions, console: Console) -> ExitCode:
+def compare_sides(paths: Paths, options: DiffOptions, console: Console) -> ExitCode:
     """Print what differs between two sides; whatever has to be run for it is kept."""
-    check_format(options.format)
     options = dataclasses.replace(options, device=options.only_device or Device.CPU)
-    places, files = own_files(places, options.case, "--case")
-    loaded = project.load(places, files, _derived(options))
+    paths, files = own_files(paths, options.case, "--case")
+    loaded = project.load(paths, files, _derived(options))
     if any(is_evidence(text, loaded) for text in (options.before, options.after)):
-        return compare_evidence(loaded, options)
+        return _print_report(_evidence_report(loaded, options), options)
     demand(options.device)
-    wish = options if files is None else dataclasses.replace(options, case=tuple(loaded.cases))
-    before = _environment(options.before, loaded, "the first side")
+    request = options if files is None else dataclasses.replace(options, case=tuple(loaded.cases))
+    before = _environment(options.before, loaded, _BEFORE)
     checkout = None if options.after in loaded.names else _checkout(options.after, before, loaded)
-    asked = _asked(
-        loaded, wish, options, [before] if checkout else [before, options.after], console
-    )
+    names = [before] if checkout else [before, options.after]
+    question = _request(loaded, request, options, names, console)
     try:
-        sides = _sides(asked, options, checkout, console)
+        both = _sides(question, options, checkout, console)
     except Interrupted:
-        console.print("What was measured is kept; the same command goes on from there.")
+        console.print("Results so far are kept; run the same command to continue.")
         raise
-    return _tell(asked, options, checkout, sides)
+    return _print_report(_report(question, options, checkout, both), options)
+
+
+def _print_report(report: DiffReport, options: DiffOptions) -> ExitCode:
+    if not report.differences:
+        problem = Problem("diff", "no selected cell has a result on either side")
+        raise refuse(problem, ExitCode.NOTHING_SELECTED)
+    print_stdout(render(report, options.format))
+    return report.exit_code
+
+
+# Environments and checkouts
 
 
 def _derived(options: DiffOptions) -> list[str]:
     """Return the named environments that no case may have asked for; raises RunnerError."""
-    names = [name for name in (options.before, options.after) if _is_derived(name)]
-    return [name for name in names if taken(name, "diff").base != MAIN]
-
-
-def _is_derived(text: str) -> bool:
-    return "+" in text and not _is_path(text)
+    typed = {_BEFORE: options.before, _AFTER: options.after}
+    derived = {where: name for where, name in typed.items() if "+" in name and not _is_path(name)}
+    return [name for where, name in derived.items() if asked(name, where).base != MAIN]
 
 
 def _is_path(text: str) -> bool:
@@ -135,113 +169,155 @@ def _is_path(text: str) -> bool:
 def _environment(text: str, loaded: Project, where: str) -> str:
     if text in loaded.names:
         return text
-    nearest = difflib.get_close_matches(text, loaded.names, n=1, cutoff=0.3)
-    remedy = f"Did you mean {nearest[0]!r}?" if nearest else ""
+    fix = suggestion(text, loaded.names)
     if _is_path(text):
-        remedy = "Name the release first, then the checkout: `nox -s diff -- RELEASE PATH`."
+        fix = "Name the release first, then the checkout: `nox -s diff -- RELEASE PATH`."
     first, newest = loaded.matrix.releases[0].name, loaded.matrix.releases[-1].name
-    allowed = f"a release from {first} to {newest}, main, a pair, or evidence on both sides"
-    raise refuse(OldFault(where=where, found=repr(text), allowed=allowed, fix=remedy))
+    expected = f"a release from {first} to {newest}, main, a pair, or evidence on both sides"
+    raise refuse(InvalidValue(where, text, expected, fix))
 
 
 def _checkout(text: str, base: str, loaded: Project) -> Checkout:
     if not _is_path(text):
-        _environment(text, loaded, "the second side")
+        _environment(text, loaded, _AFTER)
     if not loaded.environments[base].source.has_lock:
+        what = f"{base} has no lock; a checkout is compared with a release or a pair"
         newest = loaded.matrix.releases[-1].name
-        allowed, remedy = "a release or a pair beside a checkout", f"Say {newest}."
-        raise refuse(OldFault(where="the first side", found=base, allowed=allowed, fix=remedy))
+        raise refuse(Problem(_BEFORE, what, f"Use {newest}, for example."))
     return read_checkout(Path(text))
 
 
-def _asked(
+def _request(
     loaded: Project,
-    wish: SelectionRequest,
+    request: SelectionRequest,
     options: DiffOptions,
     names: list[str],
     console: Console,
 ) -> DiffRequest:
-    selection = of_pairs(select(wish, loaded.cases, loaded.names), loaded, names)
-    asked = DiffRequest(
+    selection = of_pairs(select(request, loaded.cases, loaded.names), loaded, names)
+    question = DiffRequest(
         project=loaded,
         selection=selection,
         terms=Terms(
             limits=loaded.matrix.limits,
-            device=wish.device,
+            device=request.device,
             jobs=options.jobs or cores(),
-            sandbox=walled(options.sandbox, lambda text: console.print(text, style="dim")),
+            sandbox=decide_sandbox(options.sandbox, line_printer(console, "dim")),
         ),
         rerun=options.rerun,
         watched=lambda: ProgressDisplay(console),
     )
-    environments = frozenset(one for name in names for one in asked.environments(name))
-    return dataclasses.replace(
-        asked, selection=dataclasses.replace(selection, environments=environments)
-    )
+    environments = frozenset(each for name in names for each in question.environments(name))
+    selection = dataclasses.replace(selection, environments=environments)
+    return dataclasses.replace(question, selection=selection)
 
 
 def _sides(
-    asked: DiffRequest, options: DiffOptions, checkout: Checkout | None, console: Console
+    question: DiffRequest, options: DiffOptions, checkout: Checkout | None, console: Console
 ) -> Sides:
-    def warn(text: str) -> None:
-        console.print(text, style="yellow")
-
-    places = asked.project.places
-    with answers.opened(places, warn) as store:
-        cases = asked.selection.cases
-        rows = [*answers.published_rows(places, cases), *store.rows(cases)]
+    paths, warn = question.project.places, line_printer(console, "yellow")
+    with answers.opened(paths, warn) as store:
+        cases = question.selection.cases
+        rows = [*answers.published_rows(paths, cases), *store.rows(cases)]
         if checkout is None:
-            return sides.of_environments(asked, (options.before, options.after), rows, store)
-        trials = Store(places.trials, warn)
+            return sides.of_environments(question, (options.before, options.after), rows, store)
+        trials = Store(paths.trials, warn)
         try:
-            bench = CheckoutRuns(asked, checkout, trials)
-            return sides.with_checkout(asked, options.before, bench, rows, store)
+            runs = CheckoutRuns(question, checkout, trials)
+            return sides.with_checkout(question, options.before, runs, rows, store)
         finally:
             trials.close()
 
 
-def _tell(
-    asked: DiffRequest, options: DiffOptions, checkout: Checkout | None, sides: Sides
-) -> ExitCode:
-    answer = DiffReport(
-        before=options.before,
-        after=_named(checkout, options) if checkout else options.after,
-        differences=compare(*sides, asked.project.cases),
-        cases=asked.project.cases,
-        run=asked.terms.run,
-        sides=(options.before, options.after),
-        files=_files(asked, options),
-    )
-    if not answer.differences:
-        fault = OldFault(where="diff", found="no cell on either side", allowed="an applicable case")
-        raise refuse(fault, ExitCode.NOTHING_SELECTED)
-    shown = answer if options.format == "text" else _for_strangers(answer, options, checkout)
-    say(render.render(shown, options.format))
-    return answer.exit_code
-
-
-def _files(asked: DiffRequest, options: DiffOptions) -> dict[str, str]:
-    return {Path(text).stem: text for text in options.case} if asked.project.places.own else {}
-
-
-def _for_strangers(
-    answer: DiffReport, options: DiffOptions, checkout: Checkout | None
+def _report(
+    question: DiffRequest, options: DiffOptions, checkout: Checkout | None, both: Sides
 ) -> DiffReport:
-    """Take the places of this machine out of the commands."""
-    after = f"path/to/{checkout.package}" if checkout else options.after
-    return dataclasses.replace(
-        answer,
+    """Return the report; one that is to be pasted holds no path of this machine."""
+    own = options.case if question.project.places.own else ()
+    files, after = {Path(text).stem: text for text in own}, options.after
+    if options.format != "text":
+        files = {name: f"path/to/{name}.py" for name in files}
+        after = f"path/to/{checkout.package}" if checkout else after
+    return DiffReport(
+        before=options.before,
+        after=_described(checkout, options) if checkout else options.after,
+        differences=compare(*both, question.project.cases),
+        cases=question.project.cases,
+        run=question.terms.run,
         sides=(options.before, after),
-        files={name: f"path/to/{name}.py" for name in answer.files},
+        files=files,
     )
 
 
-def _named(checkout: Checkout, options: DiffOptions) -> str:
-    how = checkout.standing
+def _described(checkout: Checkout, options: DiffOptions) -> str:
+    state = checkout.standing
     facts = [
-        f"commit {how.commit[:12]}" if how.commit else "no repository",
-        *([f"branch {how.branch}"] if how.branch else []),
-        *([f"{'edited, ' if how.commit else ''}content {how.content}"] if how.content else []),
+        f"commit {state.commit[:12]}" if state.commit else "no repository",
+        *([f"branch {state.branch}"] if state.branch else []),
+        *(
+            [f"{'edited, ' if state.commit else ''}content {state.content}"]
+            if state.content
+            else []
+        ),
     ]
-    said = f"a checkout of {checkout.package} that claims {checkout.claims}"
-    return f"{said} ({', '.join(facts)}), in the environment of {options.before}"
+    text = f"a checkout of {checkout.package} that claims {checkout.claims}"
+    return f"{text} ({', '.join(facts)}), in the environment of {options.before}"
+
+
+# Sets of evidence, of which nothing is run
+
+
+def _evidence_report(loaded: Project, options: DiffOptions) -> DiffReport:
+    """Return what differs between two sets of evidence; raises RunnerError."""
+    if loaded.places.own:
+        what = "evidence is compared by the names of cases, not by files"
+        raise refuse(Problem("--case", what))
+    if options.rerun:
+        raise refuse(Conflict("--rerun", "evidence", "nothing is run"))
+    before, after = (read_side(text, loaded) for text in (options.before, options.after))
+    is_selected = _selected(loaded, options, before, after)
+    first, second = (_answering(side, loaded, is_selected) for side in (before, after))
+    differences = compare(first, second, loaded.cases)
+    both = (options.before, options.after)
+    return DiffReport(
+        before=_titled(options.before, before, options),
+        after=_titled(options.after, after, options),
+        differences=in_table_order(differences, loaded.cases, loaded.names),
+        cases=loaded.cases,
+        environments=loaded.names,
+        of_one_set=len({*both}) > 1 and all(is_publication(text, loaded) for text in both),
+    )
+
+
+def _titled(text: str, side: EvidenceSide, options: DiffOptions) -> str:
+    """Return what a side is; what is to be pasted holds no path of this machine."""
+    return f"{text} ({side.title})" if options.format == "text" else side.title
+
+
+def _selected(
+    loaded: Project, options: DiffOptions, before: EvidenceSide, after: EvidenceSide
+) -> Callable[[Cell], bool]:
+    """Return a predicate of the selected cells, also of cases that only evidence knows."""
+    selection = select(dataclasses.replace(options, case=()), loaded.cases, loaded.names)
+    held = {row.cell.case for row in (*before.rows, *after.rows)}
+    cases = set(named_cases(options.case, [*loaded.cases, *sorted(held - {*loaded.cases})]))
+    if options.area or options.model:
+        cases &= selection.cases
+
+    def is_selected(cell: Cell) -> bool:
+        return (
+            cell.case in cases
+            and cell.precision in selection.precisions
+            and options.only_device in {None, cell.device}
+            and (selection.workarounds is None or cell.workaround in selection.workarounds)
+        )
+
+    return is_selected
+
+
+def _answering(
+    side: EvidenceSide, loaded: Project, is_selected: Callable[[Cell], bool]
+) -> Mapping[Cell, Observation]:
+    """Return one row per cell: what is current in this checkout before the rest, then the later."""
+    rows = [row for row in side.rows if is_selected(row.cell)]
+    return answering_rows(rows, loaded.cases, project.informed(loaded, rows).environments)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import app, told
+from repromatrix.runner.cli.options import ENVIRONMENT, app, stderr_console
 from repromatrix.runner.environments import building, development
-from repromatrix.runner.environments.building import Built, UnbuildableError
+from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.cell import Source
@@ -21,45 +21,51 @@ from repromatrix.runner.planning.selection import environments_of, nothing_selec
 from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
 
 @app.command("environment")
 def environment(
     names: Annotated[
-        list[str], typer.Argument(help="Releases, `main`, or pairs: 4.53.3+peft0.15.2.")
+        list[str],
+        typer.Argument(
+            metavar=ENVIRONMENT, help="Releases, `main`, or pairs such as 4.53.3+peft0.15.2."
+        ),
     ],
 ) -> None:
-    """Build pinned virtualenvs and print their paths."""
-    raise typer.Exit(make(Paths(), names, told()))
+    """Build pinned virtualenvs, and print the paths of their interpreters."""
+    raise typer.Exit(make(Paths(), names, stderr_console()))
 
 
-def make(places: Paths, names: Sequence[str], console: Console) -> ExitCode:
+def make(paths: Paths, names: Sequence[str], console: Console) -> ExitCode:
     """Build environments and print where each is; exit 4 when one cannot be built."""
-    loaded = project.load(places, [], [_checked(places, name) for name in names if "+" in name])
+    derived = [_with_lock(paths, name) for name in names if "+" in name]
+    loaded = project.load(paths, [], derived)
     code = ExitCode.AS_EXPECTED
-    chosen = environments_of(names, loaded.names, "environment")
-    if not chosen:
-        raise nothing_selected({"environment": names})
-    for name in chosen:
+    selected = environments_of(names, loaded.names, ENVIRONMENT)
+    if not selected:
+        raise nothing_selected({ENVIRONMENT: names})
+    for name in selected:
         try:
-            built = _make(loaded, name)
+            path = paths.shown(_built(loaded, name))
         except UnbuildableError as error:
-            console.print(f"{name}: unbuildable: {error}", markup=False)
+            console.print(f"{name}: cannot be built: {error}", markup=False)
             code = ExitCode.UNBUILDABLE
         else:
-            console.print(f"{name}: {places.shown(built.python)}", markup=False)
+            console.print(f"{name}: {path}", markup=False)
     return code
 
 
-def _checked(places: Paths, name: str) -> str:
-    """Return the name of the environment whose lock a derived one needs; raises RunnerError."""
-    parts = asked(name, "environment")
-    newest = load_matrix(places).releases[-1].name
+def _with_lock(paths: Paths, name: str) -> str:
+    """Return the environment whose lock a derived one needs; raises RunnerError."""
+    parts = asked(name, ENVIRONMENT)
+    newest = load_matrix(paths).releases[-1].name
     return name.replace(MAIN, newest, 1) if parts.base == MAIN else name
 
 
-def _make(loaded: Project, name: str) -> Built:
+def _built(loaded: Project, name: str) -> Path:
     if loaded.environments[name].source is Source.MAIN:
-        return development.build_main(loaded.places, loaded.matrix, name)[1]
-    return building.build(loaded.places, project.recipe(loaded, name))
+        return development.build_main(loaded.places, loaded.matrix, name)[1].python
+    return building.build(loaded.places, project.recipe(loaded, name)).python

@@ -1,4 +1,4 @@
-"""`matrix`: the main job."""
+"""`matrix`: build missing environments, run cells without current results, render the table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import dataclasses
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,27 +21,19 @@ from repromatrix.runner.cli.options import (
     CellOptions,
     OnDevice,
     Rerun,
-    Walls,
+    Sandbox,
+    checked,
     command,
-    stated,
-    told,
+    decide_sandbox,
+    line_printer,
+    own_files,
+    stderr_console,
 )
-from repromatrix.runner.cli.plan import (
-    Strategy,
-    choosing,
-    narrowed,
-    print_plan,
-    say_after,
-    say_before,
-)
-from repromatrix.runner.cli.progress import ProgressDisplay
-from repromatrix.runner.cli.redraw import DrawnPages, Redrawing
-from repromatrix.runner.cli.sandbox_option import walled
+from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
+from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
-from repromatrix.runner.cli.summary import say_unexpected
-from repromatrix.runner.cli.user_files import own_files
-from repromatrix.runner.environments import interpreter
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.environments import building, interpreter
+from repromatrix.runner.errors import Conflict, ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers, spill
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
@@ -49,18 +42,42 @@ from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.execution.ray.driver import Cluster
 from repromatrix.runner.execution.ray.parcel import choices
 from repromatrix.runner.execution.run import Engine, Run, RunTally, known_rows
+from repromatrix.runner.judging.expectations import is_current
 from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning import budget as budgets
+from repromatrix.runner.planning.budget import Values, Worth
+from repromatrix.runner.planning.estimates import Costs, costs
+from repromatrix.runner.planning.plan import applicable
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
+from repromatrix.runner.planning.strategies import Axes, Why, deciding
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_DRAWING = 5.0
+"""Seconds of a budget that are kept for drawing the table; at most a tenth of it."""
+_WORTH = {
+    Worth.CHANGE: "next to a change",
+    Worth.END: "at the end of a range",
+    Worth.STALE: "stale",
+    Worth.GAP: "in between",
+    Worth.KNOWN: "measured before",
+}
+
+
+class Strategy(StrEnum):
+    """Which of the cells that are due are run."""
+
+    ALL = "all"
+    BOUNDARIES = "boundaries"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +90,7 @@ class MatrixOptions(CellOptions):
         typer.Option(
             "--only",
             metavar="unexpected",
-            callback=stated,
+            callback=checked("unexpected"),
             help="Only cells whose last result was unexpected.",
             rich_help_panel=SELECTION,
         ),
@@ -87,7 +104,7 @@ class MatrixOptions(CellOptions):
         typer.Option(
             "--python",
             metavar="PATH",
-            callback=stated,
+            callback=checked(),
             help="Use this Python interpreter instead of releases.",
         ),
     ] = ""
@@ -96,8 +113,8 @@ class MatrixOptions(CellOptions):
         typer.Option(
             "--shard",
             metavar="I/N",
-            callback=stated,
-            help="Run one of N shards, which are the same on every machine.",
+            callback=checked(),
+            help="Run shard I of N; the split is the same on every machine.",
         ),
     ] = ""
     ray: Annotated[
@@ -105,7 +122,7 @@ class MatrixOptions(CellOptions):
         typer.Option(
             "--ray",
             metavar="ADDRESS",
-            callback=stated,
+            callback=checked(),
             help="Run on a Ray cluster: HOST:PORT, `auto`, or `local` for this machine alone.",
         ),
     ] = ""
@@ -113,8 +130,8 @@ class MatrixOptions(CellOptions):
         Strategy,
         typer.Option(
             "--strategy",
-            help="`boundaries` runs only the cells that decide what the cases expect, and infers"
-            " the others.",
+            help="`all` runs every cell without a current result; `boundaries` runs only those that"
+            " decide where a case begins or ceases to fail, and infers the others.",
         ),
     ] = Strategy.ALL
     budget: Annotated[
@@ -122,21 +139,21 @@ class MatrixOptions(CellOptions):
         typer.Option(
             "--budget",
             metavar="90s|10m|2h",
-            callback=stated,
-            help="Stop after this time; the most valuable cells run first.",
+            callback=checked(),
+            help="Stop after this time; the most informative cells run first.",
         ),
     ] = ""
     rerun: Rerun = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run, and run nothing.")
     ] = False
-    strict: Annotated[bool, typer.Option("--strict", help="Fail if main cannot be fetched.")] = (
-        False
-    )
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail if `main` of transformers cannot be built.")
+    ] = False
     trust_published: Annotated[
         bool, typer.Option("--trust-published", help="Skip cells that have published results.")
     ] = False
-    sandbox: Walls = None
+    sandbox: Sandbox = None
 
     @property
     def workers(self) -> int:
@@ -146,147 +163,105 @@ class MatrixOptions(CellOptions):
 
 @command("matrix")
 def matrix(options: MatrixOptions) -> ExitCode:
-    """Build missing environments, run the cells that are due, and render the table."""
-    return measure(Paths(), options, told())
+    """Build missing environments, run cells without current results, and render the table."""
+    return measure(Paths(), options, stderr_console())
 
 
-def measure(places: Paths, options: MatrixOptions, console: Console) -> ExitCode:
-    """Do the main job and return what its end means."""
+def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
+    """Run what is due and render the table; the exit code says whether all was as expected."""
     began = time.monotonic()
-    how = choosing(options.strategy, options.budget)
-    _check(options)
-    one = shard(options.shard) if options.shard else None
-    places, files = own_files(places, options.case, "--case")
-    loaded = project.load(places, files)
+    seconds = budgets.seconds(options.budget) if options.budget else None
+    _refuse_conflicts(options)
+    mine = shard(options.shard) if options.shard else None
+    paths, files = own_files(paths, options.case, "--case")
+    loaded = project.load(paths, files)
     if files is not None:
         options = dataclasses.replace(options, case=tuple(loaded.cases))
-    with answers.opened(places, _told(console)) as store:
-        spill.take_in(store, _told(console))
+    warn = line_printer(console, "yellow")
+    with answers.opened(paths, warn) as store:
+        spill.take_in(store, warn)
         stored = list(store.rows())
-        plan = _campaign(loaded, options, stored)
-        mine = share(loaded, options, one) if one else None
-        if mine:
-            plan = _within(plan, mine)
-        plan = narrowed(plan, how, began)
+        planned = _planned(loaded, options, stored)
+        part = share(loaded, options, mine) if mine else None
+        if part:
+            planned = _within(planned, part)
+        planned = narrowed(planned, options.strategy, seconds, began)
         if options.dry_run:
-            print_plan(plan, console)
+            _print_plan(planned, console)
             return ExitCode.AS_EXPECTED
-        say_before(plan, console)
-        if mine:
-            store.begin_shard(mine.split)
-        if mine and not mine.environments:
-            code = _nothing_to_do(mine, console)
+        _print_inferring(planned, console)
+        if part:
+            store.begin_shard(part.split)
+        if part and not part.environments:
+            console.print(f"Shard {mine} has nothing to run: there are more shards than releases.")
+            code = ExitCode.AS_EXPECTED
         else:
-            code = _run(plan, Redrawing(loaded, store, stored, options.workers), options, console)
-        if mine and code in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
-            _end_shard(mine, plan, store, console)
+            updates = SiteUpdates(loaded, store, stored, options.workers)
+            code = _run(planned, updates, options, console)
+        if part and code in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
+            _end_shard(part, planned, store, console)
         return code
 
 
-def _check(options: MatrixOptions) -> None:
-    """Refuse what cannot be meant, or cannot be run here; raises RunnerError."""
-    if options.only not in {"", "unexpected"}:
-        raise refuse(OldFault(where="--only", found=repr(options.only), allowed="unexpected"))
-    for one, other, allowed in _beside(options):
-        raise refuse(OldFault(where=one, found=f"{other} beside it", allowed=allowed))
+def _refuse_conflicts(options: MatrixOptions) -> None:
+    """Raise RunnerError for options that exclude each other, and for a missing device."""
+    boundaries = options.strategy is Strategy.BOUNDARIES
+    checkout_alone = "shards are computed from the checkout alone"
+    pairs = (
+        ("--shard", options.shard, "--only", options.only, checkout_alone),
+        ("--shard", options.shard, "--python", options.python, checkout_alone),
+        ("--shard", options.shard, "--strategy boundaries", boundaries, checkout_alone),
+        ("--budget", options.budget, "--ray", options.ray, "a budget works on one machine only"),
+        (
+            "--python",
+            options.python,
+            "--release",
+            options.release,
+            "the interpreter takes their place",
+        ),
+        (
+            "--python",
+            options.python,
+            "--ray",
+            options.ray,
+            "the nodes do not have this interpreter",
+        ),
+        ("--sandbox", options.sandbox, "--ray", options.ray, "the nodes have no sandbox"),
+    )
+    for option, first, other, second, why in pairs:
+        if first and second:
+            raise refuse(Conflict(option, other, why))
     if options.ray:
         ray.check(options.ray)
     else:
         demand(options.device)
 
 
-def _beside(options: MatrixOptions) -> list[tuple[str, str, str]]:
-    """Return pairs of options that exclude each other, each with what is allowed instead."""
-    alike = "cells that every machine works out alike"
-    boundaries = options.strategy is Strategy.BOUNDARIES
-    pairs = (
-        ("--shard", options.shard, "--only", options.only, alike),
-        ("--shard", options.shard, "--python", options.python, alike),
-        ("--shard", options.shard, "--strategy boundaries", boundaries, alike),
-        (
-            "--budget",
-            options.budget,
-            "--ray",
-            options.ray,
-            "a budget on this machine, or a cluster without one",
-        ),
-        (
-            "--python",
-            options.python,
-            "--release",
-            options.release,
-            "either an interpreter or releases",
-        ),
-        (
-            "--python",
-            options.python,
-            "--ray",
-            options.ray,
-            "either an interpreter of this machine or a cluster",
-        ),
-        (
-            "--sandbox",
-            options.sandbox,
-            "--ray",
-            options.ray,
-            "a sandbox on this machine, or a cluster without one",
-        ),
-    )
-    return [(one, two, instead) for one, first, two, second, instead in pairs if first and second]
+# What is run
 
 
-def _nothing_to_do(mine: Share, console: Console) -> ExitCode:
-    console.print(f"Shard {mine.shard} has no environment to run: there are fewer than shards.")
-    return ExitCode.AS_EXPECTED
-
-
-def _end_shard(mine: Share, planned: Run, store: Store, console: Console) -> None:
-    """Keep that a shard is whole, which is what `merge --whole` looks at."""
-    number = left(planned, list(store.rows()))
-    if number:
-        console.print(f"Shard {mine.shard} is not whole: {plural(number, 'cell')} left to measure.")
-    else:
-        store.end_shard(str(mine.shard), mine.split, planned.terms.run)
-
-
-def _within(planned: Run, mine: Share) -> Run:
-    names = planned.selection.environments & mine.environments
-    selection = dataclasses.replace(planned.selection, environments=names)
-    return dataclasses.replace(planned, selection=selection)
-
-
-def _told(console: Console) -> Callable[[str], None]:
-    return lambda text: console.print(text, style="yellow")
-
-
-def _campaign(loaded: Project, options: MatrixOptions, rows: list[Observation]) -> Run:
-    wish: SelectionRequest = options
+def _planned(loaded: Project, options: MatrixOptions, rows: list[Observation]) -> Run:
+    request: SelectionRequest = options
     if options.trust_published:
         rows = [*answers.published_rows(loaded.places), *rows]
-    ready = interpreter.ask(_interpreter(options.python)) if options.python else None
-    if ready is not None:
-        environments = {ready[0].name: ready[0]}
-        loaded = dataclasses.replace(loaded, environments=environments)
-        wish = dataclasses.replace(wish, release=())
+    ready = None
+    if options.python:
+        # Without its folder, `./python` would be one of `PATH`.
+        path = Path(options.python)
+        ready = interpreter.ask(path.absolute() if "/" in options.python else path)
+        loaded = dataclasses.replace(loaded, environments={ready[0].name: ready[0]})
+        request = dataclasses.replace(options, release=())
     else:
         loaded = project.informed(loaded, rows)
-    selection = select(wish, loaded.cases, loaded.names)
     planned = Run(
         project=loaded,
-        selection=selection,
-        terms=Terms(limits=loaded.matrix.limits, device=wish.device, jobs=options.workers),
+        selection=select(request, loaded.cases, loaded.names),
+        terms=Terms(limits=loaded.matrix.limits, device=options.device, jobs=options.workers),
         known=known_rows(rows, loaded),
         rerun=options.rerun,
         interpreter=ready,
     )
-    if options.only:
-        return _only_unexpected(planned)
-    return planned
-
-
-def _interpreter(text: str) -> Path:
-    """Return the file that a path names: without its folder, `./python` is one of `PATH`."""
-    return Path(text).absolute() if "/" in text else Path(text)
+    return _only_unexpected(planned) if options.only else planned
 
 
 def _only_unexpected(planned: Run) -> Run:
@@ -298,44 +273,154 @@ def _only_unexpected(planned: Run) -> Run:
         and planned.verdict(row, environments[cell.environment]).is_unexpected
     }
     if not unexpected:
-        fault = OldFault(where="--only", found="no unexpected cell", allowed="at least one")
-        raise refuse(fault, ExitCode.NOTHING_SELECTED)
+        problem = Problem("--only", "no selected cell was unexpected")
+        raise refuse(problem, ExitCode.NOTHING_SELECTED)
     known = {cell: row for cell, row in planned.known.items() if cell not in unexpected}
     selection = dataclasses.replace(planned.selection, only=frozenset(unexpected))
     return dataclasses.replace(planned, selection=selection, known=known)
 
 
-def _run(planned: Run, renderer: Redrawing, options: MatrixOptions, console: Console) -> ExitCode:
+def _within(planned: Run, part: Share) -> Run:
+    names = planned.selection.environments & part.environments
+    selection = dataclasses.replace(planned.selection, environments=names)
+    return dataclasses.replace(planned, selection=selection)
+
+
+def narrowed(planned: Run, strategy: Strategy, seconds: float | None, began: float) -> Run:
+    """Return a run of only the cells that decide something, or for which there is time.
+
+    `seconds` is the budget, if there is one; it began at `began` on the monotonic clock.
+    """
+    if strategy is Strategy.ALL and seconds is None:
+        return planned
+    decides = _decided(planned, planned.known)
+    if strategy is Strategy.BOUNDARIES:
+        planned = dataclasses.replace(planned, asked=frozenset(decides))
+    if seconds is None:
+        return planned
+    loaded = planned.project
+
+    def current(seen: Observation) -> bool:
+        case, environment = loaded.cases[seen.cell.case], loaded.environments[seen.cell.environment]
+        return is_current(seen, case, environment) and not seen.sides
+
+    until = began + seconds - min(_DRAWING, seconds / 10)
+    jobs = planned.terms.jobs
+    budget = budgets.Budget(
+        until=until,
+        workers=jobs,
+        costs=_costs(planned),
+        values=Values(known=planned.known, decides=decides, current=current),
+        beside=max(1, jobs // len(planned.selection.environments)),
+    )
+    terms = dataclasses.replace(planned.terms, until=until)
+    return dataclasses.replace(planned, budget=budget, terms=terms)
+
+
+def _decided(planned: Run, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
+    """Return what each selected cell decides, by some evidence."""
+    loaded, selection = planned.project, planned.selection
+    environments = loaded.environments.items()
+    axes = Axes(
+        cases={name: case for name, case in loaded.cases.items() if name in selection.cases},
+        environments={name: each for name, each in environments if name in selection.environments},
+        precisions=[each for each in loaded.matrix.precisions if each in selection.precisions],
+        device=planned.terms.device,
+    )
+    return {cell: why for cell, why in deciding(axes, known).items() if selection(cell)}
+
+
+def _costs(planned: Run) -> Costs:
+    """Return what the run is likely to cost, by earlier results."""
+    return costs(planned.known.values(), lambda name: not _is_built(planned, name))
+
+
+def _is_built(planned: Run, name: str) -> bool:
+    loaded = planned.project
+    if planned.interpreter is not None or name not in loaded.locks:
+        return True
+    return building.is_built(loaded.places, name, project.recipe(loaded, name).digest)
+
+
+def _print_plan(planned: Run, console: Console) -> None:
+    """Print what would run, and for how long by what earlier cells took."""
+    known, every = _costs(planned), planned.units()
+    units = every if planned.budget is None else planned.budget.first(every)
+    for unit in units:
+        absent = "  to be built" if known.absent(unit.environment) else ""
+        console.print(f"{unit.environment:>12}  {plural(len(unit.cells), 'cell'):>10}{absent}")
+    number = plural(sum(len(unit.cells) for unit in units), "cell")
+    minutes = sum(map(known.of_unit, units)) / planned.terms.jobs / 60
+    console.print(
+        f"{number} in {plural(len(units), 'environment')}, about {minutes:.1f} minutes"
+        f" with {planned.terms.jobs} at once."
+    )
+    _print_inferring(planned, console)
+    if planned.budget is not None:
+        begun = {cell for unit in units for cell in unit.cells}
+        _print_left(planned, {cell for unit in every for cell in unit.cells} - begun, console)
+
+
+def _print_inferring(planned: Run, console: Console) -> None:
+    """Print how many cells a run by boundaries leaves to be inferred."""
+    if planned.asked is None:
+        return
+    loaded = planned.project
+    every = [
+        cell
+        for name in loaded.names
+        if name in planned.selection.environments
+        for cell in applicable(planned.selected(name), loaded.cases, loaded.environments[name])
+    ]
+    decisive = sum(cell in planned.asked for cell in every)
+    inferred = sum(cell not in planned.asked and cell not in planned.known for cell in every)
+    console.print(
+        f"{decisive} of {plural(len(every), 'cell')} decide where the cases begin or cease to"
+        f" fail. {plural(inferred, 'other')} will be inferred from neighbouring releases that"
+        " agree."
+    )
+
+
+def _print_left(planned: Run, left: frozenset[Cell] | set[Cell], console: Console) -> None:
+    budget = planned.budget
+    if budget is None or not left:
+        console.print("The budget was enough: nothing is left.")
+        return
+    counts = Counter(map(budget.values.worth, left))
+    parts = ", ".join(f"{counts[worth]} {_WORTH[worth]}" for worth in Worth if counts[worth])
+    console.print(f"Left for another run: {plural(len(left), 'cell')}: {parts}.")
+
+
+# How it is run
+
+
+def _run(planned: Run, updates: SiteUpdates, options: MatrixOptions, console: Console) -> ExitCode:
     begin = time.monotonic()
 
     def pause(left: int) -> None:
-        if time.monotonic() < planned.terms.until:  # the last drawing is what time is kept for
-            renderer.now_and_then(left)
+        if time.monotonic() < planned.terms.until:  # time was kept for the last drawing only
+            updates.render_if_due(left)
 
-    planned = _walled(planned, options, console)
+    planned = _sandboxed(planned, options, console)
     with ProgressDisplay(console) as display, _engine(planned, options, display) as engine:
-        tally = planned.execute(renderer.store, display, pause, engine)
-    shown = renderer.finally_()
+        tally = planned.execute(updates.store, display, pause, engine)
+    shown = updates.render()
     code = _summary(planned, shown, tally, options, console, time.monotonic() - begin)
-    if renderer.undrawn:
-        console.print(f"The table is not drawn: {renderer.undrawn}", markup=False)
-        return max(code, renderer.undrawn.code)
+    if updates.undrawn:
+        console.print(f"The table is not drawn: {updates.undrawn}", markup=False)
+        return max(code, updates.undrawn.code)
     table = site.index(planned.project.places)
-    console.print(f"The table: {table} (first drawn after {renderer.first:.0f} s)")
+    console.print(f"The table: {table} (first drawn after {updates.first:.0f} s)")
     return code
 
 
-def _walled(planned: Run, options: MatrixOptions, console: Console) -> Run:
-    """Return the plan with what walls its cells in here; a cluster's nodes have none."""
+def _sandboxed(planned: Run, options: MatrixOptions, console: Console) -> Run:
+    """Return the run with its sandbox on this machine; a cluster's nodes have none."""
     if options.ray:
-        console.print("Not sandboxed: a case has the network and the rights of Ray's workers.")
+        console.print("Not sandboxed: a case can use the network and the rights of Ray's workers.")
         return planned
-    holds = walled(options.sandbox, _dimmed(console))
-    return dataclasses.replace(planned, terms=dataclasses.replace(planned.terms, sandbox=holds))
-
-
-def _dimmed(console: Console) -> Callable[[str], None]:
-    return lambda text: console.print(text, style="dim")
+    sandbox = decide_sandbox(options.sandbox, line_printer(console, "dim"))
+    return dataclasses.replace(planned, terms=dataclasses.replace(planned.terms, sandbox=sandbox))
 
 
 @contextlib.contextmanager
@@ -350,54 +435,82 @@ def _engine(planned: Run, options: MatrixOptions, display: ProgressDisplay) -> I
         yield Cluster(planned, lambda text: display.say(text, "yellow"), chosen)
 
 
-def _summary(  # noqa: PLR0913, PLR0917 - it says everything at the end
+def _end_shard(part: Share, planned: Run, store: Store, console: Console) -> None:
+    """Store that a shard is complete, which `merge --whole` asks for."""
+    if number := left(planned, list(store.rows())):
+        cells = plural(number, "cell")
+        console.print(f"Shard {part.shard} is incomplete: {cells} left to measure.")
+    else:
+        store.end_shard(str(part.shard), part.split, planned.terms.run)
+
+
+# What it came to
+
+
+def _summary(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     planned: Run,
-    shown: DrawnPages,
+    shown: RenderedSite,
     tally: RunTally,
     options: MatrixOptions,
     console: Console,
     seconds: float,
 ) -> ExitCode:
-    mine = [one for one in shown.grid if planned.selection(one.seen.cell)]
-    trusted = [one for one in mine if options.trust_published or one.seen.source in UNPUBLISHED]
-    unexpected = [one for one in trusted if one.verdict.is_unexpected]
-    _print_counts(mine, tally, console, seconds)
-    _say_overruled(planned, mine, shown.rows, console)
-    say_unexpected(unexpected, console)
-    local = [one for one in shown.rows if options.trust_published or one.source in UNPUBLISHED]
-    say_after(planned, tally, mine, local, console)
+    grid = [judged for judged in shown.grid if planned.selection(judged.seen.cell)]
+    unpublished = [each for each in grid if each.seen.source in UNPUBLISHED]
+    trusted = grid if options.trust_published else unpublished
+    unexpected = [judged for judged in trusted if judged.verdict.is_unexpected]
+    _print_counts(grid, tally, console, seconds)
+    _print_overruled(planned, grid, shown.rows, console)
+    print_unexpected(unexpected, console)
+    _print_inferred(planned, grid, shown.rows, options, console)
+    _print_budget(planned, tally, grid, console)
     if tally.interrupted:
-        console.print("Interrupted; what was measured is kept, and the next run goes on from here.")
+        console.print("Interrupted. Results so far are kept; run the same command to continue.")
         return ExitCode.INTERRUPTED
-    wanted = options.strict or any(MAIN in text for text in options.release)
-    unbuilt = any(wanted or name.partition("+")[0] != MAIN for name in tally.unbuilt)
-    if unbuilt or tally.lost:  # nobody said that what was lost could not be had
+    wants_main = options.strict or any(MAIN in text for text in options.release)
+    unbuilt = any(wants_main or name.partition("+")[0] != MAIN for name in tally.unbuilt)
+    if unbuilt or tally.lost:
         return ExitCode.UNBUILDABLE
     return ExitCode.UNEXPECTED if unexpected else ExitCode.AS_EXPECTED
 
 
 def _print_counts(
-    mine: Sequence[Judged], tally: RunTally, console: Console, seconds: float
+    grid: Sequence[Judged], tally: RunTally, console: Console, seconds: float
 ) -> None:
-    verdicts = Counter(one.verdict for one in mine)
-    said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
-    spent = _core_seconds()
+    verdicts = Counter(judged.verdict for judged in grid)
+    counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    spent = sum(usage.ru_utime + usage.ru_stime for usage in used)
     console.print(
-        f"{tally.measured} cells measured in {seconds:.0f} s, {spent:.0f} core-seconds here."
-        f" Of {len(mine)}: {said}."
+        f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s,"
+        f" {spent:.0f} core-seconds on this machine."
+        f" Of {plural(len(grid), 'selected cell')}: {counts}."
     )
-    unproven = Counter(_why(one) for one in mine if one.verdict is Verdict.UNPROVEN)
+    unproven = Counter(map(_why, grid))
+    del unproven[""]
     for why, number in unproven.most_common():
-        console.print(f"  unproven, {number}: {why}")
+        console.print(f"  unproven, {number}: {why}", markup=False)
     for name, reason in tally.lost.items():
-        console.print(f"  not run to its end: {name}: {reason}", markup=False)
+        console.print(f"  not finished: {name}: {reason}", markup=False)
 
 
-def _say_overruled(
-    planned: Run, mine: Sequence[Judged], rows: Sequence[Observation], console: Console
+def _why(judged: Judged) -> str:
+    """Return why a cell is unproven; nothing for one that is not."""
+    seen = judged.seen
+    if judged.verdict is not Verdict.UNPROVEN:
+        return ""
+    if judged.inferred:
+        return "inferred, not run"
+    if seen.unstable:
+        return "disputed between machines" if seen.sides else "unstable"
+    return "never computed in its precision" if seen.outcome.is_evidence else seen.described
+
+
+def _print_overruled(
+    planned: Run, grid: Sequence[Judged], rows: Sequence[Observation], console: Console
 ) -> None:
-    """Say what ran out of memory in this run and is not counted: others have measured it."""
-    answering = {one.seen.cell: one.seen for one in mine}
+    """Print how many cells ran out of memory in this run and are not counted."""
+    answering = {judged.seen.cell: judged.seen for judged in grid}
     number = sum(
         row.provenance.run == planned.terms.run
         and row.outcome is Outcome.OUT_OF_MEMORY
@@ -406,22 +519,39 @@ def _say_overruled(
     )
     if number:
         console.print(
-            f"{plural(number, 'cell')} ran out of memory here; published evidence answers."
+            f"{plural(number, 'cell')} ran out of memory here; the published result counts."
         )
 
 
-def _core_seconds() -> float:
-    """Return the processor time of this run and of all that it started and awaited."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+def _print_inferred(
+    planned: Run,
+    grid: Sequence[Judged],
+    rows: Sequence[Observation],
+    options: MatrixOptions,
+    console: Console,
+) -> None:
+    """Print what a run by boundaries inferred, and whether another one would run more."""
+    if planned.asked is None:
+        return
+    inferred = sum(judged.inferred is not None for judged in grid)
+    console.print(
+        f"{plural(inferred, 'cell')} inferred: not run, between two measured releases whose outcome"
+        " and signature agree. They count as unproven, and are never published."
+        if inferred
+        else "No cell is inferred: published results count for what was not run here."
+    )
+    trusted = [row for row in rows if options.trust_published or row.source in UNPUBLISHED]
+    known = known_rows(trusted, planned.project)
+    if number := len(_decided(planned, known).keys() - known.keys()):
+        cells = plural(number, "cell")
+        console.print(f"{cells} between releases that disagree are left: run the command again.")
 
 
-def _why(one: Judged) -> str:
-    seen = one.seen
-    if one.inferred:
-        return "inferred, not run"
-    if seen.unstable:
-        return "disputed between machines" if seen.sides else "unstable"
-    if seen.outcome.is_evidence:
-        return "never computed in its precision"
-    return f"{seen.outcome}: {seen.reason}" if seen.reason else str(seen.outcome)
+def _print_budget(planned: Run, tally: RunTally, grid: Sequence[Judged], console: Console) -> None:
+    if planned.budget is None:
+        return
+    _print_left(planned, tally.left, console)
+    once = sum(judged.verdict.is_unexpected and judged.seen.repeats == 1 for judged in grid)
+    if once and time.monotonic() >= planned.budget.until:
+        results = plural(once, "unexpected result")
+        console.print(f"{results} not repeated yet: `--only unexpected` confirms them.")

@@ -1,57 +1,121 @@
-"""`new-case`: a case file from an issue's address or from a script with inline dependencies."""
+"""`new-case`: a case file from the address of a report, or from a script.
+
+What only a person can know stays empty, and `check` asks for it.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from packaging.utils import canonicalize_name
 
 from repromatrix.runner import files
 from repromatrix.runner.cases import load_case
-from repromatrix.runner.cli.case_draft import Draft, from_address, from_script
-from repromatrix.runner.cli.options import app, told
+from repromatrix.runner.cli.options import app, stderr_console
 from repromatrix.runner.environments import locks
-from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError, refuse
+from repromatrix.runner.errors import (
+    ExitCode,
+    Fault,
+    InvalidValue,
+    Problem,
+    RunnerError,
+    refuse,
+)
 from repromatrix.runner.judging.lint import NAME, scrutinise
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.model.script import decode
+from repromatrix.runner.model.packages import COMPANIONS, UNDER_TEST
+from repromatrix.runner.model.requirements import parse
+from repromatrix.runner.model.script import Script, decode, parse_python, parse_script
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
     from rich.console import Console
+
+_SOURCE = "SOURCE"
+_THREAD = re.compile(
+    r"https://github\.com/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+)/(?P<what>issues|pull)/(?P<number>\d+)(?!\w)"
+)
+_HUB_CALLS = frozenset(
+    {"from_pretrained", "pipeline", "load_dataset", "load_metric", "evaluate_load"}
+)
+_HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+_NETWORK = frozenset(
+    {"requests", "urllib", "httpx", "aiohttp", "datasets", "huggingface_hub", "socket"}
+)
+
+_BODY = """
+
+import os
+import sys
+
+import torch
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {""}
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(0)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    torch.ones(2, device=device, dtype=dtype)  # the model of the report, tiny, from its config
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A case to be: its name, its text, and remarks about them."""
+
+    name: str
+    text: str
+    remarks: tuple[str, ...] = ()
 
 
 @app.command("new-case")
 def new_case(
     source: Annotated[
-        str, typer.Argument(help="The address of an issue or pull request, or a script.")
+        str,
+        typer.Argument(
+            metavar=_SOURCE,
+            help="The address of an issue or pull request on GitHub, or a script with inline"
+            " dependencies.",
+        ),
     ],
     name: Annotated[str, typer.Option("--name", help="The name of the file, without `.py`.")] = "",
 ) -> None:
     """Create a case file from the address of a report, or from a script."""
-    raise typer.Exit(begin(Paths(), source, name, told()))
+    raise typer.Exit(begin(Paths(), source, name, stderr_console()))
 
 
-def begin(places: Paths, source: str, name: str, console: Console) -> ExitCode:
-    """Write `cases/<name>.py` and say what is left to a person; raises RunnerError instead."""
+def begin(paths: Paths, source: str, name: str, console: Console) -> ExitCode:
+    """Write `cases/<name>.py` and print what is left to do; raises RunnerError instead."""
     draft = _draft(source)
     if name and not NAME.match(name):
-        allowed = "<model or package>_<what>, words in lower case joined by _"
-        raise refuse(OldFault(where="--name", found=repr(name), allowed=allowed))
-    path = places.cases / f"{name or draft.name}.py"
+        expected = "<model or package>_<what>, lower-case words joined by _"
+        raise refuse(InvalidValue("--name", name, expected))
+    path = paths.cases / f"{name or draft.name}.py"
+    where = paths.shown(path)
     if path.exists():
-        remedy = "Choose another with `--name`."
-        where = places.shown(path)
-        raise refuse(OldFault(where=where, found="a file", allowed="a new name", fix=remedy))
+        raise refuse(Problem(where, "the file exists", "Choose another name with `--name`."))
     files.write(path, draft.text)
-    console.print(places.shown(path), markup=False)
-    for line in draft.said:
-        console.print(f"  {line}", markup=False)
+    console.print(where, markup=False)
+    for remark in draft.remarks:
+        console.print(f"  {remark}", markup=False)
     console.print("Left to you, as `nox -s check` will say:")
-    for fault in _left(places, path):
-        left = str(fault).removeprefix(f"{places.shown(path)}: ")
-        console.print(f"  {left}", markup=False)
+    for fault in _left(paths, path):
+        console.print(f"  {str(fault).removeprefix(f'{where}: ')}", markup=False)
     return ExitCode.AS_EXPECTED
 
 
@@ -60,15 +124,156 @@ def _draft(source: str) -> Draft:
         return from_address(source)
     path = Path(source)
     if not path.is_file():
-        allowed = "the address of an issue or a pull request, or a script"
-        raise refuse(OldFault(where="new-case", found=repr(source), allowed=allowed))
+        fix = "Give the address of an issue or pull request, or a script."
+        raise refuse(Problem(_SOURCE, f"the file {source!r} does not exist", fix))
     return from_script(decode(path.read_bytes(), source), source)
 
 
-def _left(places: Paths, path: Path) -> list[Fault]:
-    matrix = locks.load_matrix(places)
+def _left(paths: Paths, path: Path) -> list[Fault]:
+    matrix = locks.load_matrix(paths)
     try:
-        case = load_case(path, places.shown(path), matrix.extras)
+        case = load_case(path, paths.shown(path), matrix.extras)
     except RunnerError as error:
         return list(error.faults)
     return scrutinise(case, {}, matrix.precisions, Device)
+
+
+def from_address(address: str) -> Draft:
+    """Return a draft for an issue or a pull request; nothing is fetched. Raises RunnerError."""
+    thread = _THREAD.match(address)
+    if thread is None:
+        expected = "https://github.com/OWNER/REPOSITORY/issues/NUMBER or …/pull/NUMBER"
+        raise refuse(InvalidValue(_SOURCE, address, expected))
+    package = canonicalize_name(thread["repo"])
+    beside = [package] if package in COMPANIONS else []
+    name = f"{package.replace('-', '_')}_{thread['what'].rstrip('s')}_{thread['number']}"
+    return Draft(
+        name=name,
+        text=_block([thread.group()], ["torch", "transformers", *beside], ">=3.10") + _BODY,
+        remarks=("Name the file after the model and what it does wrong: readers search for that.",),
+    )
+
+
+def from_script(text: str, where: str) -> Draft:
+    """Return a draft that keeps the body of a script with inline dependencies.
+
+    Exact versions of the libraries that the matrix varies are dropped.
+    Raises RunnerError when there is no block, when it is a case already, or when the body asks
+    for the network.
+    """
+    script = parse_script(text, where)
+    if "repromatrix" in script.table.get("tool", {}):
+        raise refuse(Problem(where, "this is a case already", "Copy it into `cases/` as it is."))
+    body = _body(text, script)
+    if network := list(dict.fromkeys(_network(parse_python(text, where)))):
+        fix = "Build tiny models from a config, with random weights, and run the command again."
+        raise refuse(Problem(where, f"it needs the network: {'; '.join(network[:5])}", fix))
+    requirements = [_requirement(item, where) for item in _dependencies(script.table, where)]
+    loosened = [item for item in requirements if _is_varied(item)]
+    dependencies = [item.name if item in loosened else str(item) for item in requirements]
+    remarks = [f"{item} became {item.name}: the matrix chooses the version." for item in loosened]
+    remarks += [f"[tool.{name}] was left out." for name in script.table.get("tool", {})]
+    if "argv" not in body:
+        remarks.append("The body must take its precision, and a workaround, from the command line.")
+    requires = str(script.table.get("requires-python", ">=3.10"))
+    return Draft(
+        name=re.sub(r"[^a-z0-9]+", "_", PurePath(where).stem.lower()).strip("_") or "new_case",
+        text=_block([], dependencies, requires) + body,
+        remarks=tuple(remarks),
+    )
+
+
+def _body(text: str, script: Script) -> str:
+    """Return everything but the block: what stands above it is the script's, too."""
+    above = text[: text.index(script.block)]
+    kept = "".join(line for line in above.splitlines(keepends=True) if not line.startswith("#!"))
+    return (kept.rstrip("\n") + "\n" if kept.strip() else "") + script.code.lstrip("\n")
+
+
+def _dependencies(table: Mapping[str, Any], where: str) -> list[str]:
+    value = table.get("dependencies", [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise refuse(InvalidValue(f"{where}: dependencies", value, "a list of requirements"))
+    return value
+
+
+def _requirement(item: str, where: str) -> Requirement:
+    try:
+        return parse(item)
+    except ValueError as error:
+        what = f"{item!r} is no requirement ({error})"
+        raise refuse(Problem(f"{where}: dependencies", what)) from error
+
+
+def _is_varied(item: Requirement) -> bool:
+    exact = any(part.operator in {"==", "===", "~="} for part in item.specifier)
+    return (exact or bool(item.url)) and canonicalize_name(item.name) in UNDER_TEST
+
+
+def _block(reports: Sequence[str], dependencies: Iterable[str], requires: str) -> str:
+    """Return the block; `check` will ask for the empty values."""
+    lines = [
+        f"requires-python = {json.dumps(requires)}",
+        f"dependencies = {json.dumps(list(dependencies))}",
+        "",
+        "[tool.repromatrix]",
+        'title = ""',
+        f"reports = {json.dumps(list(reports))}",
+        'area = ""',
+        "models = []",
+    ]
+    block = "".join(f"# {line}".rstrip() + "\n" for line in lines)
+    return f"# /// script\n{block}# ///\n"
+
+
+def _network(tree: ast.Module) -> Iterator[str]:
+    texts = dict(_assigned_texts(tree))
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (
+                    f"line {node.lineno}: import {alias.name}"
+                    for alias in names
+                    if alias.name.partition(".")[0] in _NETWORK
+                )
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] in _NETWORK:
+                yield f"line {node.lineno}: from {module} import"
+            case ast.Call() if _called(node) in _HUB_CALLS:
+                yield from (
+                    f"line {node.lineno}: {_called(node)}({text!r})"
+                    for text in _hub_ids(node, texts)
+                )
+            case _:
+                pass
+
+
+def _assigned_texts(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names to which a plain text is assigned, wherever that is."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                yield name, text
+            case _:
+                pass
+
+
+def _called(node: ast.Call) -> str:
+    match node.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return ""
+
+
+def _hub_ids(node: ast.Call, texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield names of models on the hub: the first argument, or `model`, unless it is a path."""
+    model = [keyword.value for keyword in node.keywords if keyword.arg == "model"]
+    first = node.args[1:2] if _called(node) == "pipeline" and not model else node.args[:1]
+    for part in [*model, *first]:
+        match part:
+            case ast.Constant(value=str(text)) if _HUB_ID.fullmatch(text):
+                yield text
+            case ast.Name(id=name) if _HUB_ID.fullmatch(texts.get(name, "")):
+                yield texts[name]
+            case _:
+                pass

@@ -1,26 +1,40 @@
-"""The command line's application, and the options that commands share."""
+"""The command line's application, and what commands share: options, output, the sandbox."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import inspect
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_args, get_type_hints
 
 import typer
 
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
+from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.planning.selection import SelectionRequest
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.selection import SelectionRequest, one_of
+from repromatrix.runner.worker.process_control import unenforceable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _Options = TypeVar("_Options")
+ENVIRONMENT = "ENVIRONMENT"
+"""The positional argument of commands that take environments by name."""
 SELECTION = "Selection"
 """The panel of the options that select cells, in the help of every command."""
+
+_SANDBOXED = (
+    "Sandboxed: a case has no network, cannot see your home, reads the system only, and has"
+    " folders, processes and shared memory of its own."
+)
+_OPEN = "Not sandboxed: a case can use your network and all your files and processes"
 
 app = typer.Typer(
     name="runner",
@@ -35,11 +49,33 @@ def program() -> None:
     """Make this a group: typer takes an application of one command for that command."""
 
 
+def checked(
+    *choices: str,
+) -> Callable[[typer.Context, typer.CallbackParam, str], str]:
+    """Return the callback of an option that takes these values, or any that is not empty.
+
+    An empty one is refused: a shell variable that is not set would widen a run to all that the
+    option was to leave out.
+    """
+
+    def check(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
+        name = param.name or ""
+        source = ctx.get_parameter_source(name)
+        is_typed = source is not None and source.name == "COMMANDLINE"
+        if is_typed and (value not in choices if choices else not value):
+            expected = one_of(choices) if choices else str(param.metavar)
+            fix = "" if value else "Leave the option out to run without it."
+            raise refuse(InvalidValue(f"--{name}", value, expected, fix))
+        return value
+
+    return check
+
+
 Cases = Annotated[
     Sequence[str],
     typer.Option(
         "--case",
-        help="A case by name or glob, or a path to your own file.",
+        help="A case by name or glob, or the path of your own case file.",
         rich_help_panel=SELECTION,
     ),
 ]
@@ -57,26 +93,28 @@ Releases = Annotated[
     Sequence[str],
     typer.Option(
         "--release",
-        help='A name, a comma list, or a specifier: ">=4.50,<4.52".',
+        help='A release, a comma-separated list, or a specifier: ">=4.50,<4.52".',
         rich_help_panel=SELECTION,
     ),
 ]
 Precisions = Annotated[
     Sequence[str],
-    typer.Option("--precision", help="fp32, bf16 or fp16.", rich_help_panel=SELECTION),
+    typer.Option(
+        "--precision", help="Only this precision: fp32, bf16 or fp16.", rich_help_panel=SELECTION
+    ),
 ]
 Workarounds = Annotated[
     Sequence[str],
     typer.Option(
         "--workaround",
-        help="A workaround by name; `none` selects the plain case.",
+        help="Only with this workaround; `none` selects the case without any.",
         rich_help_panel=SELECTION,
     ),
 ]
 OneWorkaround = Annotated[
     str, typer.Option("--workaround", help="Run the case with this workaround.")
 ]
-Walls = Annotated[
+Sandbox = Annotated[
     bool | None,
     typer.Option(
         "--sandbox/--no-sandbox",
@@ -88,10 +126,17 @@ OnDevice = Annotated[Device, typer.Option("--device", help="The device to comput
 Rerun = Annotated[bool, typer.Option("--rerun", help="Re-run cells that already have results.")]
 AnyFailure = Annotated[
     bool,
-    typer.Option("--any-failure", help="Treat any failure as bad, not only the described one."),
+    typer.Option(
+        "--any-failure", help="Count any failure, not only the one that the case describes."
+    ),
 ]
 Format = Annotated[
-    str, typer.Option("--format", help="Output format: text, markdown (to paste) or json.")
+    str,
+    typer.Option(
+        "--format",
+        callback=checked("text", "markdown", "json"),
+        help="Output format: text, markdown (to paste) or json.",
+    ),
 ]
 
 
@@ -119,8 +164,8 @@ def command(
         record = next(hint for key, hint in hints.items() if key != "return")
 
         @functools.wraps(function)
-        def call(**typed: Any) -> NoReturn:  # noqa: ANN401 - whatever the fields are
-            raise typer.Exit(function(record(**typed)))
+        def call(**values: Any) -> NoReturn:  # noqa: ANN401 - whatever the fields are
+            raise typer.Exit(function(record(**values)))
 
         call.__signature__ = inspect.Signature(_parameters(record))  # type: ignore[attr-defined]
         app.command(name)(call)
@@ -149,21 +194,64 @@ def _annotation(hint: Any) -> Any:  # noqa: ANN401 - a form of typing
     return Annotated[list[str], *settings] if plain == Sequence[str] else hint
 
 
-def stated(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
-    """Return what stands behind an option; raises RunnerError where it was named with nothing.
-
-    A variable that is not set would else widen a run to all that it was to leave out.
-    """
-    name = param.name or ""
-    source = ctx.get_parameter_source(name)
-    if value or source is None or source.name != "COMMANDLINE":
-        return value
-    allowed = f"a value as {param.metavar}, or no --{name}"
-    raise refuse(OldFault(where=f"--{name}", found="nothing", allowed=allowed))
-
-
-def told() -> Console:
-    """Return where people are told things; standard output is for what programs read."""
-    from rich.console import Console  # noqa: PLC0415 - who has nothing to tell does without
+def stderr_console() -> Console:
+    """Return the console for people; standard output is for programs."""
+    from rich.console import Console  # noqa: PLC0415 - commands that print nothing do without
 
     return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def line_printer(console: Console, style: str) -> Callable[[str], None]:
+    """Return a function that prints a line in a style, such as `yellow` for warnings."""
+    return lambda line: console.print(line, style=style, markup=False)
+
+
+def print_stdout(text: str) -> None:
+    """Print a result; a reader that closes the pipe early is no error, as typer would make it."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def own_files(paths: Paths, cases: Sequence[str], option: str) -> tuple[Paths, list[Path] | None]:
+    """Return the case files outside `cases/` that were given, and the paths of a store for them.
+
+    None stands for cases by name. Nothing of such a file is kept under the corpus's name.
+    Raises RunnerError where files and names are mixed, or where a file is a case of the corpus.
+    """
+    files = [text for text in cases if text.endswith(".py") or "/" in text]
+    if not files:
+        return paths, None
+    if names := [text for text in cases if text not in files]:
+        what = f"{files[0]!r} is a file and {names[0]!r} is the name of a case"
+        raise refuse(Problem(option, what, "Give either files or names."))
+    for path in map(Path, files):
+        if path.resolve().is_relative_to(paths.cases):
+            what, fix = f"{str(path)!r} is a case of the corpus", f"Give its name: {path.stem}."
+            raise refuse(Problem(option, what, fix))
+    return dataclasses.replace(paths, own=True), [*map(Path, files)]
+
+
+def decide_sandbox(asked: bool | None, tell: Callable[[str], None]) -> bool:  # noqa: FBT001 - an option that may be left out
+    """Return whether cells run in a sandbox, and tell what is isolated and what is not limited.
+
+    Without the option they do in CI, if this machine can. Raises RunnerError where the option is
+    given and this machine cannot.
+    """
+    in_ci = os.environ.get("CI", "").lower() in {"1", "true"}
+    wanted = in_ci if asked is None else asked
+    why = sandbox.trouble() if wanted else "use --sandbox to isolate it"
+    sandboxed = wanted and not why
+    if asked and why:
+        fix = "Use --no-sandbox, or install bubblewrap (apt-get install bubblewrap)."
+        raise refuse(Problem("--sandbox", why, fix))
+    tell(_SANDBOXED if sandboxed else f"{_OPEN} ({why}).")
+    unlimited = [*unenforceable()]
+    # The limit of a user namespace holds for everybody but root.
+    if not cgroup.can_count() and not (sandboxed and os.getuid() != 0):
+        unlimited.append("the number of processes that a cell starts between two checks")
+    for what in unlimited:
+        tell(f"Not limited on this machine: {what}.")
+    return sandboxed

@@ -1,9 +1,10 @@
-"""The progress of a run: one live display on a terminal, plain lines elsewhere."""
+"""What is printed while cells run, and which of them were unexpected at the end."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -13,14 +14,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from repromatrix.runner.execution.run import RunListener
+from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Verdict
+from repromatrix.runner.text import plural, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+LISTED = 20
+"""How many cells are printed one by one."""
 _EVERY = 15.0
+"""Seconds between two lines where there is no terminal."""
 _SHOWN = 8
+"""How many environments the display has room for."""
 
 
 def cell_name(seen: Observation) -> str:
@@ -30,17 +37,16 @@ def cell_name(seen: Observation) -> str:
     return f"{cell.case}{variant} {cell.precision} on {cell.environment}"
 
 
-def what_happened(seen: Observation) -> str:
-    """Return an outcome with its first line."""
-    detail = seen.failed.headline if seen.failed else seen.reason
-    return f"{seen.outcome}: {detail[:160]}" if detail else str(seen.outcome)
+def cell_text(seen: Observation) -> str:
+    """Return a cell and what happened: `case bf16 on 4.50.0: fails: ValueError: it breaks`."""
+    return f"{cell_name(seen)}: {seen.described}"
 
 
 class ProgressDisplay(RunListener):
-    """Watches a run; use it as a context, so that the terminal is left as it was found."""
+    """Shows a run: live on a terminal, in plain lines elsewhere; a context manager."""
 
     def __init__(self, console: Console) -> None:
-        """Live when the console is a terminal."""
+        """Show nothing yet."""
         self.console = console
         self.doing: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
@@ -49,7 +55,7 @@ class ProgressDisplay(RunListener):
         self.done_units = 0
         self.units = 0
         self.began_at = time.monotonic()
-        self.told_at = 0.0
+        self.printed_at = 0.0
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -60,7 +66,7 @@ class ProgressDisplay(RunListener):
         )
         self.task = self.bar.add_task("measuring", total=None, rate="")
         self.live = Live(
-            console=console, get_renderable=self._shown, refresh_per_second=4, transient=True
+            console=console, get_renderable=self._renderable, refresh_per_second=4, transient=True
         )
 
     def __enter__(self) -> Self:
@@ -77,7 +83,7 @@ class ProgressDisplay(RunListener):
         if self.console.is_terminal:
             self.live.stop()
 
-    def _shown(self) -> RenderableType:
+    def _renderable(self) -> RenderableType:
         lines = [Text(f"  {name}: {doing}", style="dim") for name, doing in self.doing.items()]
         return Group(self.bar, *lines[:_SHOWN])
 
@@ -86,16 +92,16 @@ class ProgressDisplay(RunListener):
         self.console.print(Text(text, style=style))
 
     def began(self, units: int, cells: int) -> None:
-        """Hear how much there is to do."""
+        """Show how much there is to do."""
         self.units, self.cells = units, cells
         self.bar.update(self.task, total=cells)
 
     def phase(self, environment: str, doing: str) -> None:
-        """Hear what an environment does now."""
+        """Show what an environment does now."""
         self.doing[environment] = doing
 
     def measured(self, row: Observation, verdict: Verdict) -> None:
-        """Hear of one cell."""
+        """Count a cell; print it where it is repeated and unexpected, or unstable."""
         if row.repeats == 1:
             self.done_cells += 1
             self.counts[verdict] += 1
@@ -104,28 +110,28 @@ class ProgressDisplay(RunListener):
             self.bar.update(self.task, completed=self.done_cells, rate=rate)
         elif verdict.is_unexpected or row.unstable:
             word = "unstable" if row.unstable else str(verdict)
-            self.say(f"  {word}: {cell_name(row)}: {what_happened(row)}", "bold red")
-        self._tell()
+            self.say(f"  {word}: {cell_text(row)}", "bold red")
+        self._print_line()
 
     def unbuilt(self, environment: str, reason: str, cells: int) -> None:
-        """Hear that an environment could not be made."""
+        """Print why an environment could not be built."""
         self.doing.pop(environment, None)
         self.cells -= cells
         self.bar.update(self.task, total=self.cells)
-        self.say(f"  unbuildable: {environment} ({cells} cells): {reason}", "yellow")
+        self.say(f"  unbuildable: {environment} ({plural(cells, 'cell')}): {reason}", "yellow")
 
     def done(self, environment: str) -> None:
-        """Hear that an environment has nothing left to run."""
+        """Count an environment that has nothing left to run."""
         self.doing.pop(environment, None)
         self.done_units += 1
-        self._tell()
+        self._print_line()
 
-    def _tell(self) -> None:
-        """Without a terminal: a line now and then."""
+    def _print_line(self) -> None:
+        """Print how far it is, now and then, where there is no terminal."""
         now = time.monotonic()
-        if self.console.is_terminal or now - self.told_at < _EVERY:
+        if self.console.is_terminal or now - self.printed_at < _EVERY:
             return
-        self.told_at = now
+        self.printed_at = now
         seconds = now - self.began_at
         self.say(
             f"  {self.done_cells} of {self.cells} cells, {self.done_units} of {self.units}"
@@ -133,8 +139,49 @@ class ProgressDisplay(RunListener):
         )
 
     def _left(self, seconds: float) -> str:
-        """Say how long it may take, once there is something to tell it by."""
         if not self.done_units:
             return ""
         left = seconds / max(1, self.done_cells) * max(0, self.cells - self.done_cells)
         return f", about {left / 60:.0f} min left"
+
+
+class SearchProgress(RunListener):
+    """Prints the runs of a search, a line each."""
+
+    def __init__(self, console: Console) -> None:
+        """Print nothing yet."""
+        self.console = console
+        self.began_at = time.monotonic()
+
+    def began(self, _units: int, _cells: int) -> None:
+        """Begin to count seconds."""
+        self.began_at = time.monotonic()
+
+    def phase(self, environment: str, doing: str) -> None:
+        """Print which environment is asked."""
+        if doing == "building":
+            self.console.print(Text(f"  asking {environment} …", style="dim"))
+
+    def measured(self, row: Observation, _verdict: Verdict) -> None:
+        """Print a cell."""
+        again = "" if row.repeats == 1 else " (repeated)" if not row.unstable else " (unstable)"
+        seconds = time.monotonic() - self.began_at
+        self.console.print(Text(f"  {cell_text(row)}{again}  ({seconds:.0f} s)"))
+
+    def unbuilt(self, environment: str, reason: str, _cells: int) -> None:
+        """Print why an environment could not be built."""
+        self.console.print(Text(f"  {environment} cannot be built: {reason}", style="yellow"))
+
+
+def print_unexpected(unexpected: Sequence[Judged], console: Console) -> None:
+    """Print the unexpected cells, a line each, as many as can be read."""
+    for judged in unexpected[:LISTED]:
+        line = printable(f"{judged.verdict}: {cell_text(judged.seen)}")
+        console.print(f"  {line}", markup=False)
+    print_rest(len(unexpected), console)
+
+
+def print_rest(number: int, console: Console) -> None:
+    """Print how many were not listed."""
+    if number > LISTED:
+        console.print(f"  … and {number - LISTED} more; the table has them all.")

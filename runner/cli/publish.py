@@ -1,4 +1,4 @@
-"""`publish`: this machine's evidence into the repository, a coherent set or none."""
+"""`publish`: the results of all cells, written into the repository."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import datetime as dt
 import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from repromatrix.runner import files, project, site
-from repromatrix.runner.cli.options import app, told
+from repromatrix.runner.cli.options import app, line_printer, stderr_console
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.snapshots import SnapshotRecord
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.published import Publication, read_publications
 from repromatrix.runner.judging.verdicts import Judged
@@ -25,6 +24,7 @@ from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
+from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,46 +32,51 @@ if TYPE_CHECKING:
 
 @app.command("publish")
 def publish() -> None:
-    """Write local evidence of the whole grid into the repository."""
-    raise typer.Exit(publish_all(Paths(), told()))
+    """Write the results of all cells into the repository, for review and commit."""
+    raise typer.Exit(publish_all(Paths(), stderr_console()))
 
 
-def publish_all(places: Paths, console: Console) -> ExitCode:
+def publish_all(paths: Paths, console: Console) -> ExitCode:
     """Write the whole grid, or raise RunnerError and write nothing where cells are missing."""
-    rows = answers.both(places, lambda text: console.print(text, style="yellow"))
-    checkout = project.load(places)
+    rows = answers.both(paths, line_printer(console, "yellow"))
+    checkout = project.load(paths)
     loaded, grid = site.judged_grid(checkout, rows)
-    grid = tuple(one for one in grid if one.seen.cell.environment in checkout.environments)
+    grid = tuple(each for each in grid if each.seen.cell.environment in checkout.environments)
     _refuse_gaps(grid)
-    earlier = read_publications(places.published)
+    earlier = read_publications(paths.published)
     fresh = _publications(grid, earlier)
-    final = [_named(row, fresh) for row in _evidence(grid)]
+    final = [_with_source(row, fresh) for row in _evidence(grid)]
     used = {row.source for row in final}
-    publications = [one for one in [*earlier.values(), *fresh.values()] if one.name in used]
-    texts = published.write(places.published, final, publications, loaded.names)
-    texts[places.published / snapshots.NAME] = snapshots.written(
-        _records(places, loaded, final, next(iter(fresh.values())))
+    publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
+    texts = published.write(paths.published, final, publications, loaded.names)
+    texts[paths.published / snapshots.NAME] = snapshots.written(
+        _records(paths, loaded, final, next(iter(fresh.values())))
     )
-    _replace(places.published, texts)
+    files.write_all(texts)
+    for path in [*paths.published.glob("*/*.csv"), *paths.published.glob("*/*.json")]:
+        if path not in texts:
+            path.unlink()
     if disputes := sum(bool(row.sides) for row in final):
-        console.print(f"{disputes} cells are disputed between machines; published as unstable.")
-    console.print(f"{len(final)} cells in {len(texts)} files: {places.shown(places.published)}")
+        cells = plural(disputes, "cell")
+        console.print(f"{cells} disputed between machines; published as unstable.")
+    number = f"{plural(len(final), 'cell')} in {plural(len(texts), 'file')}"
+    console.print(f"{number}: {paths.shown(paths.published)}")
     return ExitCode.AS_EXPECTED
 
 
 def _records(
-    places: Paths, loaded: Project, final: Sequence[Observation], fresh: Publication
+    paths: Paths, loaded: Project, final: Sequence[Observation], fresh: Publication
 ) -> tuple[SnapshotRecord, ...]:
     """Return what every publication changed, this one first; the very first changes nothing."""
-    earlier = snapshots.read_changes(places.published)
-    stood = list(published.read(places.published))
-    if not stood:
+    earlier = snapshots.read_changes(paths.published)
+    before = list(published.read(paths.published))
+    if not before:
         return earlier
-    changed, new, gone = snapshots.compared(stood, final, loaded.cases, loaded.names)
+    changed, new, gone = snapshots.compared(before, final, loaded.cases, loaded.names)
     record = SnapshotRecord(
         publication=fresh.name,
         date=fresh.date,
-        against=max(row.source for row in stood),
+        against=max(row.source for row in before),
         changes=changed,
         new=tuple(new.items()),
         gone=tuple(gone.items()),
@@ -80,17 +85,17 @@ def _records(
 
 
 def _evidence(grid: Iterable[Judged]) -> list[Observation]:
-    """Return what is to be published: nothing stale; of `main` its cells, or why there are none.
+    """Return what is to be published: what was run and is not stale.
 
-    Of nothing else is it told that it could not be built, nor on a device that ran nothing.
+    Where `main` could not be built, its cells say why, on the devices that ran something.
     """
-    rows = [one.seen for one in grid if not one.stale]
+    rows = [judged.seen for judged in grid if not judged.stale]
     ran = [row for row in rows if row.outcome.was_run]
     if any(map(_is_main, ran)):
         return ran
     devices = {row.cell.device for row in ran}
-    why = (row for row in rows if _is_main(row) and row.outcome is Outcome.UNBUILDABLE)
-    return [*ran, *(row for row in why if row.cell.device in devices)]
+    unbuilt = (row for row in rows if _is_main(row) and row.outcome is Outcome.UNBUILDABLE)
+    return [*ran, *(row for row in unbuilt if row.cell.device in devices)]
 
 
 def _is_main(row: Observation) -> bool:
@@ -98,45 +103,36 @@ def _is_main(row: Observation) -> bool:
 
 
 def _refuse_gaps(grid: Sequence[Judged]) -> None:
-    """Raise RunnerError where cells are missing: of all releases, on a GPU of each measured one."""
-    begun = {(one.seen.cell.device, one.seen.cell.environment) for one in grid if _is_new(one)}
-    gaps = [
-        one
-        for one in grid
-        if not _is_main(one.seen)
-        and (one.stale or one.seen.outcome in {Outcome.NOT_RUN, Outcome.UNBUILDABLE})
-        and (
-            one.seen.cell.device is Device.CPU
-            or (one.seen.cell.device, one.seen.cell.environment) in begun
-        )
-    ]
+    """Raise RunnerError for missing cells: on a GPU, of the releases that were begun there."""
+    begun = {
+        (judged.seen.cell.device, judged.seen.cell.environment)
+        for judged in grid
+        if judged.seen.source in UNPUBLISHED and judged.seen.outcome.was_run and not judged.stale
+    }
+    missing = {Outcome.NOT_RUN, Outcome.UNBUILDABLE}  # what is not applicable is complete
+    gaps = Counter(
+        cell.environment
+        for judged in grid
+        if not _is_main(judged.seen) and (judged.stale or judged.seen.outcome in missing)
+        for cell in [judged.seen.cell]
+        if cell.device is Device.CPU or (cell.device, cell.environment) in begun
+    )
     if gaps:
-        counts = Counter(one.seen.cell.environment for one in gaps)
-        shown = ", ".join(f"{name} ({number})" for name, number in counts.most_common(5))
-        raise refuse(
-            OldFault(
-                where="publish",
-                found=f"{len(gaps)} cells without current evidence: {shown}",
-                allowed="a whole grid",
-                fix="Run `nox -s matrix` first.",
-            )
-        )
-
-
-def _is_new(one: Judged) -> bool:
-    return one.seen.source in UNPUBLISHED and one.seen.outcome.was_run and not one.stale
+        shown = ", ".join(f"{name} ({number})" for name, number in gaps.most_common(5))
+        what = f"{plural(gaps.total(), 'cell')} without a current result: {shown}"
+        raise refuse(Problem("publish", what, "Run `nox -s matrix` first."))
 
 
 _Class = tuple[str, str, str]
-"""Hardware, torch build and Python: what a publication says once for all its cells."""
+"""Hardware, torch build and Python: what a publication states once for all its cells."""
 
 
-def _named(row: Observation, fresh: Mapping[_Class, Publication]) -> Observation:
+def _with_source(row: Observation, fresh: Mapping[_Class, Publication]) -> Observation:
     if row.source not in UNPUBLISHED:
         return row
     # What could not be built ran nowhere.
-    one = fresh.get(_class(row)) or next(iter(fresh.values()))
-    return dataclasses.replace(row, source=one.name)
+    publication = fresh.get(_class(row)) or next(iter(fresh.values()))
+    return dataclasses.replace(row, source=publication.name)
 
 
 def _class(row: Observation) -> _Class:
@@ -148,47 +144,38 @@ def _publications(
     grid: Iterable[Judged], earlier: Mapping[str, Publication]
 ) -> dict[_Class, Publication]:
     """Return a publication for each class of machines that measured something new."""
-    rows = [one.seen for one in grid if one.seen.source in UNPUBLISHED]
+    rows = [judged.seen for judged in grid if judged.seen.source in UNPUBLISHED]
     ran = [row for row in rows if row.outcome.was_run]
     if not ran:
-        allowed = "cells measured on this machine, or merged from others"
-        raise refuse(OldFault(where="publish", found="no local evidence", allowed=allowed))
-    found: dict[_Class, Publication] = {}
+        raise refuse(
+            Problem(
+                "publish",
+                "the store holds no results that are not published yet",
+                "Run `nox -s matrix`, or merge results of other machines.",
+            )
+        )
+    fresh: dict[_Class, Publication] = {}
     for kind in sorted({_class(row) for row in ran}):
-        taken = {*earlier, *(one.name for one in found.values())}
-        found[kind] = _publication(kind, [row for row in ran if _class(row) == kind], taken)
-    return found
+        names = {*earlier, *(publication.name for publication in fresh.values())}
+        fresh[kind] = _publication(kind, [row for row in ran if _class(row) == kind], names)
+    return fresh
 
 
-def _publication(kind: _Class, ran: Iterable[Observation], taken: Collection[str]) -> Publication:
+def _publication(kind: _Class, ran: Iterable[Observation], names: Collection[str]) -> Publication:
+    """Return a publication of today; `names` are those that others have."""
     hardware, torch_build, python = kind
+    today = _today()
     main = {row.provenance.packages.get("transformers", "") for row in ran if _is_main(row)}
+    free = (today, *(f"{today}-{letter}" for letter in string.ascii_lowercase[1:]))
     return Publication(
-        name=_fresh_name(taken),
-        date=_today(),
+        name=next(name for name in free if name not in names),
+        date=today,
         hardware=hardware,
         torch_build=torch_build,
         python=python,
-        main=_each(main) or "unbuildable",
+        main=", ".join(sorted(main)) or "unbuildable",
     )
-
-
-def _each(found: Iterable[str]) -> str:
-    return ", ".join(sorted(set(found)))
 
 
 def _today() -> str:
     return dt.datetime.now(tz=dt.UTC).date().isoformat()
-
-
-def _fresh_name(taken: Collection[str]) -> str:
-    names = [_today(), *(f"{_today()}-{letter}" for letter in string.ascii_lowercase[1:])]
-    return next(name for name in names if name not in taken)
-
-
-def _replace(folder: Path, texts: Mapping[Path, str]) -> None:
-    """Write the whole set or nothing of it, and remove what it holds no longer."""
-    files.write_all(texts)
-    for left in [*folder.glob("*/*.csv"), *folder.glob("*/*.json")]:
-        if left not in texts:
-            left.unlink()

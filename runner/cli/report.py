@@ -1,23 +1,36 @@
-"""`report`: the site from evidence."""
+"""`report`: the site rendered from evidence; also during a run and at its end."""
 
 from __future__ import annotations
 
 import gc
 import re
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import app, told
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.cli.options import app, line_printer, stderr_console
+from repromatrix.runner.errors import ExitCode, InvalidValue, refuse
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.files import UnwritableError
 from repromatrix.runner.files import told as writing
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+EVERY = 60.0
+"""Seconds between two renderings during a run, at least."""
+SHARE = 0.02
+"""The part of a run's time that may go into pages that the next ones replace."""
 _ADDRESS = re.compile(r"https?://[^\s/?#]+[^\s?#]*")
 
 
@@ -34,29 +47,87 @@ def report(
 ) -> None:
     """Render the site from local and published evidence."""
     gc.disable()
-    raise typer.Exit(render_site(Paths(), told(), base_url))
+    raise typer.Exit(render_site(Paths(), stderr_console(), base_url))
 
 
-def render_site(places: Paths, console: Console, base_url: str = "") -> ExitCode:
-    """Render from the published evidence and this machine's; say where the table is.
+def render_site(paths: Paths, console: Console, base_url: str = "") -> ExitCode:
+    """Render from local and published evidence; print where the table is.
 
-    Raises RunnerError for an address that is none.
+    Raises RunnerError for a base URL that is no address.
     """
-    address = _address(base_url)
-    loaded = project.load(places)
-    rows = answers.both(places, lambda text: console.print(text, style="yellow"))
-    with writing(site.index(places)):
+    if base_url and not _ADDRESS.fullmatch(base_url):
+        expected = "an address that begins with https:// or http://"
+        raise refuse(InvalidValue("--base-url", base_url, expected))
+    address = f"{base_url.rstrip('/')}/" if base_url else ""
+    loaded = project.load(paths)
+    rows = answers.both(paths, line_printer(console, "yellow"))
+    with writing(site.index(paths)):
         changed = site.render(loaded, rows, address)
     state = "" if changed else " (nothing had changed)"
-    console.print(f"The table: {site.index(places)}{state}")
+    console.print(f"The table: {site.index(paths)}{state}")
     return ExitCode.AS_EXPECTED
 
 
-def _address(base_url: str) -> str:
-    """Return the address of the site with one slash at its end."""
-    if not base_url:
-        return ""
-    if not _ADDRESS.fullmatch(base_url):
-        allowed = "an address that begins with https:// or http://"
-        raise refuse(OldFault(where="--base-url", found=base_url, allowed=allowed))
-    return f"{base_url.rstrip('/')}/"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RenderedSite:
+    """What the pages show: every row that there is, and the whole grid with its verdicts."""
+
+    rows: Sequence[Observation]
+    grid: Sequence[Judged]
+
+
+class SiteUpdates:
+    """Renders the site of a run: after the first environment, now and then, and at the end."""
+
+    def __init__(self, loaded: Project, store: Store, stored: list[Observation], jobs: int) -> None:
+        """Render nothing yet; `stored` is what the store held when the run began."""
+        self.project = loaded
+        self.store = store
+        self.stored = stored
+        self.jobs = jobs
+        self.began = time.monotonic()
+        self.first = 0.0
+        """Seconds after which the site was rendered for the first time."""
+        self.cost = 0.0
+        self.last = float("-inf")
+        self.undrawn: UnwritableError | None = None
+        """Why the last rendering could not be written."""
+        # Cores wait while the first environment starts, and again while the pages are drawn.
+        ahead = ThreadPoolExecutor(1)
+        self.published = ahead.submit(self._prepare)
+        ahead.shutdown(wait=False)
+
+    def _prepare(self) -> list[Observation]:
+        site.prepare()
+        return list(answers.published_rows(self.project.places))
+
+    def render_if_due(self, left: int) -> None:
+        """Render if it is time to, with that many environments left to run."""
+        if is_due(time.monotonic() - self.last, self.cost, left, self.jobs):
+            self.render()
+
+    def render(self) -> RenderedSite:
+        """Render, and return what is shown."""
+        begin = time.monotonic()
+        stored = self.store.rows() if self.store.written else self.stored
+        rows = [*self.published.result(), *stored]
+        meant = site.judged_grid(self.project, rows)
+        try:
+            with writing(site.index(self.project.places)):
+                site.render(self.project, rows, meant=meant)
+            self.undrawn = None
+        except UnwritableError as error:
+            self.undrawn = error  # the run goes on: its results are kept elsewhere
+        self.last = time.monotonic()
+        self.cost = self.last - begin
+        self.first = self.first or self.last - self.began
+        return RenderedSite(rows=rows, grid=meant[1])
+
+
+def is_due(since: float, cost: float, left: int, jobs: int) -> bool:
+    """Return whether the site is worth rendering during a run.
+
+    `since` is how many seconds ago it was rendered, `cost` how many that took. Where no more
+    environments are left than run at once, the end is near, and with it the last rendering.
+    """
+    return left > jobs and since > max(EVERY, cost / SHARE)

@@ -1,10 +1,10 @@
-"""`results`: cells for programs and spreadsheets, on standard output."""
+"""`results`: cells for programs and spreadsheets, as CSV or JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +12,14 @@ import typer
 
 from repromatrix.reports.exports.rows import as_csv, listed
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import CellOptions, command, told
-from repromatrix.runner.cli.output_formats import check_format
-from repromatrix.runner.cli.stdout import say
+from repromatrix.runner.cli.options import (
+    CellOptions,
+    checked,
+    command,
+    line_printer,
+    print_stdout,
+    stderr_console,
+)
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.judging.axes import axes
@@ -35,12 +40,21 @@ class ResultsOptions(CellOptions):
     """The options of `results`."""
 
     only_device: Annotated[
-        Device | None, typer.Option("--device", help="Only cells of this device.")
+        Device | None,
+        typer.Option("--device", metavar="DEVICE", help="Only cells of this device: cpu or cuda."),
     ] = None
-    format: Annotated[str, typer.Option("--format", help="Output format: csv or json.")] = "csv"
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", callback=checked("csv", "json"), help="Output format: csv or json."
+        ),
+    ] = "csv"
     wide: Annotated[bool, typer.Option("--wide", help="Print all columns.")] = False
     ranges: Annotated[
-        bool, typer.Option("--ranges", help="Print failing ranges instead of cells.")
+        bool,
+        typer.Option(
+            "--ranges", help="Print the version ranges in which cases fail, instead of cells."
+        ),
     ] = False
 
 
@@ -48,53 +62,47 @@ class ResultsOptions(CellOptions):
 def results(options: ResultsOptions) -> ExitCode:
     """Print cells with their outcome and verdict, as CSV or JSON."""
     gc.disable()  # a hundred thousand cells are no garbage
-    return print_cells(Paths(), options, told())
+    return print_cells(Paths(), options, stderr_console())
 
 
-def print_cells(places: Paths, printing: ResultsOptions, console: Console) -> ExitCode:
+def print_cells(paths: Paths, options: ResultsOptions, console: Console) -> ExitCode:
     """Print the selected cells, or the ranges in which they fail."""
-    check_format(printing.format, ("csv", "json"))
-    rows = answers.both(places, lambda text: console.print(text, style="yellow"))
-    loaded, grid = site.judged_grid(project.load(places), rows)
-    mine = _selected(grid, loaded, printing)
-    say(_ranges(mine, loaded) if printing.ranges else _table(mine, loaded, printing))
+    rows = answers.both(paths, line_printer(console, "yellow"))
+    loaded, grid = site.judged_grid(project.load(paths), rows)
+    selection = select(options, loaded.cases, loaded.names)
+    devices = Device if options.only_device is None else (options.only_device,)
+    selections = {device: dataclasses.replace(selection, device=device) for device in devices}
+    selected = [
+        judged
+        for judged in grid
+        if (device := judged.seen.cell.device) in selections
+        and selections[device](judged.seen.cell)
+    ]
+    table = _ranges(selected, loaded) if options.ranges else _cells(selected, loaded, options)
+    print_stdout(table)
     return ExitCode.AS_EXPECTED
 
 
-def _selected(grid: Sequence[Judged], loaded: Project, printing: ResultsOptions) -> list[Judged]:
-    chosen = select(printing, loaded.cases, loaded.names)
-    devices = Device if printing.only_device is None else (printing.only_device,)
-    asked = {device: dataclasses.replace(chosen, device=device) for device in devices}
-    return [
-        one
-        for one in grid
-        if (device := one.seen.cell.device) in asked and asked[device](one.seen.cell)
-    ]
-
-
-def _table(mine: Sequence[Judged], loaded: Project, printing: ResultsOptions) -> str:
+def _cells(selected: Sequence[Judged], loaded: Project, options: ResultsOptions) -> str:
     simulated = [name for name, case in loaded.cases.items() if case.block.simulates]
-    if printing.format == "csv":
-        return as_csv(*listed(mine, loaded.names, wide=printing.wide, simulated=simulated))
+    if options.format == "csv":
+        return as_csv(*listed(selected, loaded.names, wide=options.wide, simulated=simulated))
     from repromatrix.reports.exports.rows import tabulate  # noqa: PLC0415 - pandas costs half a second
 
-    frame = tabulate(mine, loaded.names, wide=printing.wide, simulated=simulated)
+    frame = tabulate(selected, loaded.names, wide=options.wide, simulated=simulated)
     return f"{frame.to_json(orient='records', indent=1)}\n"
 
 
-def _ranges(mine: Sequence[Judged], loaded: Project) -> str:
-    lines = ["case,workaround,precision,device,range\n"]
-    lines.extend(_range_lines(mine, loaded))
-    return "".join(lines)
-
-
-def _range_lines(mine: Sequence[Judged], loaded: Project) -> Iterator[str]:
+def _ranges(selected: Sequence[Judged], loaded: Project) -> str:
     variants: dict[tuple[str, str, str, str], dict[str, Observation]] = {}
-    for one in mine:
-        cell = one.seen.cell
+    for judged in selected:
+        cell = judged.seen.cell
         key = (cell.case, cell.workaround, cell.precision.value, cell.device.value)
-        variants.setdefault(key, {})[cell.environment] = one.seen
-    for key, seen in variants.items():
+        variants.setdefault(key, {})[cell.environment] = judged.seen
+    lines = ["case,workaround,precision,device,range\n"]
+    for key, rows in variants.items():
         for axis in axes(loaded.cases[key[0]], loaded.environments):
-            for found in ranges_along(axis, seen):
-                yield ",".join([*key, f'"{found.text}"']) + "\n"
+            lines += [
+                ",".join([*key, f'"{failing.text}"']) + "\n" for failing in ranges_along(axis, rows)
+            ]
+    return "".join(lines)

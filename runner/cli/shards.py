@@ -1,4 +1,4 @@
-"""`shards`: what the shards of a run are, and what one of them has to do."""
+"""`shards`: the shards of a run, and what one of them has to run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import CellOptions, OnDevice, command, told
-from repromatrix.runner.cli.stdout import say
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.cli.options import (
+    CellOptions,
+    OnDevice,
+    command,
+    print_stdout,
+    stderr_console,
+)
+from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, known_rows
 from repromatrix.runner.model.cell import Cell
@@ -24,6 +29,7 @@ from repromatrix.runner.planning import shards
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import Shard
 from repromatrix.runner.project import Project
+from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,65 +49,66 @@ class ShardsOptions(CellOptions):
 @command("shards")
 def print_matrix(options: ShardsOptions) -> ExitCode:
     """Print the shards of a run as the matrix of a GitHub Actions job, in JSON."""
-    return print_shards(Paths(), options, options.count, told())
+    return print_shards(Paths(), options, options.count, stderr_console())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """What one shard has to do; `split` tells what it is a shard of."""
+    """What one shard has to run; `split` identifies the run that it is a shard of."""
 
     shard: Shard
     environments: frozenset[str]
     split: str
 
 
-def print_shards(places: Paths, wish: SelectionRequest, count: int, console: Console) -> ExitCode:
-    """Print the matrix of a GitHub Actions job, a line of JSON; say how it was balanced.
+def print_shards(paths: Paths, request: SelectionRequest, count: int, console: Console) -> ExitCode:
+    """Print the matrix of a GitHub Actions job, a line of JSON, and how it was balanced.
 
     Raises RunnerError (exit 3) where nothing is selected.
     """
-    cells = _cells(project.load(places), wish)
+    cells = _cells(project.load(paths), request)
     if not any(cells.values()):
-        fault = OldFault(where="shards", found="no applicable cell", allowed="at least one")
-        raise refuse(fault, ExitCode.NOTHING_SELECTED)
+        problem = Problem("shards", "no applicable cell is selected")
+        raise refuse(problem, ExitCode.NOTHING_SELECTED)
     numbers = {name: len(own) for name, own in cells.items()}
     split = shards.split(numbers, count)
-    took = [sum(shards.seconds(numbers[name]) for name in names) for names in split]
+    seconds = [sum(shards.seconds(numbers[name]) for name in names) for names in split]
     lines = [
         {
-            "shard": f"{place}/{count}",
-            "name": f"{place}-of-{count}",
+            "shard": f"{number}/{count}",
+            "name": f"{number}-of-{count}",
             "environments": len(names),
             "cells": sum(numbers[name] for name in names),
-            "seconds": round(took[place - 1]),
+            "seconds": round(seconds[number - 1]),
         }
-        for place, names in enumerate(split, 1)
+        for number, names in enumerate(split, 1)
     ]
-    say(json.dumps({"include": lines}, separators=(",", ":")) + "\n")
+    print_stdout(json.dumps({"include": lines}, separators=(",", ":")) + "\n")
     console.print(
-        f"{sum(numbers.values())} cells in {count} shards, the longest about {max(took) / 60:.0f}"
-        f" core-minutes. Balanced by the checkout alone: {shards.IMPORT:g} s to import and"
-        f" {shards.BUILD:g} s to build an environment, {shards.CELL:g} s for a cell."
+        f"{plural(sum(numbers.values()), 'cell')} in {plural(count, 'shard')}, the longest about"
+        f" {max(seconds) / 60:.0f} core-minutes. Balanced by the checkout alone:"
+        f" {shards.IMPORT:g} s to import and {shards.BUILD:g} s to build an environment,"
+        f" {shards.CELL:g} s for a cell."
     )
     return ExitCode.AS_EXPECTED
 
 
-def share(loaded: Project, wish: SelectionRequest, one: Shard) -> Share:
-    """Return what a shard has to do, by what the checkout holds and no evidence."""
-    cells = _cells(loaded, wish)
-    names = shards.split({name: len(own) for name, own in cells.items()}, one.count)
+def share(loaded: Project, request: SelectionRequest, shard: Shard) -> Share:
+    """Return what a shard has to run, computed from the checkout alone, without evidence."""
+    cells = _cells(loaded, request)
+    names = shards.split({name: len(own) for name, own in cells.items()}, shard.count)
     every = [cell for own in cells.values() for cell in own]
     return Share(
-        shard=one,
-        environments=frozenset(names[one.number - 1]),
-        split=shards.identity(every, loaded.cases, loaded.environments, one.count),
+        shard=shard,
+        environments=frozenset(names[shard.number - 1]),
+        split=shards.identity(every, loaded.cases, loaded.environments, shard.count),
     )
 
 
 def left(planned: Run, rows: Sequence[Observation]) -> int:
-    """Return how many cells of a run are still to be measured by what is stored after it.
+    """Return how many cells of a run are still to be measured, by what is stored after it.
 
-    What could not be built was tried: whoever ran it decided whether that may be.
+    What could not be built counts as tried.
     """
     known_to = project.informed(planned.project, rows)
     known = known_rows(rows, known_to)
@@ -111,14 +118,17 @@ def left(planned: Run, rows: Sequence[Observation]) -> int:
     return sum(len({*now.due(known_to.environments[name])} - tried) for name in names)
 
 
-def _cells(loaded: Project, wish: SelectionRequest) -> Mapping[str, tuple[Cell, ...]]:
-    """Return the applicable cells of each environment that were asked for."""
-    selection = select(wish, loaded.cases, loaded.names)
+def _cells(loaded: Project, request: SelectionRequest) -> Mapping[str, tuple[Cell, ...]]:
+    """Return the selected cells of each environment that are applicable."""
+    selection = select(request, loaded.cases, loaded.names)
     whole = Run(
         project=loaded,
         selection=selection,
-        terms=Terms(limits=loaded.matrix.limits, device=wish.device),
+        terms=Terms(limits=loaded.matrix.limits, device=request.device),
         rerun=True,
     )
-    environments = loaded.environments.items()
-    return {name: whole.due(one) for name, one in environments if name in selection.environments}
+    return {
+        name: whole.due(environment)
+        for name, environment in loaded.environments.items()
+        if name in selection.environments
+    }

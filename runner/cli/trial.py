@@ -1,7 +1,7 @@
 """`trial`: what `git bisect run` calls for each commit; nobody types it.
 
-It speaks to git by its exit code, where 1 to 127 mean the newer kind except for 125. So whatever
-goes wrong here ends above that, which stops the search instead of blaming a commit.
+Its exit code is the answer for git, which takes 1 to 127, except 125, for "the newer kind". So
+whatever goes wrong here ends above that, which stops the search instead of blaming a commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import typer
 from repromatrix.runner.bisect.commit_trials import attempt, read, trial_line
 from repromatrix.runner.bisect.repository import LIFE
 from repromatrix.runner.bisect.search import Answer
-from repromatrix.runner.cli.options import app, told
+from repromatrix.runner.cli.options import app, stderr_console
 from repromatrix.runner.errors import ExitCode, Interrupted
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ UNKNOWN, BROKEN_OFF = 125, 255
 @app.command("trial", hidden=True)
 def trial(plan: Path, newer: str) -> None:
     """Try the commit that is checked out beside a plan: what `git bisect run` calls."""
-    raise typer.Exit(try_commit(plan, newer, told()))
+    raise typer.Exit(try_commit(plan, newer, stderr_console()))
 
 
 def try_commit(plan: Path, newer: str, console: Console) -> int:
-    """Try the commit that is checked out beside a plan; return what git is to be told.
+    """Try the commit that is checked out beside a plan; return the exit code for git.
 
     `newer` is what the newer end answers, `yes` or `no`. The journal takes what the commit does.
     """
@@ -48,7 +48,7 @@ def try_commit(plan: Path, newer: str, console: Console) -> int:
             journal.write(trial_line(tried))
     except Interrupted:
         return ExitCode.INTERRUPTED
-    except BaseException:  # noqa: BLE001 - a fault of ours blames no commit
+    except BaseException:  # noqa: BLE001 - exit code 1 of a traceback would blame the commit
         console.print(traceback.format_exc(), markup=False)
         return BROKEN_OFF
     return UNKNOWN if tried.answer is Answer.UNKNOWN else int(tried.answer == newer)
@@ -56,11 +56,11 @@ def try_commit(plan: Path, newer: str, console: Console) -> int:
 
 def _end_with_search(folder: Path) -> None:
     """Be interrupted when the search is: its lock is free then, even when it was killed."""
-    threading.Thread(target=_watch, args=(folder / LIFE,), daemon=True).start()
 
+    def watch() -> None:
+        with (folder / LIFE).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+        os.kill(os.getpid(), signal.SIGTERM)
 
-def _watch(life: Path) -> None:
-    with life.open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        fcntl.flock(lock, fcntl.LOCK_UN)
-    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Thread(target=watch, daemon=True).start()

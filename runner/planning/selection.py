@@ -207,12 +207,18 @@ def _unknown(option: str, typed: str, known: Iterable[str]) -> RunnerError:
         fix = f"{fix} Run `nox -s results` to list cases.".strip()
         return refuse(Problem(option, f"unknown case {typed!r}", fix))
     shown = choices if len(choices) <= _SHOWN else [*choices[:5], "…", *choices[-5:]]
-    return refuse(InvalidValue(option, typed, join(shown, "or"), fix))
+    return refuse(InvalidValue(option, typed, one_of(shown), fix))
+
+
+def one_of(choices: Sequence[str]) -> str:
+    """Return choices as words for an error: `'none'`, or `text, markdown or json`."""
+    return join(choices, "or") if len(choices) > 1 else repr(choices[0])
 
 
 def suggestion(typed: str, choices: Sequence[str]) -> str:
     """Return `Did you mean …?` with the choice that is nearest, or nothing where none is near."""
-    nearest = difflib.get_close_matches(typed, choices, n=1, cutoff=0.6)
+    longer = [name for name in choices if typed and name.startswith(typed)]
+    nearest = longer or difflib.get_close_matches(typed, choices, n=1, cutoff=0.6)
     return f"Did you mean {nearest[0]!r}?" if nearest else ""
 
 

@@ -14,7 +14,7 @@ from repromatrix.runner.bisect.git_lines import CommitLine, TaggedCommit, Twin
 from repromatrix.runner.bisect.render_commits import sentence
 from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge
-from repromatrix.runner.cli.bisect_commits import chosen, portable
+from repromatrix.runner.cli.bisect import BisectOptions, clone, portable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -295,4 +295,4 @@ def test_a_clone_that_is_named_by_a_dot_is_named_after_its_folder(
 
 
 def test_without_them_nothing_is_asked_of_commits() -> None:
-    assert chosen(None, "", "", commits=False) is None
+    assert clone(BisectOptions(case=["toy"])) is None

@@ -155,7 +155,7 @@ def test_where_one_case_is_refused_none_is_written(places: Paths) -> None:
     shutil.copy(toy.path, places.cases / "toy_melts.py")
     options = AcceptOptions(cases=["toy_*"])
 
-    with pytest.raises(RunnerError, match=r"toy_melts\.py: evidence: found nothing measured"):
+    with pytest.raises(RunnerError, match=r"toy_melts\.py: evidence: there are no results"):
         rewrite(places, options, Console(quiet=True))
     assert toy.text == toy.path.read_text()
 

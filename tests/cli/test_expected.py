@@ -49,7 +49,7 @@ COMMAND = functools.cache(get_command)
 
 VARYING = {
     "<checkout>": "{root}",
-    "<what uv says>": r"\berror: .*?(?=; allowed|\)(?:\.|; \d)|\n)",
+    "<what uv says>": r"(?<=\()error: .*?(?=\)(?:\.|; \d|\n))|\berror: .*?(?=; allowed|\n)",
     "<seconds>": r"(?<=measured in )\d+|\d+(?= core-seconds)|(?<=drawn after )\d+",
 }
 """What differs from one machine or day to another, behind what stands for it.
@@ -59,7 +59,7 @@ What uv says ends where our own words go on: whoever rewords those looks here, t
 
 ALIKE: dict[str, object] = {
     "repromatrix.runner.cli.publish._today": "2026-12-01",
-    "repromatrix.runner.cli.sandbox_option.unenforceable": [],
+    "repromatrix.runner.cli.options.unenforceable": [],
     "repromatrix.runner.execution.cgroup.can_count": True,
     "repromatrix.runner.execution.hardware.has_cuda": False,
 }

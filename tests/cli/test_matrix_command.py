@@ -10,7 +10,7 @@ from factories import BREAKS, case, provenance, seen
 from fakes import LIMITS
 from rich.console import Console
 
-from repromatrix.runner.cli.matrix import MatrixOptions, _say_overruled, measure
+from repromatrix.runner.cli.matrix import MatrixOptions, _print_overruled, measure
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
@@ -59,7 +59,7 @@ def test_a_shard_without_environments_says_so_and_counts_as_ended() -> None:
 
     assert (code, ended) == (ExitCode.AS_EXPECTED, {"2/2"})
     assert console.export_text() == (
-        "Shard 2/2 has no environment to run: there are fewer than shards.\n"
+        "Shard 2/2 has nothing to run: there are more shards than releases.\n"
     )
 
 
@@ -80,7 +80,9 @@ def test_what_ran_out_of_memory_here_is_told_where_published_evidence_answers(
     rows = [published, here]
     _, grid = judged_grid(loaded, rows)
     console = Console(record=True, stderr=True, width=200)
-    _say_overruled(planned, grid, rows, console)
-    _say_overruled(planned, judged_grid(loaded, [here])[1], [here], console)
+    _print_overruled(planned, grid, rows, console)
+    _print_overruled(planned, judged_grid(loaded, [here])[1], [here], console)
 
-    assert console.export_text() == ("1 cell ran out of memory here; published evidence answers.\n")
+    assert console.export_text() == (
+        "1 cell ran out of memory here; the published result counts.\n"
+    )

@@ -264,15 +264,15 @@ def rows_of(places: Paths) -> list[Observation]:
 def test_merging_says_what_came_and_repeats_nothing(places: Paths, tmp_path: Path) -> None:
     one = stored(tmp_path / "one.sqlite", real(Outcome.PASSES), row())
     first, second = merging(places, one, one), merging(places, one)
-    strangers = "1 cell of a case or an environment that is not in this checkout: kept."
+    strangers = "1 cell kept, of cases or environments that this checkout does not have."
 
     assert first == (
         ExitCode.AS_EXPECTED,
-        ["  one.sqlite: 2 rows, 2 new", "  one.sqlite: named twice, merged once", strangers],
+        ["  one.sqlite: 2 rows: 2 new", "  one.sqlite: named twice, merged once", strangers],
     )
     assert second == (
         ExitCode.AS_EXPECTED,
-        ["  one.sqlite: 2 rows, 2 already there", strangers],
+        ["  one.sqlite: 2 rows: 2 already here", strangers],
     )
     assert len(rows_of(places)) == 2
 
@@ -286,10 +286,7 @@ def test_a_dispute_is_shown_with_both_sides_and_is_unexpected(
 
     assert code is ExitCode.UNEXPECTED
     assert lines[2:] == [
-        (
-            "1 cell disputed between machines; each is unstable until `nox -s matrix` has measured"
-            " it here:"
-        ),
+        ("1 cell disputed between machines (unstable until `nox -s matrix` has run here):"),
         (
             f"  disputed: {CASE} fp32 on 4.50.0: fails: KeyError: not described (asimd, torch"
             " 2.13.0+cpu); passes (avx2, torch 2.13.0+cpu)"
@@ -312,7 +309,7 @@ def test_what_machines_say_of_an_older_state_of_a_case_is_no_dispute_of_today(
 
     assert merging(places, one, other, now) == (
         ExitCode.AS_EXPECTED,
-        [f"  {name}: 1 rows, 1 new" for name in files],
+        [f"  {name}: 1 row: 1 new" for name in files],
     )
 
 

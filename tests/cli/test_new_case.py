@@ -91,7 +91,7 @@ def test_a_script_keeps_its_body_and_lets_go_of_the_versions_that_the_matrix_mov
 def test_a_file_that_exists_is_not_written_over(places: Paths) -> None:
     _begin(places, ISSUE)
 
-    assert "Choose another with `--name`." in _refused(places, ISSUE)
+    assert "Choose another name with `--name`." in _refused(places, ISSUE)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_what_machines_dispute_is_published_as_unstable_and_said(places: Paths) 
     found = list(published.read(places.published))
 
     assert console.export_text().splitlines()[0] == (
-        "3 cells are disputed between machines; published as unstable."
+        "3 cells disputed between machines; published as unstable."
     )
     assert {row.cell.environment for row in found if row.unstable} == {"4.50.0"}
 

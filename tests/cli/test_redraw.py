@@ -2,7 +2,7 @@
 
 import pytest
 
-from repromatrix.runner.cli.redraw import is_due
+from repromatrix.runner.cli.report import is_due
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from needs import bubblewrap
 
 from drills import bombs, cells, isolation
 from drills.escapes import ESCAPES, PAIRS
-from repromatrix.runner.cli import sandbox_option
+from repromatrix.runner.cli.options import decide_sandbox
 from repromatrix.runner.execution import cgroup, sandbox
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_a_run_says_whether_it_is_sandboxed(
     monkeypatch.setenv("CI", ci)
     monkeypatch.setattr(sandbox, "trouble", _says(trouble))
     lines: list[str] = []
-    holds = sandbox_option.walled(asked, lines.append)
+    holds = decide_sandbox(asked, lines.append)
 
     assert (holds, True) == (told == "Sandboxed: ", lines[0].startswith(told))
     assert trouble in lines[0]

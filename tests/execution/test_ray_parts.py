@@ -25,7 +25,7 @@ from rich.console import Console
 
 from repromatrix.runner import cases
 from repromatrix.runner.cli.matrix import MatrixOptions, _summary
-from repromatrix.runner.cli.redraw import DrawnPages
+from repromatrix.runner.cli.report import RenderedSite
 from repromatrix.runner.environments import development
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.execution.events import Phase, Terms, Unbuilt
@@ -250,7 +250,7 @@ def test_what_waits_for_a_node_that_is_gone_is_given_up(
 def test_a_lost_main_does_not_end_as_expected(checkout: Project) -> None:
     options = MatrixOptions(ray="auto")
     loaded, console = with_toy(checkout), Console(quiet=True)
-    nothing = DrawnPages(rows=[], grid=[])
+    nothing = RenderedSite(rows=[], grid=[])
     codes = [
         _summary(campaign(loaded), nothing, tally, options, console, 1.0)
         for tally in (RunTally(lost={"main": "no node"}), RunTally(unbuilt={"main": "no network"}))

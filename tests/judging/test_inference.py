@@ -252,5 +252,5 @@ def test_what_is_inferred_is_a_gap_to_whoever_publishes() -> None:
     with pytest.raises(RunnerError) as caught:
         publish._refuse_gaps(grid(AS_EXPECTED))
 
-    assert "2 cells without current evidence" in str(caught.value)
+    assert "2 cells without a current result" in str(caught.value)
     assert [row for row in publish._evidence(grid(AS_EXPECTED)) if not row.outcome.was_run] == []
