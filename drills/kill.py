@@ -258,8 +258,8 @@ def _again(row: Stored) -> bool:
 
 
 def not_resumed(scene: Scene, out: str, missing: int, code: int, target: Target) -> list[object]:
-    said = re.search(r"^(\d+) cells measured", out, re.MULTILINE)
-    ran = int(said[1]) if said else -1
+    said = re.search(r"^([\d,]+) cells? measured", out, re.MULTILINE)
+    ran = int(said[1].replace(",", "")) if said else -1
     # A cell that was killed from outside is unstable from then on, which is to be expected; it may
     # have been the unexpected one.
     codes = {0, 1} if target is Target.CELL else {scene.code}

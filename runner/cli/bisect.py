@@ -368,7 +368,7 @@ def _side(loaded: Project, name: str) -> TrialSide:
     try:
         built = building.build(loaded.places, project.recipe(loaded, name))
     except UnbuildableError as error:
-        problem = Problem(name, f"the environment cannot be built ({error})")
+        problem = Problem(name, f"cannot be built: {error}")
         raise refuse(problem, ExitCode.UNBUILDABLE) from error
     return TrialSide(environment=loaded.environments[name], built=built)
 

@@ -118,7 +118,7 @@ class ProgressDisplay(RunListener):
         self.doing.pop(environment, None)
         self.cells -= cells
         self.bar.update(self.task, total=self.cells)
-        self.say(f"  unbuildable: {environment} ({plural(cells, 'cell')}): {reason}", "yellow")
+        self.say(f"  {environment} cannot be built ({plural(cells, 'cell')}): {reason}", "yellow")
 
     def done(self, environment: str) -> None:
         """Count an environment that has nothing left to run."""

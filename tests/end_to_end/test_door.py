@@ -194,7 +194,7 @@ def test_a_named_environment_that_cannot_be_built_is_4(door: Door) -> None:
     done = door("-s", "matrix", "--", *options, REPROMATRIX_MAIN="git+file:///nonexistent@main")
 
     assert (done.returncode, done.stdout) == (4, "")
-    assert "unbuildable: main (1 cells): the repository does not answer" in done.stderr
+    assert "main cannot be built (1 cell): the repository does not answer" in done.stderr
 
 
 def test_a_fault_of_our_own_is_70_with_its_traceback(door: Door) -> None:
@@ -332,7 +332,7 @@ def test_an_interrupted_run_keeps_what_was_measured_and_renders_it(
         _wait_for(lambda: not door.processes(), "no process was left")
 
     assert (nox.returncode, door.stored()) == (130, [("fp32", "passes")]), said
-    assert "Interrupted; what was measured is kept" in said
+    assert "Interrupted. Results so far are kept" in said
     assert [path.name for path in door.folder.glob("*site/index.html")] == ["index.html"]
 
 

@@ -356,7 +356,7 @@ def test_an_unreachable_main_that_nobody_named_does_not_spoil_the_run(
     assert (environment, precision, outcome) == ("main", "fp32", "unbuildable")
     assert reason.startswith(REASON)
     assert "/" not in reason
-    assert f"unbuildable: main (1 cells): {REASON}" in done.err
+    assert f"main cannot be built (1 cell): {REASON}" in done.err
     assert time.monotonic() - begin < 30
 
 
