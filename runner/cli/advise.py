@@ -4,52 +4,32 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repromatrix.runner.audit import questions, render_advice
 from repromatrix.runner.audit.advice import advise as find
 from repromatrix.runner.cli.options import (
-    Areas,
-    Cases,
-    Format,
-    Models,
-    OnDevice,
-    Precisions,
+    QuestionOptions,
     command,
     print_stdout,
     stderr_console,
 )
 from repromatrix.runner.errors import ExitCode
-from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import SelectionRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdviseOptions(SelectionRequest):
-    """The options of `advise`."""
-
-    case: Cases = ()
-    area: Areas = ()
-    model: Models = ()
-    precision: Precisions = ()
-    device: OnDevice = Device.CPU
-    format: Format = "text"
-
-
 @command("advise")
-def advise(options: AdviseOptions) -> ExitCode:
+def advise(options: QuestionOptions) -> ExitCode:
     """Print the newest release on which all selected cases pass, with a version specifier."""
     gc.disable()
     return advise_release(Paths(), options, stderr_console)
 
 
 def advise_release(
-    paths: Paths, options: AdviseOptions, console: Callable[[], Console]
+    paths: Paths, options: QuestionOptions, console: Callable[[], Console]
 ) -> ExitCode:
     """Print the newest release on which everything passes; the exit code says if there is one.
 

@@ -13,27 +13,20 @@ from repromatrix.runner.audit import questions, render
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.cli.options import (
-    Areas,
-    Cases,
-    Format,
-    Models,
-    OnDevice,
-    Precisions,
+    QuestionOptions,
     command,
     print_stdout,
     stderr_console,
 )
 from repromatrix.runner.errors import ExitCode
-from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import SelectionRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AuditOptions(SelectionRequest):
+class AuditOptions(QuestionOptions):
     """The options of `audit`."""
 
     path: Annotated[
@@ -45,15 +38,9 @@ class AuditOptions(SelectionRequest):
             " one by default.",
         ),
     ] = ""
-    case: Cases = ()
-    area: Areas = ()
-    model: Models = ()
-    precision: Precisions = ()
     ignore: Annotated[
         Sequence[str], typer.Option("--ignore", help="A case to leave out, by name or glob.")
     ] = ()
-    device: OnDevice = Device.CPU
-    format: Format = "text"
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Print every error, and all cases without an answer."),

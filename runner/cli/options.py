@@ -151,6 +151,18 @@ class CellOptions(SelectionRequest):
     workaround: Workarounds = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuestionOptions(SelectionRequest):
+    """The options of commands that answer a question about packages from evidence."""
+
+    case: Cases = ()
+    area: Areas = ()
+    model: Models = ()
+    precision: Precisions = ()
+    device: OnDevice = Device.CPU
+    format: Format = "text"
+
+
 def command(
     name: str,
 ) -> Callable[[Callable[[_Options], ExitCode]], Callable[[_Options], ExitCode]]:
