@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from repromatrix.runner.errors import Fault, OldFault, RunnerError
+from repromatrix.runner.errors import Fault, Problem, RunnerError, refuse
 from repromatrix.runner.model.case import Case, read_case, read_script
 from repromatrix.runner.model.script import decode, parse_python
 from repromatrix.runner.paths import Paths
@@ -19,7 +19,7 @@ def case_files(folder: Path) -> list[Path]:
 def load_case(path: Path, where: str, extras: Collection[str] = (), *, code: bool = True) -> Case:
     """Read one file as a case; raises RunnerError with every fault of its block."""
     if not path.is_file():
-        raise RunnerError([OldFault(where=where, found="no such file", allowed="a case")])
+        raise refuse(Problem(where, "the file does not exist"))
     text = decode(path.read_bytes(), where)
     if code:
         parse_python(text, where)
@@ -32,7 +32,7 @@ def load_script(path: Path, where: str) -> Case:
     Raises RunnerError where it says something that is wrong.
     """
     if not path.is_file():
-        raise RunnerError([OldFault(where=where, found="no such file", allowed="a script")])
+        raise refuse(Problem(where, "the file does not exist"))
     text = decode(path.read_bytes(), where)
     parse_python(text, where)
     return read_script(text, where, str(path.resolve()))
@@ -56,14 +56,7 @@ def load_corpus(
             faults.extend(error.faults)
             continue
         if case.name in cases:
-            faults.append(_twice(case, cases[case.name]))
+            other = cases[case.name].where
+            faults.append(Problem(case.where, f"{other} has the same name", "Rename one."))
         cases[case.name] = case
     return cases, faults
-
-
-def _twice(case: Case, other: Case) -> Fault:
-    return OldFault(
-        where=case.where,
-        found=f"the name {case.name!r}, which {other.where} has too",
-        allowed="each name once",
-    )

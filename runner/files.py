@@ -8,27 +8,28 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from repromatrix.runner.errors import OldFault, RunnerError
+from repromatrix.runner.errors import Problem, RunnerError
 
-_FULL = "no space left on its disk"
-_READ_ONLY = "a read-only file system"
+_FULL = "no space is left on its disk"
+_READ_ONLY = "its file system is read-only"
+_FORBIDDEN = "you have no permission to write it"
 _ERRNO = {
     errno.ENOSPC: _FULL,
-    errno.EDQUOT: "a disk quota that is used up",
+    errno.EDQUOT: "your disk quota is used up",
     errno.EROFS: _READ_ONLY,
-    errno.EACCES: "no permission",
-    errno.EPERM: "no permission",
-    errno.ENAMETOOLONG: "a path that is too long for its file system",
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.ENAMETOOLONG: "the path is too long for its file system",
 }
 # The disk's words for SQLite; a store of which it says so is not damaged.
 _SQLITE = {
     sqlite3.SQLITE_FULL: _FULL,
-    sqlite3.SQLITE_IOERR: "a disk that fails, or has no space left",
-    sqlite3.SQLITE_READONLY: "a file that cannot be written",
-    sqlite3.SQLITE_CANTOPEN: "a file that cannot be opened",
-    sqlite3.SQLITE_PERM: "no permission",
+    sqlite3.SQLITE_IOERR: "its disk fails, or has no space left",
+    sqlite3.SQLITE_READONLY: "the file cannot be written",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened",
+    sqlite3.SQLITE_PERM: _FORBIDDEN,
 }
-REMEDY = "What is there already is whole; make room or move it, and run again."
+REMEDY = "What was there before is unchanged. Make room or use another path, and run again."
 
 
 class UnwritableError(RunnerError):
@@ -37,19 +38,17 @@ class UnwritableError(RunnerError):
 
 def unwritable(where: str, error: Exception) -> UnwritableError | None:
     """Return what to raise in place of an error of the disk; None where it is another error."""
-    found = ""
+    what = ""
     match error:
         case OSError():
-            found = _ERRNO.get(error.errno or 0, "")
+            what = _ERRNO.get(error.errno or 0, "")
         case sqlite3.OperationalError():
-            # One that Python raises itself carries no code.
-            found = _SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "")
+            # One that Python raises itself carries no code and no name.
+            if what := _SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, ""):
+                what += f" ({getattr(error, 'sqlite_errorname', 'SQLite')})"
         case _:
             pass
-    if not found:
-        return None
-    allowed = "a place that can be written"
-    return UnwritableError([OldFault(where=where, found=found, allowed=allowed, fix=REMEDY)])
+    return UnwritableError([Problem(where, what, REMEDY)]) if what else None
 
 
 @contextlib.contextmanager

@@ -9,33 +9,34 @@ from typing import TYPE_CHECKING
 import pytest
 
 from repromatrix.runner import files
-from repromatrix.runner.errors import OldFault
+from repromatrix.runner.errors import Problem
 from repromatrix.runner.files import REMEDY, UnwritableError
 from repromatrix.runner.worker import cleanup
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLACE = "a place that can be written"
-
 
 def _sqlite(code: int) -> sqlite3.OperationalError:
     error = sqlite3.OperationalError("it says so")
-    error.sqlite_errorcode = code
+    error.sqlite_errorcode, error.sqlite_errorname = code, "SQLITE_SO"
     return error
 
 
 @pytest.mark.parametrize(
     ("error", "found"),
     [
-        (OSError(errno.ENOSPC, ""), "no space left on its disk"),
-        (OSError(errno.EROFS, ""), "a read-only file system"),
-        (_sqlite(sqlite3.SQLITE_FULL), "no space left on its disk"),
-        (_sqlite(sqlite3.SQLITE_IOERR_SHMSIZE), "a disk that fails, or has no space left"),
+        (OSError(errno.ENOSPC, ""), "no space is left on its disk"),
+        (OSError(errno.EROFS, ""), "its file system is read-only"),
+        (_sqlite(sqlite3.SQLITE_FULL), "no space is left on its disk (SQLITE_SO)"),
+        (
+            _sqlite(sqlite3.SQLITE_IOERR_SHMSIZE),
+            "its disk fails, or has no space left (SQLITE_SO)",
+        ),
     ],
 )
 def test_what_a_disk_refuses_is_said_with_its_place(error: Exception, found: str) -> None:
-    expected = OldFault(where="evidence.sqlite", found=found, allowed=PLACE, fix=REMEDY)
+    expected = Problem("evidence.sqlite", found, REMEDY)
     refused = files.unwritable("evidence.sqlite", error)
     assert refused is not None
 

@@ -148,7 +148,7 @@ def _unless_file(match: re.Match[str]) -> str:
 
 
 def _table(text: str, where: str) -> dict[str, Any]:
-    return read_table(text, where, remedy="The file may be cut off: make it again.")
+    return read_table(text, where, fix="The file may be cut off: make it again.")
 
 
 def _locked(name: str, table: dict[str, Any], where: str) -> Form:

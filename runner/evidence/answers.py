@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
 
-from repromatrix.runner.errors import OldFault, RunnerError, refuse
+from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence import published
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.evidence.store import Store
@@ -30,9 +30,8 @@ def opened(places: Paths, say: Callable[[str], None]) -> Iterator[Store]:
     where = places.shown(places.store)
     length = len(os.fsencode(places.store))
     if length > _LONGEST:
-        found, allowed = f"a path of {length} bytes", f"{_LONGEST}, which is all that SQLite opens"
-        remedy = "REPROMATRIX_STORE moves it."
-        raise refuse(OldFault(where=where, found=found, allowed=allowed, fix=remedy))
+        what = f"the path has {length} bytes; SQLite opens at most {_LONGEST}"
+        raise refuse(Problem(where, what, "REPROMATRIX_STORE moves the store."))
     with told(where):
         store = Store(places.store, say)
     try:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from repromatrix.runner.errors import OldFault, RunnerError, refuse
+from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence.schema import LATER, NAMES
 from repromatrix.runner.files import unwritable
 
@@ -34,22 +34,22 @@ UNREADABLE = (
 
 
 @contextlib.contextmanager
-def addressed(where: str, allowed: str) -> Iterator[None]:
-    """Make of whatever a block meets in a file an error that names it; raises RunnerError."""
+def addressed(where: str, fix: str = "") -> Iterator[None]:
+    """Turn whatever goes wrong with a file in a block into a RunnerError that names the file."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise refuse(Problem(where, "the file does not exist", fix)) from error
+    except OSError as error:
+        raise refuse(Problem(where, f"the file cannot be read ({error.strerror})", fix)) from error
     except UNREADABLE as error:
-        raise damaged(where, error, allowed) from error
+        raise damaged(where, error, fix) from error
 
 
-def damaged(where: str, error: Exception, allowed: str) -> RunnerError:
+def damaged(where: str, error: Exception, fix: str = "") -> RunnerError:
     """Return the error for a file that could not be read to its end."""
-    return refuse(OldFault(where=where, found=f"damaged: {said(error)}", allowed=allowed))
-
-
-def said(error: Exception) -> str:
-    """Return an error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return refuse(Problem(where, f"the file is damaged ({why})", fix))
 
 
 WAIT = 60.0
@@ -73,6 +73,9 @@ _WITH_LOG = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
 # A log that is there already can be read without shared memory only by one who is alone.
 _WITH_JOURNAL = (_ALONE, *_JOURNAL, _NOT_ALONE)
 _MOVED = "REPROMATRIX_STORE moves the store to another disk."
+_MOVED_AWAY = "Move it away, or let REPROMATRIX_STORE name another path."
+_TABLES = {"cells", "provenances"}
+"""What every store has, whatever its format: all its tables are made at once."""
 
 
 def connected(path: Path) -> sqlite3.Connection:
@@ -139,7 +142,7 @@ def _ask(database: sqlite3.Connection, statement: str) -> None:
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Let what keeps a store from being read or written be told with its address.
+    """Turn what keeps a store from being read or written into an error that names the store.
 
     Raises RunnerError for a store that somebody else holds, and for a file system on which no
     locks are to be had; damage is passed on.
@@ -154,29 +157,24 @@ def told(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Let a row that holds what we never write be told with the store's address."""
+    """Turn a row that holds what we never write into a RunnerError that names the store."""
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, sqlite3.DatabaseError) as error:
-        found = f"damaged: {type(error).__name__}: {' '.join(str(error).split())}"
-        remedy = "Move it away; what it holds is measured again."
-        fault = OldFault(where=path.name, found=found, allowed="rows as we write them", fix=remedy)
-        raise refuse(fault) from error
+        fix = "Move it away; the next run measures its cells again."
+        raise damaged(path.name, error, fix) from error
 
 
 def _refused(path: Path, error: sqlite3.OperationalError) -> RunnerError:
-    allowed = "a store that can be written"
     if not _has_locks(path.parent):
-        found = "a file system on which files cannot be locked"
-        return refuse(OldFault(where=path.name, found=found, allowed=allowed, fix=_MOVED))
+        return refuse(Problem(path.name, "its file system cannot lock files", _MOVED))
     if _kind(error) in _BUSY:
-        found = f"locked by another program for {WAIT:.0f} s"
-        remedy = "Close what holds it, and run again."
-        return refuse(OldFault(where=path.name, found=found, allowed=allowed, fix=remedy))
+        what = f"another program has kept the store locked for {WAIT:.0f} s"
+        return refuse(Problem(path.name, what, "Close that program and run again."))
     of_disk = unwritable(path.name, error)
     if of_disk is not None:
         return of_disk
-    return refuse(OldFault(where=path.name, found=str(error), allowed=allowed, fix=_MOVED))
+    return refuse(Problem(path.name, f"the store cannot be written ({error})", _MOVED))
 
 
 def _kind(error: sqlite3.Error) -> int:
@@ -225,7 +223,10 @@ def _file_system(path: Path, mounts: Path) -> str:
 
 
 def set_aside_if_unusable(path: Path, newest: int, say: Callable[[str], None]) -> None:
-    """Keep a file that cannot be used under another name; raises RunnerError as `told` does."""
+    """Keep a file that cannot be used under another name.
+
+    Raises RunnerError as `told` does, and for an SQLite file of another program.
+    """
     why = why_unusable(path, newest)
     if not why:
         return
@@ -240,12 +241,19 @@ def set_aside_if_unusable(path: Path, newest: int, say: Callable[[str], None]) -
 
 
 def why_unusable(path: Path, newest: int) -> str:
-    """Say why a file cannot be used as a store; nothing where it can, or is not there."""
+    """Say why a file cannot be used as a store; nothing where it can, or does not exist.
+
+    Raises RunnerError as `told` does, and for an SQLite file of another program: that one must
+    neither be written to nor moved away.
+    """
     if not path.exists():
         return ""
     try:
         as_it_is = () if _may_have_log(path) else (_ALONE,)
         with told(path), contextlib.closing(_patiently(path, as_it_is)) as database:
+            if strangers := _tables_of_others(database):
+                what = f"this SQLite file is not a repromatrix store (its tables: {strangers})"
+                raise refuse(Problem(path.name, what, _MOVED_AWAY))
             version = int(database.execute("PRAGMA user_version").fetchone()[0])
             if version > newest:
                 return f"was written by a newer version (format {version}, this one reads {newest})"
@@ -257,6 +265,13 @@ def why_unusable(path: Path, newest: int) -> str:
         return f"is damaged ({error})"
     except UnicodeDecodeError as error:  # SQLite quotes what stands in the file
         return f"is damaged ({error.reason})"
+
+
+def _tables_of_others(database: sqlite3.Connection) -> str:
+    """Name the tables of a file that is not ours; nothing where it is, or where it has none."""
+    asked = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+    there = [str(name) for (name,) in database.execute(asked)]
+    return "" if {*there} >= _TABLES else ", ".join(there)
 
 
 def _has_our_columns(database: sqlite3.Connection) -> bool:

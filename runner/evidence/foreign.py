@@ -10,20 +10,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from repromatrix.runner.errors import OldFault, RunnerError, refuse
+from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence import published
 from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged, why_unusable
 from repromatrix.runner.evidence.store import VERSION, Store
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.tempdirs import scratch
 
-STORE = "an SQLite store of ours"
+STORE = "a repromatrix store"
 SET = "a folder with publications.toml"
 _HEAD = b"SQLite format 3\0"
 _BESIDE = ("", "-wal", "-journal")
 """A store, and what SQLite has to read with it."""
 _TRIES = 3
-_TABLES = {"cells", "provenances"}
 
 
 def read_store(path: Path) -> list[Observation]:
@@ -42,12 +41,12 @@ def opened(path: Path) -> Iterator[Store]:
         try:
             copy = _copied(path.resolve(), folder)
         except OSError as error:
-            raise _refused(path, f"unreadable: {error.strerror}", STORE) from error
+            raise _refused(path, f"the file cannot be read ({error.strerror})") from error
         _refuse_unless_ours(path, copy)
         try:
             store = Store(copy, lambda _: None)
         except sqlite3.Error as error:
-            raise damaged(str(path), error, STORE) from error
+            raise damaged(str(path), error) from error
         try:
             yield store
         finally:
@@ -70,21 +69,21 @@ def evidence(path: Path) -> Iterator[ForeignEvidence]:
         yield ForeignEvidence(rows=read_set(path))
         return
     if not path.is_file():
-        found = "neither a file nor a folder" if path.exists() else "no such file"
-        raise _refused(path, found, f"{STORE}, or {SET}")
+        what = "neither a file nor a folder" if path.exists() else "the file does not exist"
+        raise _refused(path, what, f"Name {STORE}, or {SET}.")
     with opened(path) as store:
         yield ForeignEvidence(rows=checked(path, store.statements()), shards=store.shards())
 
 
 def checked(path: Path, rows: Iterable[Observation]) -> Iterator[Observation]:
     """Yield the rows of a store as long as they are such as we write; raises RunnerError."""
-    with addressed(str(path), STORE):
+    with addressed(str(path)):
         try:
             for row in rows:
                 _check(row)
                 yield row
         except RunnerError as error:  # it names the copy
-            raise _refused(path, error.faults[0].what, STORE) from error
+            raise _refused(path, error.faults[0].what) from error
 
 
 def _copied(path: Path, folder: Path) -> Path:
@@ -99,7 +98,7 @@ def _copied(path: Path, folder: Path) -> Path:
             _copy(path.with_name(path.name + suffix), copy.with_name(copy.name + suffix))
         if _marks(path) == before:
             return copy
-    raise _refused(path, "a store that is being written", "one that stands still", "Try again.")
+    raise _refused(path, "another program is writing to the store", "Try again.")
 
 
 def _marks(path: Path) -> list[tuple[int, int] | None]:
@@ -123,24 +122,21 @@ def _copy(path: Path, copy: Path) -> None:
 def _refuse_unless_ours(path: Path, copy: Path) -> None:
     with copy.open("rb") as file:
         if file.read(len(_HEAD)) != _HEAD:
-            raise _refused(path, "a file that is no SQLite database", STORE)
-    why = why_unusable(copy, VERSION)
+            raise _refused(path, "not an SQLite database", f"Name {STORE}.")
+    try:
+        why = why_unusable(copy, VERSION)
+    except RunnerError as error:  # it names the copy
+        raise _refused(path, error.faults[0].what, f"Name {STORE}.") from error
     if why:
-        raise _refused(path, f"a store that {why}", STORE)
-    with contextlib.closing(sqlite3.connect(copy)) as database:
-        asked = "SELECT name FROM sqlite_master WHERE type = 'table'"
-        tables = {name for (name,) in database.execute(asked)}
-    if not tables >= _TABLES:
-        named = ", ".join(sorted(map(str, tables))) or "none"
-        raise _refused(path, f"an SQLite database with other tables ({named})", STORE)
+        raise _refused(path, f"the store {why}")
 
 
 def read_set(folder: Path) -> list[Observation]:
     """Return what a folder of published evidence holds; raises RunnerError."""
     if not (folder / "publications.toml").is_file():
         inside = folder / "reports" / "published"
-        remedy = f"Name {inside}." if (inside / "publications.toml").is_file() else ""
-        raise _refused(folder, "a folder without publications.toml", SET, remedy)
+        fix = f"Name {inside}." if (inside / "publications.toml").is_file() else ""
+        raise _refused(folder, "the folder has no publications.toml", fix)
     try:
         rows = list(published.read(folder))
         for row in rows:
@@ -150,9 +146,9 @@ def read_set(folder: Path) -> list[Observation]:
         raise RunnerError(faults, error.code) from error
     except OSError as error:
         name = Path(error.filename).name if error.filename else "a file"
-        raise _refused(folder, f"unreadable: {name}: {error.strerror}", SET) from error
+        raise _refused(folder, f"{name} cannot be read ({error.strerror})") from error
     except UNREADABLE as error:
-        raise damaged(str(folder), error, SET) from error
+        raise damaged(str(folder), error) from error
     return rows
 
 
@@ -178,5 +174,5 @@ def _check_numbers(found: Iterable[object]) -> None:
         raise TypeError(message)
 
 
-def _refused(path: Path, found: str, allowed: str, remedy: str = "") -> RunnerError:
-    return refuse(OldFault(where=str(path), found=found, allowed=allowed, fix=remedy))
+def _refused(path: Path, what: str, fix: str = "") -> RunnerError:
+    return refuse(Problem(str(path), what, fix))

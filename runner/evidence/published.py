@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Failed, Observation, Provenance
@@ -34,8 +34,8 @@ Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
     """
 
 FORMAT = 1
-WRITTEN = "what `nox -s publish` writes"
-"""What is allowed in a published set."""
+WRITTEN = "`nox -s publish` writes this file; git has its last version."
+"""What to do about a file of a published set that is missing or damaged."""
 
 
 def _toml(text: str) -> str:
@@ -75,8 +75,8 @@ def read_publications(folder: Path) -> dict[str, Publication]:
     with addressed(path.name, WRITTEN):
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         if table.get("format", 0) > FORMAT:
-            found, allowed = f"format {table['format']}", f"format {FORMAT} or older"
-            raise refuse(OldFault(where=path.name, found=found, allowed=allowed, fix="Update."))
+            what = f"the file has format {table['format']}; this version reads {FORMAT} at most"
+            raise refuse(Problem(path.name, what, "Update repromatrix."))
         return {name: _publication(name, line) for name, line in table["publications"].items()}
 
 

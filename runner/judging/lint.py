@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.errors import Fault, OldFault
+from repromatrix.runner.errors import Fault, InvalidValue, Problem
 from repromatrix.runner.judging.expectations import covers, described, live
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import Judged
@@ -20,6 +20,7 @@ from repromatrix.runner.model.case import EVERY, PLAIN, Case, Failure, Isolation
 from repromatrix.runner.model.cell import Cell, Environment, belongs, cells_of
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.model.requirements import settled
+from repromatrix.runner.text import join
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -76,6 +77,7 @@ def crosses(judged: Iterable[Judged], *, since: str = "0") -> bool:
 
 
 NAME = re.compile(r"^[a-z0-9]+(_[a-z0-9]+)+$")
+_WORDS = "lower-case words joined by -"
 _WORD = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 _LINES = 60
 _NEEDS = frozenset({"cuda"})
@@ -99,56 +101,59 @@ def scrutinise(
     return faults
 
 
-def _fault(case: Case, key: str, found: str, allowed: str, remedy: str = "") -> Fault:
-    where = case.where
-    return OldFault(where=where, key=key, found=found, allowed=allowed, fix=remedy)
+def _invalid(case: Case, key: str, value: str, expected: str) -> Fault:
+    return InvalidValue(f"{case.where}: {key}", value, expected)
+
+
+def _problem(case: Case, key: str, what: str, fix: str) -> Fault:
+    return Problem(f"{case.where}: {key}", what, fix)
 
 
 def _names(case: Case) -> Iterator[Fault]:
     if not NAME.match(case.name):
-        allowed = "<model or package>_<what>.py, words in lower case joined by _"
-        yield _fault(case, "file name", repr(case.name), allowed)
+        expected = "<model or package>_<what>.py, lower-case words joined by _"
+        yield _invalid(case, "file name", case.name, expected)
     yield from _subject(case)
     for name in case.block.workarounds:
         if not _WORD.match(name):
-            allowed = "lower-case words joined by -"
-            yield _fault(case, f"workarounds.{name}", repr(name), allowed)
+            yield _invalid(case, f"workarounds.{name}", name, _WORDS)
     for need in case.block.needs:
         if need not in _NEEDS:
-            yield _fault(case, "needs", repr(need), ", ".join(sorted(_NEEDS)))
+            yield _invalid(case, "needs", need, join(sorted(_NEEDS), "or"))
     for address in case.block.reports:
         if not address.startswith("https://"):
-            yield _fault(case, "reports", repr(address), "https:// addresses")
+            yield _invalid(case, "reports", address, "an https:// address")
 
 
 def _subject(case: Case) -> Iterator[Fault]:
     """Ask for what only a person can say."""
     block = case.block
     if not block.title.strip():
-        yield _fault(case, "title", "nothing", "what fails, and on what, as the title of an issue")
+        fix = "Say what fails and on what, as in the title of an issue."
+        yield _problem(case, "title", "it is empty", fix)
     if not block.reports and block.found_by is None:
-        allowed = 'the address of a report, or `found-by = "measurement"`'
-        yield _fault(case, "reports", "an empty list", allowed)
+        fix = 'Name the address of a report, or set `found-by = "measurement"`.'
+        yield _problem(case, "reports", "the list is empty", fix)
     if not _WORD.match(block.area):
-        yield _fault(case, "area", repr(block.area), "lower-case words joined by -")
+        yield _invalid(case, "area", block.area, _WORDS)
     if not block.models:
-        yield _fault(case, "models", "an empty list", "at least one model family")
+        yield _problem(case, "models", "the list is empty", "Name at least one model family.")
 
 
 def _source(case: Case) -> Iterator[Fault]:
     try:
         tree = script.tree(case.script.code)
     except SyntaxError as error:
-        key = _line(case, error.lineno or 1)
-        yield _fault(case, key, str(error.msg), "Python that can be parsed")
+        at = f"{case.where}: {_line(case, error.lineno or 1)}"
+        yield Problem(at, f"invalid Python: {error.msg}")
         return
     if not ast.get_docstring(tree):
-        yield _fault(case, "docstring", "none", "one sentence that says what must hold, then why")
+        fix = "Write one sentence that says what must hold, then why."
+        yield _problem(case, "docstring", "there is none", fix)
     lines = sum(1 for line in case.script.code.splitlines() if line.strip())
     if lines >= _LINES:
-        yield _fault(
-            case, "length", f"{lines} lines of code", f"fewer than {_LINES}, blank ones not counted"
-        )
+        fix = f"A case has fewer than {_LINES}, blank ones not counted."
+        yield _problem(case, "length", f"{lines} lines of code", fix)
     yield from _versions_read(case, tree)
     yield from _messages_raised(case, tree)
     yield from _late_settings(case, tree)
@@ -162,15 +167,10 @@ def _line(case: Case, number: int) -> str:
 
 def _versions_read(case: Case, tree: ast.Module) -> Iterator[Fault]:
     for node in ast.walk(tree):
-        found = _version_source(node)
-        if found:
-            allowed = "behaviour, not versions: expectations say which versions, the case does not"
-            yield _fault(
-                case,
-                _line(case, getattr(node, "lineno", 1)),
-                f"it reads a version ({found})",
-                allowed,
-            )
+        if name := _version_source(node):
+            line = _line(case, getattr(node, "lineno", 1))
+            fix = "Test behaviour: `fails` says which versions are affected."
+            yield _problem(case, line, f"the case reads a version ({name})", fix)
 
 
 def _version_source(node: ast.AST) -> str:  # noqa: PLR0911 - one return per way to read one
@@ -203,10 +203,9 @@ def _messages_raised(case: Case, tree: ast.Module) -> Iterator[Fault]:
         said = " ".join(_strings(node))
         hit = next((text for text in texts if text in said), None)
         if hit is not None:
-            allowed = "an exception of the library, or an assert on something measured"
-            yield _fault(
-                case, _line(case, node.lineno), f"it raises the message {hit!r} itself", allowed
-            )
+            fix = "Let the library raise, or assert something that was measured."
+            what = f"the case itself raises the message {hit!r}"
+            yield _problem(case, _line(case, node.lineno), what, fix)
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
@@ -225,10 +224,9 @@ def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
         if _sets_environment(node):
             set_at = node.lineno
         elif set_at and _imported(node) & libraries:
-            found = "it sets environment variables before its imports"
-            yield _fault(
-                case, _line(case, node.lineno), found, '`isolation = "process"` for such a case'
-            )
+            what = "the case sets environment variables before its imports"
+            fix = 'Set `isolation = "process"`.'
+            yield _problem(case, _line(case, node.lineno), what, fix)
             return
 
 
@@ -251,29 +249,34 @@ def _imported(node: ast.stmt) -> set[str]:
 
 def _workarounds(case: Case) -> Iterator[Fault]:
     known = {PLAIN, EVERY, *case.block.workarounds}
-    allowed = ", ".join(sorted(case.block.workarounds)) or "none: the case has no workarounds"
     for number, entry in enumerate(case.block.fails):
         for name in entry.workarounds:
             if name not in known:
-                yield _fault(case, f"fails[{number}].workarounds", repr(name), allowed)
+                yield _unknown_workaround(case, f"fails[{number}].workarounds", name)
+
+
+def _unknown_workaround(case: Case, key: str, name: str) -> Fault:
+    names = sorted(case.block.workarounds)
+    if not names:
+        fix = "Name it in `workarounds` first."
+        return _problem(case, key, f"{name!r}, but the case has no workarounds", fix)
+    return _invalid(case, key, name, join(names, "or"))
 
 
 def _claims(case: Case) -> Iterator[Fault]:
     for number, claim in enumerate(case.block.claims):
         if claim.workaround not in {PLAIN, *case.block.workarounds}:
-            key = f"claims[{number}].workaround"
-            yield _fault(case, key, repr(claim.workaround), ", ".join(case.block.workarounds))
+            yield _unknown_workaround(case, f"claims[{number}].workaround", claim.workaround)
         if not claim.report.startswith("https://"):
-            key = f"claims[{number}].report"
-            yield _fault(case, key, repr(claim.report), "the https:// address of a report")
+            yield _invalid(case, f"claims[{number}].report", claim.report, "an https:// address")
 
 
 def _packages(case: Case, environments: Mapping[str, Environment]) -> Iterator[Fault]:
     installed = {name for environment in environments.values() for name in environment.pins}
     for key, requirement in _conditions(case):
         if canonicalize_name(requirement.name) not in installed:
-            found = f"{requirement.name!r}, which no environment has"
-            yield _fault(case, key, found, "a package that some environment has")
+            what = f"no environment has the package {requirement.name!r}"
+            yield Problem(f"{case.where}: {key}", what)
 
 
 def _conditions(case: Case) -> Iterator[tuple[str, Requirement]]:
@@ -314,5 +317,6 @@ def _pairs(case: Case, held: Sequence[Failure]) -> Iterator[tuple[int, int]]:
 
 def _overlap(case: Case, pair: tuple[int, int], cell: Cell) -> Fault:
     variant = f" with {cell.workaround}" if cell.workaround else ""
-    found = f"both hold for {cell.precision} on {cell.environment}{variant}"
-    return _fault(case, f"fails[{pair[0]}] and fails[{pair[1]}]", found, "one entry per cell")
+    what = f"both apply to {cell.precision} on {cell.environment}{variant}"
+    fix = "At most one entry may apply to a cell."
+    return _problem(case, f"fails[{pair[0]}] and fails[{pair[1]}]", what, fix)

@@ -16,7 +16,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -103,17 +103,17 @@ class Failure(TomlRecord):
         for requirement in when:
             for specifier in requirement.specifier:
                 if specifier.operator not in _HALF_OPEN:
-                    msg = f"half-open ranges of >= and <, or ==; not {specifier.operator}"
+                    msg = f"`when` takes ranges of >= and <, or ==; not {specifier.operator}"
                     raise ValueError(msg)
         return when
 
     @model_validator(mode="after")
     def _described(self) -> Failure:
         if self.outcome is Outcome.FAILS and not (self.raises and self.match):
-            msg = "an entry that fails names `raises` and `match`"
+            msg = "an entry that fails needs `raises` and `match`"
             raise ValueError(msg)
         if "" in self.match:
-            msg = "a `match` that is not empty: an empty text is in every message"
+            msg = "an empty `match` is in every message"
             raise ValueError(msg)
         return self
 
@@ -147,7 +147,7 @@ class Block(TomlRecord):
         for name in names:
             parts = taken_apart(name)
             if not (parts.changed and parts.base[:1].isdigit()):
-                msg = f"a release with +packageversion; not {name}"
+                msg = f"an environment is written RELEASE+packageVERSION; not {name}"
                 raise ValueError(msg)
         return names
 
@@ -165,17 +165,18 @@ class CaseHead(TomlRecord):
         try:
             SpecifierSet(requirements.without_long_numbers(text))
         except InvalidSpecifier as error:
-            raise ValueError(str(error)) from error
+            msg = "a range of versions looks like >=3.10"
+            raise ValueError(msg) from error
         return text
 
     @field_validator("dependencies")
     @classmethod
-    def _no_addresses(cls, found: tuple[RequirementText, ...]) -> tuple[RequirementText, ...]:
-        for requirement in found:
+    def _no_addresses(cls, asked: tuple[RequirementText, ...]) -> tuple[RequirementText, ...]:
+        for requirement in asked:
             if requirement.url:
-                msg = "names and versions; an address cannot be judged against an environment"
+                msg = "an address cannot be compared with an environment; write a name and versions"
                 raise ValueError(msg)
-        return found
+        return asked
 
 
 class Demands(NamedTuple):
@@ -248,8 +249,7 @@ def read_case(text: str, where: str, path: str = "", extras: Collection[str] = (
     script = parse_script(text, where)
     head = read(CaseHead, script.table, where=where, prefix="script")
     if "repromatrix" not in head.tool:
-        allowed = f"a table [{_TABLE}] in the script block"
-        raise refuse(OldFault(where=where, key=_TABLE, found="no such table", allowed=allowed))
+        raise refuse(Problem(where, f"the script block has no table [{_TABLE}]"))
     block = read(Block, head.tool["repromatrix"], where=where, prefix=_TABLE)
     needed = {canonicalize_name(requirement.name) for requirement in head.dependencies}
     return Case(

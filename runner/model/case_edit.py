@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.script import parse_script
 
 _OPENS, _CLOSES = "# /// script\n", "# ///"
@@ -205,6 +205,5 @@ def _held(
     if wanted:
         meant["tool"]["repromatrix"]["fails"] = wanted
     if after != meant:
-        allowed = "a block whose `fails` are tables of their own, one key a line"
-        found = "entries that cannot be edited in place"
-        raise refuse(OldFault(where=where, key="fails", found=found, allowed=allowed))
+        fix = "Write each entry of `fails` as a table of its own, one key a line."
+        raise refuse(Problem(f"{where}: fails", "the entries cannot be edited in place", fix))

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import InvalidValue, refuse
 
 _PACKAGE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-ALLOWED = "a release, then +package for an extra or +packageversion for another version of one"
+ALLOWED = "a release, `RELEASE+package` for an extra or `RELEASE+packageVERSION` for a version"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,7 @@ def asked(text: str, where: str) -> EnvironmentName:
     try:
         return taken_apart(text)
     except ValueError as error:
-        raise refuse(OldFault(where=where, found=str(error), allowed=ALLOWED)) from error
+        raise refuse(InvalidValue(where, text, ALLOWED)) from error
 
 
 def stacked(text: str) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from repromatrix.runner.errors import Fault, OldFault, RunnerError
+from repromatrix.runner.errors import Fault, Problem, RunnerError
 from repromatrix.runner.model.requirements import without_long_numbers
 
 _INPUT = re.compile(r"(?m)^# input: (\w+)$")
@@ -62,8 +62,8 @@ def read_lock(text: str, name: str, where: str) -> Lock:
         try:
             pins.append(_pin(line))
         except ValueError as error:
-            allowed = "lines of the form name==version with a hash, none of them torch's"
-            faults.append(OldFault(where=where, key=line[:60], found=str(error), allowed=allowed))
+            fix = "Every line is name==version with a hash, and none is of torch's packages."
+            faults.append(Problem(f"{where}: {line[:60]}", str(error), fix))
     if faults:
         raise RunnerError(faults)
     found = _INPUT.search(text)
@@ -142,7 +142,7 @@ def _pin(line: str) -> Requirement:
     requirement, *hashes = line.split(" --hash=", 1)
     pin = _read(requirement.strip())
     if not hashes:
-        msg = f"{pin.name} without a hash"
+        msg = f"{pin.name} has no hash"
         raise ValueError(msg)
     return pin
 
@@ -156,9 +156,9 @@ def _read(text: str) -> Requirement:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
     if not re.fullmatch(r"==[^*,]+", str(pin.specifier)):
-        msg = f"{pin.name} without an exact version"
+        msg = f"{pin.name} has no exact version"
         raise ValueError(msg)
     if left_out(pin.name):
-        msg = f"{pin.name}, which matrix.toml chooses"
+        msg = f"{pin.name} is chosen by matrix.toml"
         raise ValueError(msg)
     return pin

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from pydantic import AfterValidator, Field
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import InvalidValue, Problem, refuse
 from repromatrix.runner.model.environment_name import stacked
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.toml import RequirementText, TomlRecord, read, read_table
@@ -24,7 +24,7 @@ def _version(text: str) -> str:
     try:
         Version(text)
     except ValueError as error:  # also for a number of 5,000 digits
-        message = "a version, like 4.50.0"
+        message = "a version looks like 4.50.0"
         raise ValueError(message) from error
     return text
 
@@ -34,7 +34,7 @@ VersionText = Annotated[str, AfterValidator(_version)]
 
 def _package(text: str) -> str:
     if canonicalize_name(text) != text:
-        message = f"a canonical name: {canonicalize_name(text)}"
+        message = f"the canonical name is {canonicalize_name(text)}"
         raise ValueError(message)
     return text
 
@@ -164,9 +164,8 @@ def read_matrix(text: str) -> Matrix:
     names = [release.name for release in matrix.releases]
     for earlier, later in pairwise(names):
         if Version(earlier) >= Version(later):
-            found = f"{later} after {earlier}"
-            allowed = "each release once, in the order of their versions"
-            raise refuse(OldFault(where=WHERE, key="releases", found=found, allowed=allowed))
+            fix = "Name each release once, in the order of their versions."
+            raise refuse(Problem(f"{WHERE}: releases", f"{later} stands after {earlier}", fix))
     _refuse_unnamable(matrix.stacks)
     return matrix
 
@@ -175,7 +174,6 @@ def _refuse_unnamable(stacks: tuple[Stack, ...]) -> None:
     known: set[str] = set()
     for stack in stacks:
         if stacked(stack.name) is None or stack.name in known:
-            found = f"the stack {stack.name!r}"
-            allowed = "a package and a version of it with a dot, such as ms-swift3.3.0, each once"
-            raise refuse(OldFault(where=WHERE, key="stacks", found=found, allowed=allowed))
+            expected = "a package and its version with a dot, such as ms-swift3.3.0, each once"
+            raise refuse(InvalidValue(f"{WHERE}: stacks", stack.name, expected))
         known.add(stack.name)

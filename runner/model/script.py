@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.toml import read_table
 
 # The expression of the specification, https://packaging.python.org/specifications/inline-script-metadata/
@@ -16,7 +16,7 @@ _BLOCK = re.compile(
     r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$",
 )
 _PARSING = threading.Lock()
-_ALLOWED = "exactly one block between `# /// script` and `# ///`"
+_FIX = "A case has exactly one block between `# /// script` and `# ///`."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,9 +36,8 @@ def decode(content: bytes, where: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = f"byte {content[error.start]:#04x} at offset {error.start}"
-        fault = OldFault(where=where, found=found, allowed="UTF-8 text", fix="Save it as UTF-8.")
-        raise refuse(fault) from error
+        at = f"byte {content[error.start]:#04x} at offset {error.start}"
+        raise refuse(Problem(where, f"not UTF-8 text ({at})", "Save it as UTF-8.")) from error
 
 
 def tree(code: str) -> ast.Module:
@@ -56,14 +55,11 @@ def parse_python(text: str, where: str) -> ast.Module:
     try:
         return tree(text)
     except SyntaxError as error:
-        key, allowed = f"line {error.lineno}", "Python that can be parsed"
-        raise refuse(
-            OldFault(where=where, key=key, found=str(error.msg), allowed=allowed)
-        ) from error
+        at = f"{where}: line {error.lineno}"
+        raise refuse(Problem(at, f"invalid Python: {error.msg}")) from error
     except (ValueError, MemoryError, RecursionError) as error:
-        found = str(error) or "an expression that is nested too deep"
-        allowed = "Python that can be parsed"
-        raise refuse(OldFault(where=where, found=found, allowed=allowed)) from error
+        why = str(error) or "an expression is nested too deep"
+        raise refuse(Problem(where, f"invalid Python: {why}")) from error
 
 
 def has_block(text: str) -> bool:
@@ -75,10 +71,10 @@ def parse_script(text: str, where: str) -> Script:
     """Take a script apart; raises RunnerError when there is not exactly one readable block."""
     matches = [match for match in _BLOCK.finditer(text) if match["type"] == "script"]
     if len(matches) != 1:
-        found = f"{len(matches) or 'no'} script block{'s' if len(matches) > 1 else ''}"
+        what = f"{len(matches)} script blocks" if matches else "no script block"
         if not matches and "\r" in text:
-            found += " that can be read: its lines end in \\r"
-        raise refuse(OldFault(where=where, found=found, allowed=_ALLOWED))
+            what += " that can be read: the lines end in \\r"
+        raise refuse(Problem(where, what, _FIX))
     match = matches[0]
     content = "".join(
         line[2:] if line.startswith("# ") else line[1:]
@@ -86,5 +82,5 @@ def parse_script(text: str, where: str) -> Script:
     )
     code = text[match.end() :]
     first_line = text.count("\n", 0, match.start("content")) + 1
-    table = read_table(content, where, "script block")
+    table = read_table(content, f"{where}: script block")
     return Script(table=table, block=match.group(0), code=code, first_line=first_line, text=text)

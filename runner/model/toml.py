@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from packaging.requirements import Requirement
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
-from repromatrix.runner.errors import Fault, OldFault, RunnerError, refuse
+from repromatrix.runner.errors import Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.model import requirements
+from repromatrix.runner.text import shorten
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _LONG = 10_000
+_WIDE = 80
 _DEEP = re.compile(r"(?<![\w-])(?:[\w-]++\.){200}")
 """A key of so many parts, for which `tomllib` takes time by the square of their number."""
 
@@ -25,24 +27,19 @@ NO_TABLE = (ValueError, RecursionError)
 """What `tomllib` raises: also for a number of 5,000 digits, and for too deep a nesting."""
 
 
-def read_table(text: str, where: str, key: str = "", remedy: str = "") -> dict[str, Any]:
-    """Return the table that a text says; raises RunnerError."""
+def read_table(text: str, where: str, fix: str = "") -> dict[str, Any]:
+    """Return the table that a text holds; raises RunnerError where it is no TOML 1.0."""
     if is_too_deep(text):
-        found = "a line with a key of more than 200 parts"
-        raise _refused(where, key, found, remedy)
+        raise refuse(Problem(where, "a key has more than 200 parts", fix))
     try:
         return tomllib.loads(text)
     except NO_TABLE as error:
-        raise _refused(where, key, str(error), remedy) from error
+        raise refuse(Problem(where, f"invalid TOML: {error}", fix)) from error
 
 
 def is_too_deep(text: str) -> bool:
     """Say whether to read a text would take too long."""
     return any(len(line) > _LONG and _DEEP.search(line) for line in text.split("\n"))
-
-
-def _refused(where: str, key: str, found: str, remedy: str) -> RunnerError:
-    return refuse(OldFault(where=where, key=key, found=found, allowed="TOML 1.0", fix=remedy))
 
 
 def _kebab(name: str) -> str:
@@ -53,7 +50,7 @@ def _requirement(value: object) -> Requirement:
     if isinstance(value, Requirement):
         return value
     if not isinstance(value, str):
-        msg = "a requirement is written as a string"
+        msg = "a requirement is a string"
         raise ValueError(msg)  # noqa: TRY004 - pydantic collects ValueError, not TypeError
     return requirements.parse(value)
 
@@ -82,37 +79,25 @@ def read(record: type[R], table: Mapping[str, Any], *, where: str, prefix: str) 
 
 
 def _fault(record: type[TomlRecord], detail: ErrorDetails, where: str, prefix: str) -> Fault:
-    location = detail["loc"]
-    key = prefix + "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in location
-    )
+    location, message = detail["loc"], detail["msg"]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    at = f"{where}: {prefix}{key}"
     match detail["type"]:
         case "missing":
-            return OldFault(where=where, key=key, found="nothing", allowed="this key is required")
+            return Problem(at, "this key is required")
         case "extra_forbidden":
-            return _unknown_key(record, location, where, key)
-        case "value_error":
-            reason = detail["msg"].removeprefix("Value error, ")
-            return OldFault(where=where, key=key, found=repr(detail["input"]), allowed=reason)
+            known = sorted(_kebab(name) for name in _record_at(record, location[:-1]).model_fields)
+            nearest = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.0)
+            guess = f"Did you mean {nearest[0]!r}? " if nearest else ""
+            return Problem(at, "unknown key", f"{guess}Known keys: {', '.join(known)}.")
+        case _ if message.startswith("Input should be "):
+            expected = message.removeprefix("Input should be ")
+            number = "a number " if expected.startswith(("greater", "less")) else ""
+            return InvalidValue(at, detail["input"], number + expected)
         case _:
-            return OldFault(
-                where=where, key=key, found=repr(detail["input"]), allowed=detail["msg"]
-            )
-
-
-def _unknown_key(
-    record: type[TomlRecord], location: tuple[int | str, ...], where: str, key: str
-) -> Fault:
-    known = sorted(_kebab(name) for name in _record_at(record, location[:-1]).model_fields)
-    name = str(location[-1])
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    return OldFault(
-        where=where,
-        key=key,
-        found=f"the unknown key {name!r}",
-        allowed=", ".join(known),
-        fix=f"Did you mean {nearest[0]!r}?" if nearest else "",
-    )
+            value = shorten(repr(detail["input"]), _WIDE)
+            reason = message.removeprefix("Value error, ")
+            return Problem(at, f"invalid value {value}: {reason}")
 
 
 def _record_at(record: type[TomlRecord], location: tuple[int | str, ...]) -> type[TomlRecord]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.planning.estimates import Costs
@@ -147,8 +147,7 @@ def seconds(text: str) -> float:
     found = _SHAPE.fullmatch(text.strip())
     if found and float(found[1]) > 0:
         return float(found[1]) * _UNITS[found[2]]
-    allowed = "a time above zero in s, m or h: 90s, 10m, 2h"
-    raise refuse(OldFault(where="--budget", found=repr(text), allowed=allowed))
+    raise refuse(InvalidValue("--budget", text, "a time above zero, such as 90s, 10m or 2h"))
 
 
 class Pace:

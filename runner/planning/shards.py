@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
+from repromatrix.runner.text import join
 
 IMPORT, BUILD, CELL = 4.0, 6.0, 0.15
 """Seconds on one core: to import the libraries, to build an environment, and of a cell (0.09 s in
@@ -22,7 +23,6 @@ the mean of the corpus, and its fork). What is committed holds no times, and wha
 measured would split otherwise on another one."""
 
 _SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})", re.ASCII)
-ALLOWED = "i/N with i from 1 to N, as 1/4"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +44,7 @@ def shard(text: str) -> Shard:
         number, count = map(int, found.groups())
         if 1 <= number <= count:
             return Shard(number=number, count=count)
-    raise refuse(OldFault(where="--shard", found=repr(text), allowed=ALLOWED))
+    raise refuse(InvalidValue("--shard", text, "i/N with i from 1 to N, such as 1/4"))
 
 
 def seconds(cells: int) -> float:
@@ -100,8 +100,4 @@ def lacking(found: Collection[tuple[str, str]]) -> str:
     held = sorted({shard(text).number for text, _ in found})
     count = max(shard(text).count for text, _ in found)
     missing = [f"{number}/{count}" for number in range(1, count + 1) if number not in held]
-    return f"no {_listed(missing)}, or not measured to its end" if missing else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"no {join(missing)}, or not measured to its end" if missing else ""

@@ -202,19 +202,37 @@ NEWER = f"was written by a newer version (format {VERSION + 1}, this one reads {
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        (f"PRAGMA user_version={VERSION + 1}", f"a store that {NEWER}"),
-        ("DROP TABLE cells", "an SQLite database with other tables (merged, provenances, shards)"),
-        ("UPDATE cells SET outcome='melts'", "damaged: ValueError: 'melts' is not a valid Outcome"),
-        ("UPDATE cells SET measured='nothing'", "damaged: JSONDecodeError: Expecting value"),
-        ("UPDATE cells SET measured='[1]'", "damaged: AttributeError: "),
-        ('UPDATE cells SET measured=\'{"error": "big"}\'', "damaged: TypeError: something that"),
-        ("UPDATE cells SET reason=x'00'", "damaged: TypeError: something that is no text"),
-        ("UPDATE cells SET error_class='E', message='m', signature='s'", "damaged: TypeError: som"),
-        ("UPDATE cells SET seconds='long'", "damaged: TypeError: something that is no number"),
-        ("DELETE FROM provenances", "damaged: KeyError: "),
+        (f"PRAGMA user_version={VERSION + 1}", f"the store {NEWER}"),
+        ("DROP TABLE cells", "this SQLite file is not a repromatrix store (its tables: merged, "),
+        (
+            "UPDATE cells SET outcome='melts'",
+            "the file is damaged (ValueError: 'melts'",
+        ),
+        (
+            "UPDATE cells SET measured='nothing'",
+            "the file is damaged (JSONDecodeError: ",
+        ),
+        ("UPDATE cells SET measured='[1]'", "the file is damaged (AttributeError: "),
+        (
+            'UPDATE cells SET measured=\'{"error": "big"}\'',
+            "the file is damaged (TypeError: ",
+        ),
+        (
+            "UPDATE cells SET reason=x'00'",
+            "the file is damaged (TypeError: ",
+        ),
+        (
+            "UPDATE cells SET error_class='E', message='m', signature='s'",
+            "the file is damaged (TypeError: ",
+        ),
+        (
+            "UPDATE cells SET seconds='long'",
+            "the file is damaged (TypeError: ",
+        ),
+        ("DELETE FROM provenances", "the file is damaged (KeyError: "),
         (
             "ALTER TABLE cells DROP COLUMN output",
-            "a store that is damaged (cells with other columns)",
+            "the store is damaged (cells with other columns)",
         ),
     ],
 )
@@ -237,18 +255,18 @@ def test_a_store_that_was_cut_off_is_refused_and_left_as_it_is(tmp_path: Path) -
     other.write_bytes(whole[: len(whole) // 2])
     before = listed(tmp_path)
 
-    assert refused(other, PUBLICATION).startswith("a store that is damaged (")
+    assert refused(other, PUBLICATION).startswith("the store is damaged (")
     assert listed(tmp_path) == before
 
 
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("publications.toml", "format = ", "damaged: TOMLDecodeError: "),
-        ("publications.toml", "format = 1\n[publications]\n", "damaged: KeyError: "),
-        ("publications.toml", "format = 2\n", "format 2"),
-        (f"cpu/{KEPT}.json", "{", "damaged: JSONDecodeError: "),
-        (f"cpu/{KEPT}.csv", "workaround,precision\n,bf16\n", "damaged: TypeError: "),
+        ("publications.toml", "format = ", "the file is damaged (TOMLDecodeError: "),
+        ("publications.toml", "format = 1\n[publications]\n", "the file is damaged (KeyError: "),
+        ("publications.toml", "format = 2\n", "the file has format 2; "),
+        (f"cpu/{KEPT}.json", "{", "the file is damaged (JSONDecodeError: "),
+        (f"cpu/{KEPT}.csv", "workaround,precision\n,bf16\n", "the file is damaged (TypeError: "),
     ],
 )
 def test_a_published_set_that_is_damaged_is_refused(

@@ -19,7 +19,7 @@ from factories import case, cell, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import database
 from repromatrix.runner.evidence.schema import LATER
 from repromatrix.runner.evidence.store import VERSION, Store
@@ -372,6 +372,22 @@ def test_a_store_with_a_hole_is_kept_aside_whole(path: Path) -> None:
     assert path.with_name("evidence.sqlite.kept-1").read_bytes() == content
 
 
+@pytest.mark.parametrize("version", [0, 80])
+def test_a_database_of_another_program_is_refused_and_stays_as_it_is(
+    path: Path, version: int
+) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE cells (id)")
+        other.execute(f"PRAGMA user_version={version}")
+    before = path.read_bytes()
+
+    with pytest.raises(RunnerError, match="is not a repromatrix store") as caught:
+        Store(path, print)
+    assert caught.value.code is ExitCode.BAD_INPUT
+    assert (path.read_bytes(), [*path.parent.iterdir()]) == (before, [path])
+
+
 def test_a_store_that_somebody_holds_is_not_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,7 +397,7 @@ def test_a_store_that_somebody_holds_is_not_damaged(
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode=DELETE")
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(RunnerError, match=r"evidence.sqlite: found locked by another program"):
+        with pytest.raises(RunnerError, match=r"evidence.sqlite: another program has"):
             Store(path, print)
 
     assert stored(path) == [seen()]
@@ -393,7 +409,7 @@ def test_a_row_that_holds_no_word_of_ours_is_told_with_the_name_of_the_store(pat
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE cells SET outcome='pasres'")
 
-    with pytest.raises(RunnerError, match=r"evidence.sqlite: found damaged: ValueError: 'pasres'"):
+    with pytest.raises(RunnerError, match=r"the file is damaged \(ValueError: 'pasres'"):
         stored(path)
 
 

@@ -71,5 +71,5 @@ def test_other_inputs_have_another_digest() -> None:
 
 
 def test_a_version_with_a_wildcard_pins_nothing() -> None:
-    with pytest.raises(RunnerError, match="tqdm without an exact version"):
+    with pytest.raises(RunnerError, match="tqdm has no exact version"):
         read_lock("tqdm==4.* --hash=sha256:aa\n", "4.50.0", "x.txt")

@@ -52,9 +52,7 @@ def test_blocks_of_other_kinds_are_left_alone() -> None:
     ],
 )
 def test_anything_but_one_block_is_refused(text: str, found: str) -> None:
-    expected = (
-        f"x.py: found {found}; allowed: exactly one block between `# /// script` and `# ///`."
-    )
+    expected = f"x.py: {found}. A case has exactly one block between `# /// script` and `# ///`."
     with pytest.raises(RunnerError) as caught:
         parse_script(text, "x.py")
 
@@ -69,7 +67,7 @@ def test_whatever_stands_below_the_block_is_code(lines: list[str]) -> None:
 
 
 def test_a_file_that_is_not_utf_8_is_refused_at_its_first_wrong_byte() -> None:
-    expected = "x.py: found byte 0xff at offset 2; allowed: UTF-8 text. Save it as UTF-8."
+    expected = "x.py: not UTF-8 text (byte 0xff at offset 2). Save it as UTF-8."
     with pytest.raises(RunnerError) as caught:
         decode(b"ok\xff\xfe", "x.py")
 

@@ -39,35 +39,29 @@ def test_keys_are_kebab_case() -> None:
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        ({}, "top.some-name: found nothing; allowed: this key is required."),
+        ({}, "top.some-name: this key is required."),
         (
             {"some-name": 1},
-            "top.some-name: found 1; allowed: Input should be a valid string.",
+            "top.some-name: invalid value 1; expected a valid string.",
         ),
         (
             {"some-name": "a", "row": []},
             (
-                "top.row: found the unknown key 'row'; allowed: named, needs, rows, some-name."
-                " Did you mean 'rows'?"
+                "top.row: unknown key. Did you mean 'rows'?"
+                " Known keys: named, needs, rows, some-name."
             ),
         ),
         (
             {"some-name": "a", "rows": [{}, {"deep_key": 1}]},
-            (
-                "top.rows[1].deep_key: found the unknown key 'deep_key'; allowed: deep-key."
-                " Did you mean 'deep-key'?"
-            ),
+            ("top.rows[1].deep_key: unknown key. Did you mean 'deep-key'? Known keys: deep-key."),
         ),
         (
             {"some-name": "a", "named": {"x": {"deep": 1}}},
-            (
-                "top.named.x.deep: found the unknown key 'deep'; allowed: deep-key."
-                " Did you mean 'deep-key'?"
-            ),
+            ("top.named.x.deep: unknown key. Did you mean 'deep-key'? Known keys: deep-key."),
         ),
         (
             {"some-name": "a", "needs": [1]},
-            "top.needs[0]: found 1; allowed: a requirement is written as a string.",
+            "top.needs[0]: invalid value 1: a requirement is a string.",
         ),
     ],
 )
