@@ -22,6 +22,7 @@ from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.script import Script, has_block, parse_script, tree
 from repromatrix.runner.model.toml import RequirementText, TomlRecord, read
+from repromatrix.runner.text import join
 
 PLAIN = ""
 """The name that stands for the case without any workaround."""
@@ -62,15 +63,12 @@ class Workaround(TomlRecord):
     skips: bool = False
 
 
-def _workaround(value: object) -> object:
-    return {"says": value} if isinstance(value, str) else value
-
-
-def _one_or_more(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-WorkaroundText = Annotated[Workaround, BeforeValidator(_workaround)]
+WorkaroundText = Annotated[
+    Workaround, BeforeValidator(lambda value: {"says": value} if isinstance(value, str) else value)
+]
+TextOrTexts = Annotated[
+    tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+]
 
 
 class Claim(TomlRecord):
@@ -91,9 +89,9 @@ class Failure(TomlRecord):
     precisions: tuple[Precision, ...] = tuple(Precision)
     devices: tuple[Device, ...] = tuple(Device)
     workarounds: tuple[str, ...] = (PLAIN,)
-    outcome: Literal[Outcome.FAILS, Outcome.CRASHES, Outcome.TIMES_OUT] = Outcome.FAILS
+    outcome: Outcome = Outcome.FAILS
     raises: str | None = None
-    match: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = ()
+    match: TextOrTexts = ()
     fixed_by: str | None = None
     note: str | None = None
 
@@ -106,6 +104,15 @@ class Failure(TomlRecord):
                     msg = f"`when` takes ranges of >= and <, or ==; not {specifier.operator}"
                     raise ValueError(msg)
         return when
+
+    @field_validator("outcome")
+    @classmethod
+    def _failing(cls, outcome: Outcome) -> Outcome:
+        if not outcome.is_failure:
+            names = join([repr(str(other)) for other in Outcome if other.is_failure], "or")
+            msg = f"an entry of `fails` expects {names}"
+            raise ValueError(msg)
+        return outcome
 
     @model_validator(mode="after")
     def _described(self) -> Failure:
@@ -216,7 +223,7 @@ class Case:
     @cached_property
     def packages(self) -> frozenset[str]:
         """The canonical names of what it depends on."""
-        return frozenset(canonicalize_name(one.name) for one in self.head.dependencies)
+        return frozenset(canonicalize_name(item.name) for item in self.head.dependencies)
 
     @cached_property
     def variants(self) -> tuple[str, ...]:

@@ -408,7 +408,7 @@ def test_a_row_that_is_none_of_ours_brings_nothing_of_its_file(
     with contextlib.closing(sqlite3.connect(bad)) as database:
         database.execute("UPDATE cells SET outcome='melts' WHERE case_name='toy_c'")
         database.commit()
-    with pytest.raises(RunnerError, match="damaged: ValueError: 'melts'"):
+    with pytest.raises(RunnerError, match=r"damaged \(ValueError: 'melts'"):
         merging(places, bad)
 
     assert rows_of(places) == []
