@@ -99,10 +99,10 @@ class Used:
 
     @property
     def addressed(self) -> bool:
-        """Say whether it went well, or ended with the store's name, what was found, what to do."""
+        """Say whether it went well, or ended with the name of the store and what is wrong."""
         if self.code == 0:
             return True
-        return self.code == 2 and f"told: {_NAME}: found" in self.said
+        return self.code == 2 and f"told: {_NAME}: " in self.said
 
     @property
     def rows(self) -> int:
@@ -233,7 +233,7 @@ def held(folder: Path) -> list[str]:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         used = use(path, ROWS, ROWS + 1, patience=_SOON)
-    wrong = [] if used.code == 2 and "locked by another program" in used.said else [used.said]
+    wrong = [] if used.code == 2 and "has kept the store locked" in used.said else [used.said]
     after = use(path, ROWS, ROWS + 1)
     return [_told(one) for one in [*wrong, *([] if after.rows == ROWS + 1 else [after.said])]]
 
@@ -277,7 +277,7 @@ def _unfit(path: Path, old: int, shim: Path, lacking: str) -> list[str]:
         used.append(Used(code=one.returncode, said=out))
     wrong = [one.said[-500:] for one in used if not one.addressed]
     if lacking == "locks":
-        wrong += [f"not refused: {one.said}" for one in used if "cannot be locked" not in one.said]
+        wrong += [f"not refused: {one.said}" for one in used if "cannot lock files" not in one.said]
         wanted = old
     else:
         wrong += [f"it did not go on: {one.said}" for one in used if one.code]

@@ -117,27 +117,19 @@ def _prepared(path: Path, statements: Sequence[str]) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=0 if alone else _MOMENT, isolation_level=None)
     try:
         for statement in statements:
-            # Who is alone must be: a log of its own memory would be written beside the others.
-            (_must if alone else _ask)(database, statement)
+            try:
+                database.execute(statement)
+            except sqlite3.OperationalError as error:
+                # Whoever is busy there keeps its setting. Only being alone is not optional: a
+                # log in our own memory would be written beside that of the others.
+                if alone or _kind(error) not in _BUSY:
+                    raise
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         database.execute(f"PRAGMA busy_timeout={WAIT * 1000:.0f}")
     except BaseException:
         database.close()
         raise
     return database
-
-
-def _must(database: sqlite3.Connection, statement: str) -> None:
-    database.execute(statement)
-
-
-def _ask(database: sqlite3.Connection, statement: str) -> None:
-    """Set something, unless somebody is busy there: then it stays as that one has it."""
-    try:
-        database.execute(statement)
-    except sqlite3.OperationalError as error:
-        if _kind(error) not in _BUSY:
-            raise
 
 
 @contextlib.contextmanager

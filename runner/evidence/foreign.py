@@ -95,7 +95,10 @@ def _copied(path: Path, folder: Path) -> Path:
     for _ in range(_TRIES):
         before = _marks(path)
         for suffix in _BESIDE:
-            _copy(path.with_name(path.name + suffix), copy.with_name(copy.name + suffix))
+            there, here = path.with_name(path.name + suffix), copy.with_name(copy.name + suffix)
+            here.unlink(missing_ok=True)
+            if there.exists():
+                shutil.copyfile(there, here)
         if _marks(path) == before:
             return copy
     raise _refused(path, "another program is writing to the store", "Try again.")
@@ -111,12 +114,6 @@ def _mark(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return facts.st_size, facts.st_mtime_ns
-
-
-def _copy(path: Path, copy: Path) -> None:
-    copy.unlink(missing_ok=True)
-    if path.exists():
-        shutil.copyfile(path, copy)
 
 
 def _refuse_unless_ours(path: Path, copy: Path) -> None:

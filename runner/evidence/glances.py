@@ -15,7 +15,6 @@ from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.evidence.database import addressed
 from repromatrix.runner.evidence.published import WRITTEN, Keep, PublishedSheet
-from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.judging.expectations import is_current, stands
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.model.case import Case
@@ -75,11 +74,13 @@ class GlancedRows(Mapping["Cell", "Observation"]):
         case, environment = self.cases[row.cell.case], self.environments[row.cell.environment]
         today = is_current(row, case, environment)
         counts = today and not row.sides
-        self._glances[row.cell] = Glance(fails(row), partial(_given, row), counts)
+        self._glances[row.cell] = Glance(fails(row), lambda _: row, counts)
         if today and row.sides:
             self.contested.add(row.cell)
         if today and row.outcome.is_evidence:
-            self.ran.update(map(_ran, row.sides or [row]))
+            for side in row.sides or [row]:
+                ran = side.provenance
+                self.ran.add((side.cell.device, (ran.torch_build, ran.python)))
 
     def _is_standing(self, row: Observation) -> bool:
         cell = row.cell
@@ -122,14 +123,6 @@ def of_rows(
     return seen
 
 
-def _ran(row: Observation) -> tuple[Device, Ran]:
-    return row.cell.device, (row.provenance.torch_build, row.provenance.python)
-
-
-def _given(row: Observation, _: Cell) -> Observation:
-    return row
-
-
 def of_places(
     places: Paths,
     say: Callable[[str], None],
@@ -145,7 +138,9 @@ def of_places(
                 _look(sheet, seen, keep)
     if places.store.exists():
         with answers.opened_to_read(places, say) as store:
-            _look_into(store, seen, cases, keep)
+            for row in store.rows(cases, keep):
+                if row.cell.case in seen.cases and row.cell.environment in seen.environments:
+                    seen.take(row)
     return seen
 
 
@@ -177,12 +172,3 @@ def _today(sheet: PublishedSheet, seen: GlancedRows) -> Mapping[str, Mapping[str
         if environment is not None and stands(measured_on, case, environment):
             found[publication][name] = (held.torch, held.python)
     return found
-
-
-def _look_into(
-    store: Store, seen: GlancedRows, cases: Collection[str] | None, keep: Keep | None
-) -> None:
-    for row in store.rows(cases, keep):
-        cell = row.cell
-        if cell.case in seen.cases and cell.environment in seen.environments:
-            seen.take(row)

@@ -43,7 +43,7 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Publication:
     """One act of publishing: when, on what, with which torch, and the commit of main."""
 
@@ -81,14 +81,11 @@ def read_publications(folder: Path) -> dict[str, Publication]:
 
 
 def _publication(name: str, line: Mapping[str, str]) -> Publication:
-    facts = (line["date"], line["hardware"], line["torch"], line["python"], line["main"])
+    facts = [line[key] for key in ("date", "hardware", "torch", "python", "main")]
     if not all(isinstance(fact, str) for fact in facts):
         message = "something that is no text where a text belongs"
         raise TypeError(message)
-    date, hardware, torch, python, main = facts
-    return Publication(
-        name=name, date=date, hardware=hardware, torch_build=torch, python=python, main=main
-    )
+    return Publication(name, *facts)
 
 
 MEASURED = 1
@@ -327,13 +324,10 @@ def write(
         failures = {_failure_id(row.failed): row.failed for row in own if row.failed}
         base = folder / device
         files[base / f"{case}.csv"] = _cells(own, order)
-        files[base / f"{case}.json"] = _failures(_digest(own), failures)
+        # What could not be built may have been tried with an older text of the case.
+        ran = max(own, key=lambda row: row.outcome.was_run).provenance
+        files[base / f"{case}.json"] = _failures(ran.case_digest, failures)
     return files
-
-
-def _digest(rows: Sequence[Observation]) -> str:
-    """Return which case was run; what could not be built may have been tried with an older one."""
-    return max(rows, key=lambda row: row.outcome.was_run).provenance.case_digest
 
 
 def _publications(publications: Sequence[Publication]) -> str:
@@ -375,12 +369,8 @@ def _cells(rows: Iterable[Observation], order: Sequence[str]) -> str:
     variants: dict[tuple[str, Precision], list[Observation]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: place.get(row.cell.environment, len(place))):
         variants[row.cell.workaround, row.cell.precision].append(row)
-    lines = [line for key in sorted(variants, key=_variant_key) for line in _lines(variants[key])]
-    return _csv(PublishedRow._fields, lines)
-
-
-def _variant_key(key: tuple[str, Precision]) -> tuple[str, int]:
-    return key[0], list(Precision).index(key[1])
+    in_order = sorted(variants, key=lambda key: (key[0], [*Precision].index(key[1])))
+    return _csv(PublishedRow._fields, [line for key in in_order for line in _lines(variants[key])])
 
 
 def _lines(rows: Sequence[Observation]) -> list[PublishedRow]:
@@ -389,7 +379,11 @@ def _lines(rows: Sequence[Observation]) -> list[PublishedRow]:
     for row in rows:
         line = _row(row)
         last = lines[-1] if lines else None
-        if last and _minor(last.releases) == _minor(line.releases) and _alike(last, line):
+        if (
+            last
+            and _minor(last.releases) == _minor(line.releases)
+            and last._replace(releases="") == line._replace(releases="")
+        ):
             lines[-1] = last._replace(releases=f"{last.releases} {line.releases}")
         else:
             lines.append(line)
@@ -398,10 +392,6 @@ def _lines(rows: Sequence[Observation]) -> list[PublishedRow]:
 
 def _minor(releases: str) -> str:
     return ".".join(releases.partition(" ")[0].split(".")[:2])
-
-
-def _alike(one: PublishedRow, other: PublishedRow) -> bool:
-    return one._replace(releases="") == other._replace(releases="")
 
 
 def _row(row: Observation) -> PublishedRow:
@@ -420,12 +410,9 @@ def _row(row: Observation) -> PublishedRow:
 
 
 def _pairs(found: Mapping[str, float]) -> str:
-    return " ".join(f"{_word(name)}={value}" for name, value in sorted(found.items()))
-
-
-def _word(name: str) -> str:
-    """Write a name as one word: cases name what they measure as they like."""
-    return quote(name, safe="@,:/()<>[]")
+    # Cases name what they measure as they like: a name is quoted, so that it is one word.
+    quoted = {quote(name, safe="@,:/()<>[]"): found[name] for name in sorted(found)}
+    return " ".join(f"{name}={value}" for name, value in quoted.items())
 
 
 def _failure_id(failed: Failed) -> str:

@@ -164,12 +164,6 @@ def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     )
 
 
-def cell_of(row: sqlite3.Row) -> Cell:
-    """Return the cell of a stored row."""
-    precision, device = Precision(row["precision"]), Device(row["device"])
-    return Cell(row["case_name"], row["workaround"], row["environment"], precision, device)
-
-
 def provenance(row: sqlite3.Row, held: StoredRow) -> Provenance:
     """Return what a row ran on."""
     return Provenance(

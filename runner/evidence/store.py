@@ -2,7 +2,7 @@
 
 A kill at any moment loses at most the cells in flight. Several runs may write at once: a row's
 key is what was measured, so the same cell measured twice is one row. What others measured stands
-in a table beside it (`elsewhere`); both are read as one.
+in a table beside it (`imports.py`); both are read as one.
 """
 
 from __future__ import annotations
@@ -165,19 +165,11 @@ class Store:
         Raises RunnerError at a row that is damaged.
         """
         with database.readable(self.path):
-            merged = [*self._elsewhere(cases, keep)] if self.has_merged else []
-            own = (observation(row, ran, LOCAL) for row, ran in self.selected(cases, keep))
+            # What others measured, and nobody has settled here.
+            theirs = self._select("merged", cases, keep, "settled=''")
+            merged = [observation(row, ran, MERGED) for row, ran in theirs]
+            own = (observation(row, ran, LOCAL) for row, ran in self._select("cells", cases, keep))
             yield from answers([*own, *merged]) if merged else own
-
-    @property
-    def has_merged(self) -> bool:
-        """Whether others measured something that nobody has settled here."""
-        asked = "SELECT EXISTS (SELECT 1 FROM merged WHERE settled='')"
-        return bool(self._db.execute(asked).fetchone()[0])
-
-    def _elsewhere(self, cases: Collection[str] | None, keep: Keep | None) -> Iterator[Observation]:
-        found = self._select("merged", cases, keep, "settled=''")
-        return (observation(row, ran, MERGED) for row, ran in found)
 
     def statements(self) -> Iterator[Observation]:
         """Yield every row as it was measured, here and elsewhere, whatever denies it.
@@ -188,12 +180,6 @@ class Store:
             for table, source in (("cells", LOCAL), ("merged", MERGED)):
                 for row, ran in self._select(table):
                     yield observation(row, ran, source)
-
-    def selected(
-        self, cases: Collection[str] | None = None, keep: Keep | None = None
-    ) -> Iterator[tuple[sqlite3.Row, Provenance]]:
-        """Yield what was measured here as it is stored, with what it ran on."""
-        return self._select("cells", cases, keep)
 
     def _select(
         self,
@@ -213,6 +199,8 @@ class Store:
         order = "rowid" if table == "cells" else ", ".join([*KEY, "said"])
         cells = self._db.execute(f"SELECT * FROM {table} {within} ORDER BY {order}", names)  # noqa: S608 - our own words and marks
         found = cells.fetchall()
+        if not found:
+            return
         # After the cells: what another run stores in between must not lack its provenance.
         ran = {row["id"]: held(row) for row in self._db.execute("SELECT * FROM provenances")}
         known: dict[tuple[object, ...], Provenance] = {}

@@ -22,6 +22,7 @@ from repromatrix.runner.model.script import parse_script
 _OPENS, _CLOSES = "# /// script\n", "# ///"
 _HEADER = re.compile(r"\[\[?[\w.\" -]+\]\]?\s*(#.*)?$")
 _FAILS = re.compile(r"\[\[\s*tool\.repromatrix\.fails\s*\]\]")
+_CLAIMS = re.compile(r"\[\[?[\w.\" -]*tool\.repromatrix\.claims[\w.\" -]*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"([\w-]+)\s*=")
 _KEYS = ("when", "precisions", "devices", "workarounds", "outcome", "raises", "match")
 """The keys that are written; `fixed-by` and `note` are a person's."""
@@ -42,8 +43,13 @@ def rewritten(text: str, where: str, kept: Sequence[int], entries: Sequence[Writ
     Raises RunnerError where the block cannot be edited without touching anything else.
     """
     script = parse_script(text, where)
-    body = _bare(script.block.removeprefix(_OPENS).removesuffix(_CLOSES))
-    sections = _sections(body.split("\n"))
+    content = script.block.removeprefix(_OPENS).removesuffix(_CLOSES)
+    sections = _sections(
+        [
+            line[2:] if line.startswith("# ") else line[1:]
+            for line in content.rstrip("\n").split("\n")
+        ]
+    )
     replacing = {entry.replaces: entry for entry in entries if entry.replaces is not None}
     fresh = [_fresh(entry.keys) for entry in entries if entry.replaces is None]
     lines = list(_assembled(sections, kept, replacing, fresh))
@@ -51,11 +57,6 @@ def rewritten(text: str, where: str, kept: Sequence[int], entries: Sequence[Writ
     result = text.replace(script.block, block, 1)
     _held(script.table, result, where, kept, entries)
     return result
-
-
-def _bare(content: str) -> str:
-    lines = content.rstrip("\n").split("\n")
-    return "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines)
 
 
 def _sections(lines: Sequence[str]) -> list[list[str]]:
@@ -92,8 +93,8 @@ def _assembled(
     fresh: Sequence[list[str]],
 ) -> Iterator[str]:
     """Yield the lines; new entries stand behind the last one, before the claims, or at the end."""
-    ours = [number for number, section in enumerate(sections) if _is_entry(section)]
-    claims = [number for number, section in enumerate(sections) if _is_claim(section)]
+    ours = [number for number, section in enumerate(sections) if any(map(_FAILS.match, section))]
+    claims = [number for number, section in enumerate(sections) if any(map(_CLAIMS.match, section))]
     place = ours[-1] + 1 if ours else (claims[0] if claims else len(sections))
     out: list[list[str]] = []
     for number, section in enumerate(sections):
@@ -114,14 +115,6 @@ def _trimmed(section: list[str]) -> list[str]:
     while section and not section[-1].strip():
         section = section[:-1]
     return section
-
-
-def _is_entry(section: Sequence[str]) -> bool:
-    return any(_FAILS.match(line) for line in section)
-
-
-def _is_claim(section: Sequence[str]) -> bool:
-    return any("tool.repromatrix.claims" in line for line in section if _HEADER.match(line))
 
 
 def _fresh(keys: Mapping[str, Any]) -> list[str]:

@@ -58,7 +58,9 @@ def read_lock(text: str, name: str, where: str) -> Lock:
     """Read a lock; raises RunnerError with every line that pins nothing or carries no hash."""
     pins: list[Requirement] = []
     faults: list[Fault] = []
-    for line in _logical_lines(text):
+    for line in map(str.strip, text.replace("\\\n", " ").splitlines()):
+        if not line or line[0] == "#":
+            continue
         try:
             pins.append(_pin(line))
         except ValueError as error:
@@ -131,11 +133,6 @@ def _pinned(block: str) -> str:
 
 def _name(block: str) -> str:
     return canonicalize_name(re.split(r"[=\s\[;]", block, maxsplit=1)[0])
-
-
-def _logical_lines(text: str) -> list[str]:
-    joined = text.replace("\\\n", " ")
-    return [line.strip() for line in joined.splitlines() if line.strip() and line[0] != "#"]
 
 
 def _pin(line: str) -> Requirement:

@@ -166,14 +166,10 @@ def read_matrix(text: str) -> Matrix:
         if Version(earlier) >= Version(later):
             fix = "Name each release once, in the order of their versions."
             raise refuse(Problem(f"{WHERE}: releases", f"{later} stands after {earlier}", fix))
-    _refuse_unnamable(matrix.stacks)
-    return matrix
-
-
-def _refuse_unnamable(stacks: tuple[Stack, ...]) -> None:
     known: set[str] = set()
-    for stack in stacks:
+    for stack in matrix.stacks:
         if stacked(stack.name) is None or stack.name in known:
             expected = "a package and its version with a dot, such as ms-swift3.3.0, each once"
             raise refuse(InvalidValue(f"{WHERE}: stacks", stack.name, expected))
         known.add(stack.name)
+    return matrix
