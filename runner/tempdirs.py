@@ -95,6 +95,8 @@ def _made() -> tuple[Path, int]:
     """Return a new folder and its lock; one that a sweep takes before it is locked is given up."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # Between its making and its locking it looks like one that nobody uses: another process
+        # may sweep it away.
         lock = _opened(folder)
         if lock is None:
             continue

@@ -186,13 +186,10 @@ def _pooled(case: Case, rows: Sequence[Judged]) -> set[int]:
     return {
         number
         for number, entry in enumerate(case.block.fails)
-        if entry in wrong or any(_extends(entry, one) for one in uncovered)
+        if entry in wrong
+        # It would describe the failure if only its requirements held there.
+        or any(covers(entry, row.seen.cell) and described(entry, row.seen) for row in uncovered)
     }
-
-
-def _extends(entry: Failure, one: Judged) -> bool:
-    """Say whether an entry would describe a failure if only its requirements held there."""
-    return covers(entry, one.seen.cell) and described(entry, one.seen)
 
 
 class _Derivation:

@@ -37,7 +37,11 @@ def deciding(
 
     `pairs` are the axes behind the releases, `seen` maps an environment to its observation.
     """
-    packages = {_changed(axis, environments) for axis in pairs if _differs(axis, seen)}
+    packages = {
+        _changed(axis, environments)
+        for axis in pairs
+        if {True, False} <= {fails(seen.get(point.environment)) for point in axis}
+    }
     if len(packages) != 1 or not (package := packages.pop()):
         return None
     versions: dict[str, list[Observation]] = {}
@@ -50,10 +54,6 @@ def deciding(
     ranges = failing_ranges(order, {version: _telling(rows) for version, rows in versions.items()})
     born = _telling(versions[order[0]]).outcome is Outcome.NOT_APPLICABLE
     return Deciding(package=package, ranges=ranges, born=born)
-
-
-def _differs(axis: Axis, seen: Mapping[str, Observation]) -> bool:
-    return {True, False} <= {fails(seen.get(point.environment)) for point in axis}
 
 
 def _changed(axis: Axis, environments: Mapping[str, Environment]) -> str:

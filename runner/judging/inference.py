@@ -74,17 +74,13 @@ def _lines(
         (
             axis,
             frozenset(
-                one.environment
-                for one in axis
-                if _is_pair(one.environment, environments) == (at > 0)
+                point.environment
+                for point in axis
+                if (environments[point.environment].source is Source.PAIR) == (at > 0)
             ),
         )
         for at, axis in enumerate(every)
     )
-
-
-def _is_pair(name: str, environments: Mapping[str, Environment]) -> bool:
-    return environments[name].source is Source.PAIR
 
 
 def _between(

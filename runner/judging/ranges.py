@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from repromatrix.runner.judging.axes import Axis
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Outcome
+from repromatrix.runner.model.outcomes import Reading
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,13 +78,10 @@ def ranges_along(axis: Axis, seen: Mapping[str, Observation]) -> tuple[Range, ..
 
     An environment that cannot run the case says nothing, not even that a gap is open.
     """
-    within = [point for point in axis if not _out_of_reach(seen.get(point.environment))]
-    told = {point.label: seen[point.environment] for point in within if point.environment in seen}
-    return failing_ranges([point.label for point in within], told)
-
-
-def _out_of_reach(row: Observation | None) -> bool:
-    return row is not None and row.outcome is Outcome.NOT_APPLICABLE
+    rows = {point.label: seen.get(point.environment) for point in axis}
+    known = {label: row for label, row in rows.items() if row is not None}
+    absent = {label for label, row in known.items() if row.outcome.reading is Reading.ABSENT}
+    return failing_ranges([point.label for point in axis if point.label not in absent], known)
 
 
 def _range(

@@ -200,12 +200,12 @@ class Budget:
         return replace(unit, cells=unit.cells[: cells_that_fit(unit.cells, self.costs, room)])
 
     def begin(self, unit: Unit) -> None:
-        """Hear that a unit is begun."""
+        """Note that a unit is begun."""
         first = self.costs.of_begin(unit.environment) + self.costs.of_cell(unit.cells[0])
         self.pace.begin(unit.environment, self.now(), first)
 
     def came(self, environment: str) -> None:
-        """Hear that a cell came."""
+        """Note that a cell came."""
         self.pace.came(environment, self.now())
 
     def first(self, units: Sequence[Unit]) -> tuple[Unit, ...]:

@@ -40,7 +40,7 @@ class Axes:
     device: Device
 
 
-Rows = dict[str, "Observation"]
+Rows = dict[str, Observation]
 """What is known of one variant in one precision, by environment."""
 
 
