@@ -38,10 +38,11 @@ from repromatrix.runner.bisect.repository import (
 )
 from repromatrix.runner.bisect.search import Answer, Edge, agreed
 from repromatrix.runner.environments.checkouts import PackageSources
-from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, Problem, refuse
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.paths import ROOT, Paths
+from repromatrix.runner.text import join
 
 _LONG = 7 * 24 * 3600.0
 _LOOK = 0.1
@@ -52,12 +53,12 @@ TRIAL = (sys.executable, "-P", "-m", "repromatrix", "trial")
 
 
 Heard = CommitTrial | CommitLine
-"""What happens meanwhile: a line begins to be searched, a commit answers."""
+"""What happens during a search: a line begins to be searched, or a commit was tried."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommitSpan:
-    """What is left of a line: the commits after the last of the older kind, up to the newer.
+    """What is left of a line: the commits after the last one like the older end.
 
     A side that was not judged is empty.
     """
@@ -69,7 +70,7 @@ class CommitSpan:
 
 @dataclass(kw_only=True)
 class GitBisect:
-    """Asks commits in a checkout, one process for each; hears of each as it answers."""
+    """Tries commits in a checkout, in one process each, and calls `hear` with each trial."""
 
     worktree: Worktree
     plan: Plan
@@ -101,7 +102,7 @@ class GitBisect:
         if len(line.commits) == 2:  # noqa: PLR2004 - between neighbours there is nothing to ask
             return CommitSpan(last_old=line.first, first_new=line.last, candidates=(line.last,))
         self.hear(line)
-        old, new = ("working", "broken") if newer is Answer.YES else ("broken", "healed")
+        old, new = ("working", "broken") if newer is Answer.YES else ("broken", "fixed")
         terms = (f"--term-old={old}", f"--term-new={new}")
         # A line may join its first commit by a merge; what lies behind is of no interest.
         behind = self.parent(line.commits[1]) or line.first
@@ -117,15 +118,15 @@ class GitBisect:
         return span
 
     def answer(self, commit: str) -> Answer | None:
-        """Return what a commit answered, or None where it was not asked.
+        """Return the first answer of a commit, or None where it was not tried.
 
-        The first word counts: a second question is about the other environment alone.
+        A second trial is about the other environment alone.
         """
-        return next((one.answer for one in self.trials if one.commit == commit), None)
+        return next((trial.answer for trial in self.trials if trial.commit == commit), None)
 
     def environment(self, commit: str) -> str:
-        """Return in whose environment a commit answered that was asked."""
-        return next(one.environment for one in self.trials if one.commit == commit)
+        """Return the environment in which a commit answered first."""
+        return next(trial.environment for trial in self.trials if trial.commit == commit)
 
     def parent(self, commit: str) -> str:
         """Return the first parent of a commit; empty where it has none."""
@@ -133,19 +134,18 @@ class GitBisect:
         return done.out.strip() if done.code == 0 else ""
 
     def _write(self, within: str = "", *, again: bool = False) -> str:
-        every = self.plan.sides
-        sides = tuple(one for one in every if not within or one.environment.name == within)
+        sides = tuple(side for side in self.plan.sides if within in {"", side.environment.name})
         plan = dataclasses.replace(self.plan, sides=sides, again=again)
         path = self.worktree.folder / "plan.json"
         path.write_text(written(plan))
         return str(path)
 
     def _span(self, line: CommitLine, old: str, new: str) -> CommitSpan:
-        """Return what git came to; commits between its two ends were all passed over."""
+        """Return the result of git; all commits between its two ends were skipped."""
         refs = self.worktree.must(
             "for-each-ref", "--format=%(objectname) %(refname)", "refs/bisect"
         )
-        marks = [one.split(" refs/bisect/", 1) for one in refs.splitlines()]
+        marks = [line.split(" refs/bisect/", 1) for line in refs.splitlines()]
         first = min(line.place(commit) for commit, name in marks if name == new)
         olds = [commit for commit, name in marks if name.startswith(f"{old}-")]
         lasts = [line.place(commit) for commit in olds if commit in line.commits]
@@ -157,18 +157,23 @@ class GitBisect:
         )
 
     def _agrees(self, span: CommitSpan, older: Answer) -> bool:
-        """Say whether git was told what the trials answered: no exit code was taken for another."""
-        passed_over = span.candidates[:-1]
+        """Say whether git and the trials came to the same.
+
+        git takes every exit code from 1 to 127, except 125, for an answer: a program that cannot
+        start would blame a commit.
+        """
+        skipped = span.candidates[:-1]
         return (
             self.answer(span.last_old) is older
             and self.answer(span.first_new) is opposite(older)
-            and all(self.answer(commit) is Answer.UNKNOWN for commit in passed_over)
+            and all(self.answer(commit) is Answer.UNKNOWN for commit in skipped)
         )
 
     def _watched(self, command: Sequence[str], kept: list[CommitTrial]) -> subprocesses.Finished:
-        """Run a command, hearing its trials as they come; interrupted, it is ended gently."""
+        """Run a command and report its trials as they come; interrupted, it ends its cell first."""
         ran: list[subprocesses.Finished] = []
-        over = threading.Event()  # a thread that is being joined forgets that it runs, interrupted
+        # An event, because a thread whose join() is interrupted no longer counts as running.
+        over = threading.Event()
         threading.Thread(target=self._run, args=(command, ran, over)).start()
         try:
             while not over.wait(_LOOK):
@@ -195,9 +200,9 @@ class GitBisect:
     def _hear(self, kept: list[CommitTrial]) -> None:
         journal = self.worktree.folder / "journal"
         if journal.exists():
-            heard = len(self.trials) + len(self.confirmations)
-            for told in read_trials(journal.read_text())[heard:]:
-                trial = dataclasses.replace(told, again=kept is self.confirmations)
+            count = len(self.trials) + len(self.confirmations)
+            for new in read_trials(journal.read_text())[count:]:
+                trial = dataclasses.replace(new, again=kept is self.confirmations)
                 kept.append(trial)
                 self.hear(trial)
 
@@ -208,19 +213,18 @@ def opposite(answer: Answer) -> Answer:
 
 
 def _lost(done: subprocesses.Finished) -> Exception:
-    said = subprocesses.anonymous(" | ".join(done.err.strip().splitlines()[-4:]))
-    found = f"exit code {done.code}: {said or done.out.strip()[-300:]}"
-    fault = OldFault(where="a trial", found=found, allowed="an answer", fix="Report this.")
-    return refuse(fault, ExitCode.OUR_FAULT)
+    last = subprocesses.anonymous(" | ".join(done.err.strip().splitlines()[-4:]))
+    what = f"gave no answer (exit code {done.code}: {last or done.out.strip()[-300:]})"
+    return refuse(Problem("the trial of a commit", what, "Report this."), ExitCode.OUR_FAULT)
 
 
 _INWARD = (0, 1, 3, 7)
-"""How far from an end a commit may be that answers in its place."""
+"""Distances from an end of the commits that are tried in its place if it cannot be judged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """How the search ended, on which line, and what is left of it."""
+    """How the search ended, on which line, and which commits are left."""
 
     ending: CommitOutcome
     line: CommitLine | None = None
@@ -230,12 +234,12 @@ class Found:
 
 
 class Route:
-    """Decides, from what the ends answer, which line is searched."""
+    """Decides, by the answers of the ends, which line is searched."""
 
     def __init__(
         self, bisector: GitBisect, routes: Routes, edge: Edge, repository: Repository
     ) -> None:
-        """Nothing is asked before `find`."""
+        """Try no commit before `find`."""
         self.bisector = bisector
         self.routes = routes
         self.edge = edge
@@ -243,7 +247,7 @@ class Route:
         self.before, self.after = edge.sides
 
     def find(self) -> Found:
-        """Search a line and doubt what was found; raises RunnerError and Interrupted."""
+        """Search a line and check the result; raises RunnerError and Interrupted."""
         return self._twice(self._in_one_environment(self._found()))
 
     def _found(self) -> Found:
@@ -264,12 +268,12 @@ class Route:
         return self.bisector.answer(commit) or self.bisector.ask(commit).answer
 
     def _first_answering(self, line: CommitLine) -> str | None:
-        """Return the first commit of a line that answers, or one near it."""
+        """Return the first commit of a line that can be judged, or one near it."""
         near = [line.commits[step] for step in _INWARD if step < len(line.commits)]
-        return next((one for one in near if self._answer(one) is not Answer.UNKNOWN), None)
+        return next((sha for sha in near if self._answer(sha) is not Answer.UNKNOWN), None)
 
     def _bisect(self, line: CommitLine, older: Answer) -> Found:
-        """Search a line; what it joins by a merge alone is no parent of what follows."""
+        """Search a line; a commit that it joins by a merge is no parent of the one that follows."""
         found = self._searched(line, older)
         assert found.span is not None  # noqa: S101 - a line that was searched leaves one
         parent = self.bisector.parent(found.span.candidates[0])
@@ -289,7 +293,7 @@ class Route:
         return Found(ending=ending, line=line, edge=edge, span=span)
 
     def _older_is_new(self, low: str) -> Found:
-        """Find out why the older end of the trunk is of the newer kind already."""
+        """Find out why the older end of the trunk already answers as the newer end should."""
         trunk, branch = self.routes.trunk, self.routes.older
         older = self.bisector.plan.sides[-1].environment.name
         if self.bisector.ask(low, within=older).answer is self.before:
@@ -319,7 +323,7 @@ class Route:
                 return self._ends_agree(self.before, high)
 
     def _up_to_an_answer(self, line: CommitLine) -> Found:
-        """Let a commit near the newer end stand for it, which does not answer itself."""
+        """Search up to a commit near the newer end, which itself cannot be judged."""
         last = self._first_answering(line.backwards)
         if last is None:
             return Found(ending=CommitOutcome.MUTE)
@@ -330,7 +334,7 @@ class Route:
         return self._half(line, span, Doubt.NEWER_END)
 
     def _half(self, line: CommitLine, span: CommitSpan, doubt: Doubt) -> Found:
-        """Return what one side alone tells."""
+        """Return what is known where only one side could be judged."""
         return Found(
             ending=CommitOutcome.CANDIDATES, line=line, edge=self.edge, span=span, doubt=doubt
         )
@@ -347,7 +351,7 @@ class Route:
                 return Found(ending=CommitOutcome.CONTRARY)
 
     def _in_one_environment(self, found: Found) -> Found:
-        """Ask the newer side in the environment of the older, where those are two."""
+        """Try the newer side in the environment of the older one, where the two differ."""
         span = found.span
         if span is None or not (span.last_old and span.first_new):
             return found
@@ -366,29 +370,26 @@ class Route:
                 return dataclasses.replace(found, ending=CommitOutcome.ENVIRONMENT, span=none)
 
     def _twice(self, found: Found) -> Found:
-        """Run both sides once more; one that contradicts itself decides nothing."""
+        """Run both sides once more; a side that contradicts itself decides nothing."""
         span, line = found.span, found.line
         if found.ending is not CommitOutcome.FOUND or span is None or line is None:
             return found
-        sides = (span.last_old, span.first_new)
-        wavering = [one for one in sides if self._confirmed(one) is Answer.UNKNOWN]
-        if not wavering:
-            return found
-        return self._wider(found, line, span, wavering)
-
-    def _confirmed(self, commit: str) -> Answer:
-        answers = {commit: self._answer(commit)}
-        return agreed(answers, commit, self.bisector.confirm(commit).answer)
+        unstable = []
+        for commit in (span.last_old, span.first_new):
+            answers = {commit: self._answer(commit)}
+            if agreed(answers, commit, self.bisector.confirm(commit).answer) is Answer.UNKNOWN:
+                unstable.append(commit)
+        return self._wider(found, line, span, unstable) if unstable else found
 
     def _wider(
-        self, found: Found, line: CommitLine, span: CommitSpan, wavering: list[str]
+        self, found: Found, line: CommitLine, span: CommitSpan, unstable: list[str]
     ) -> Found:
         """Return what is left between the nearest commits that did not contradict themselves."""
         older, newer = found.edge.sides
-        steady = [one for one in line.commits if one not in wavering]
         at = line.place(span.first_new)
-        olds = [one for one in steady if line.place(one) < at and self._was(one, older)]
-        news = [one for one in steady if line.place(one) >= at and self._was(one, newer)]
+        answers = {sha: self.bisector.answer(sha) for sha in line.commits if sha not in unstable}
+        olds = [sha for sha in answers if answers[sha] is older and line.place(sha) < at]
+        news = [sha for sha in answers if answers[sha] is newer and line.place(sha) >= at]
         if not (olds and news):
             return Found(ending=CommitOutcome.MUTE, doubt=Doubt.CONTRADICTION)
         left = line.since(olds[-1]).before(news[0]).commits[1:]
@@ -396,9 +397,6 @@ class Route:
         return dataclasses.replace(
             found, ending=CommitOutcome.CANDIDATES, span=wide, doubt=Doubt.CONTRADICTION
         )
-
-    def _was(self, commit: str, answer: Answer) -> bool:
-        return self.bisector.answer(commit) is answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -421,24 +419,24 @@ class Inquiry:
 
 
 def search(
-    places: Paths,
+    paths: Paths,
     inquiry: Inquiry,
     repo: Path,
     hear: Callable[[Heard], None] = lambda _: None,
     command: Sequence[str] = TRIAL,
 ) -> CommitAnswer:
-    """Return the commit between two environments that broke a case, or healed it.
+    """Return the commit between two environments that broke a case, or fixed it.
 
-    `hear` is told of every line before it is searched, and of every trial. Raises RunnerError for
-    a repository that does not serve, and Interrupted; either way nothing stays of the checkouts,
-    and what was run is stored.
+    `hear` is called with every line before it is searched, and with every trial. Raises
+    RunnerError for an unsuitable repository, and Interrupted; either way the checkouts are
+    removed, and what was run is stored.
     """
     repository = open_repository(repo)
     sources = find_sources(repository, repository.tip())
     older, newer = _ends(repository, sources, inquiry)
     routes = git_lines.between(repository, older, newer)
     plan = Plan(
-        places=places,
+        paths=paths,
         asked=inquiry.asked,
         sides=(inquiry.newer, inquiry.older),
         sources=sources,
@@ -447,12 +445,13 @@ def search(
         rerun=inquiry.rerun,
         sandbox=inquiry.sandbox,
     )
-    with opened(places.checkouts, repository, sources) as held:
-        bisector = GitBisect(worktree=held, plan=plan, hear=hear, command=command)
+    with opened(paths.checkouts, repository, sources) as worktree:
+        bisector = GitBisect(worktree=worktree, plan=plan, hear=hear, command=command)
         found = Route(bisector, routes, inquiry.edge, repository).find()
+    asked, name = inquiry.asked, inquiry.newer.environment.name
     answer = CommitAnswer(
         ending=found.ending,
-        cell=_cell(inquiry),
+        cell=Cell(asked.case.name, asked.workaround, name, asked.precision, asked.device),
         edge=inquiry.edge,
         package=sources.package,
         older=End(mark=older, environment=inquiry.older.environment.name),
@@ -462,12 +461,7 @@ def search(
         confirmations=tuple(bisector.confirmations),
         is_dirty=repository.is_dirty(),
     )
-    return _told(answer, found, routes, repository)
-
-
-def _cell(inquiry: Inquiry) -> Cell:
-    asked, environment = inquiry.asked, inquiry.newer.environment.name
-    return Cell(asked.case.name, asked.workaround, environment, asked.precision, asked.device)
+    return _completed(answer, found, routes, repository)
 
 
 def _ends(
@@ -493,18 +487,19 @@ def _refuse_unmoved(package: str, inquiry: Inquiry) -> None:
     names = [side.environment.name for side in (inquiry.older, inquiry.newer)]
     older, newer = (side.environment.version(package) for side in (inquiry.older, inquiry.newer))
     if older == newer or not (older and newer):
-        found = (
-            f"{package} {older or 'missing'} in {names[0]} and {newer or 'missing'} in {names[1]}"
+        versions = join(
+            [f"{older or 'missing'} in {names[0]}", f"{newer or 'missing'} in {names[1]}"]
         )
-        allowed = "the package that they differ in"
-        remedy = "`nox -s blame` says which one it is; --good and --bad name revisions."
-        raise refuse(OldFault(where=OPTION, found=found, allowed=allowed, fix=remedy))
+        same = older and newer
+        what = f"both have the same {package}" if same else f"not both have {package}"
+        fix = "`nox -s blame` finds the package that differs; --good and --bad name revisions."
+        raise refuse(Problem(OPTION, f"{what} ({versions})", fix))
 
 
-def _told(
+def _completed(
     answer: CommitAnswer, found: Found, routes: Routes, repository: Repository
 ) -> CommitAnswer:
-    """Complete an answer with what the commits say of themselves, and with the twin."""
+    """Return an answer with dates and subjects of its commits, and with the twin."""
     if found.line is None or found.span is None:
         return answer
     line, span = found.line, found.span
@@ -529,14 +524,13 @@ def _told(
 def _twin(routes: Routes, repository: Repository, culprit: str) -> Twin | None:
     """Look for the same change on the other lines."""
     commit = repository.commit(culprit)
-    start = routes.trunk.first
-    places = [(routes.main, start)] if routes.main else []
-    places += [(one.last, one.first) for one in (routes.older, routes.newer) if one]
-    names = {routes.main: git_lines.short(routes.main)}
-    names |= {one.last: one.name for one in (routes.older, routes.newer) if one}
-    for until, since in places:
+    branches = [line for line in (routes.older, routes.newer) if line]
+    others = [(line.name, line.first, line.last) for line in branches]
+    if routes.main:
+        others.insert(0, (git_lines.short(routes.main), routes.trunk.first, routes.main))
+    for name, since, until in others:
         if repository.ask("merge-base", "--is-ancestor", culprit, until) is None:
-            found = twin(repository, commit, since, until, names[until])
-            if found is not None:
-                return found
+            same = twin(repository, commit, since, until, name)
+            if same is not None:
+                return same
     return None

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from repromatrix.runner.bisect.oracle import answer
+from repromatrix.runner.bisect.oracle import answer, why_unknown
 from repromatrix.runner.bisect.repository import claimed_or_nothing
 from repromatrix.runner.bisect.search import Answer, agreed
 from repromatrix.runner.cases import load_case, load_script
@@ -29,6 +29,7 @@ from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.text import shorten
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,13 +55,13 @@ class TrialRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """Everything that trying a commit needs; `sides` are tried in their order.
+    """Everything that a trial of a commit needs; `sides` are tried in their order.
 
-    With `rerun` only what this very run measured is known. With `again` a commit that was measured
-    once is run once more, in a fresh process, to confirm what it answered.
+    With `rerun` only rows of this run count. With `again`, a commit that was measured once is run
+    once more in a fresh process, to confirm its answer.
     """
 
-    places: Paths
+    paths: Paths
     asked: TrialRequest
     sides: tuple[TrialSide, ...]
     sources: PackageSources
@@ -94,7 +95,7 @@ def written(plan: Plan) -> str:
     asked = plan.asked
     return json.dumps(
         {
-            "places": {"root": str(plan.places.root), "own": plan.places.own},
+            "places": {"root": str(plan.paths.root), "own": plan.paths.own},
             "case": {
                 "path": asked.case.path,
                 "where": asked.case.where,
@@ -106,7 +107,7 @@ def written(plan: Plan) -> str:
                 "device": asked.device,
             },
             "bad": {"any_failure": asked.any_failure, "signature": asked.signature},
-            "sides": [_side(side) for side in plan.sides],
+            "sides": [asdict(side) for side in plan.sides],
             "sources": asdict(plan.sources),
             "limits": plan.limits.model_dump(),
             "run": plan.run,
@@ -115,76 +116,40 @@ def written(plan: Plan) -> str:
             "sandbox": plan.sandbox,
         },
         indent=1,
+        default=str,  # a path
     )
-
-
-def _side(side: TrialSide) -> dict[str, Any]:
-    environment, built = side.environment, side.built
-    return {
-        "environment": {
-            "name": environment.name,
-            "source": environment.source,
-            "python": environment.python,
-            "pins": dict(environment.pins),
-            "markers": dict(environment.markers),
-            "stated_digest": environment.stated_digest,
-            "built": environment.built,
-        },
-        "built": {
-            "name": built.name,
-            "folder": str(built.folder),
-            "python": str(built.python),
-            "versions": dict(built.versions),
-        },
-    }
 
 
 def read(text: str) -> Plan:
     """Return the plan of a text that we wrote; raises RunnerError where the case is gone."""
-    told: Mapping[str, Any] = json.loads(text)
-    cell, own = told["cell"], told["places"]["own"]
+    plan: Mapping[str, Any] = json.loads(text)
+    case, cell, own = plan["case"], plan["cell"], plan["places"]["own"]
+    path, where = Path(case["path"]), case["where"]
     return Plan(
-        places=Paths(root=Path(told["places"]["root"]), own=own),
+        paths=Paths(root=Path(plan["places"]["root"]), own=own),
         asked=TrialRequest(
-            case=_read_case(told["case"], own=own),
+            case=load_script(path, where) if own else load_case(path, where, case["extras"]),
             workaround=cell["workaround"],
             precision=Precision(cell["precision"]),
             device=Device(cell["device"]),
-            **told["bad"],
+            **plan["bad"],
         ),
-        sides=tuple(map(_read_side, told["sides"])),
-        sources=PackageSources(**told["sources"]),
-        limits=Limits.model_validate(told["limits"]),
-        run=told["run"],
-        rerun=told["rerun"],
-        again=told["again"],
-        sandbox=told["sandbox"],
+        sides=tuple(map(_read_side, plan["sides"])),
+        sources=PackageSources(**plan["sources"]),
+        limits=Limits.model_validate(plan["limits"]),
+        run=plan["run"],
+        rerun=plan["rerun"],
+        again=plan["again"],
+        sandbox=plan["sandbox"],
     )
 
 
-def _read_case(told: Mapping[str, Any], *, own: bool) -> Case:
-    path = Path(told["path"])
-    return (
-        load_script(path, told["where"]) if own else load_case(path, told["where"], told["extras"])
-    )
-
-
-def _read_side(told: Mapping[str, Any]) -> TrialSide:
-    environment, built = told["environment"], told["built"]
+def _read_side(side: Mapping[str, Any]) -> TrialSide:
+    environment, built = side["environment"], side["built"]
+    folders = {key: built[key] and Path(built[key]) for key in ("folder", "python", "torch")}
+    typed = {"source": Source(environment["source"]), "built": tuple(environment["built"])}
     return TrialSide(
-        environment=Environment(
-            **{
-                **environment,
-                "source": Source(environment["source"]),
-                "built": tuple(environment["built"]),
-            }
-        ),
-        built=Built(
-            name=built["name"],
-            folder=Path(built["folder"]),
-            python=Path(built["python"]),
-            versions=built["versions"],
-        ),
+        environment=Environment(**{**environment, **typed}), built=Built(**{**built, **folders})
     )
 
 
@@ -197,7 +162,8 @@ def read_trials(journal: str) -> tuple[CommitTrial, ...]:
     """Return the trials of a journal; a line that is still being written is none."""
     *lines, _ = journal.split("\n")
     return tuple(
-        CommitTrial(**{**told, "answer": Answer(told["answer"])}) for told in map(json.loads, lines)
+        CommitTrial(**{**trial, "answer": Answer(trial["answer"])})
+        for trial in map(json.loads, lines)
     )
 
 
@@ -224,54 +190,47 @@ def _try_in(plan: Plan, side: TrialSide, tree: Path, commit: str) -> tuple[Commi
     environment = _with(side.environment, plan.sources, tree, commit)
     where = CommitTrial(commit=commit, answer=Answer.UNKNOWN, environment=side.environment.name)
     case, device = plan.asked.case, plan.asked.device
-    in_the_way = obstacles(case, environment, device)
-    if in_the_way:
-        return dataclasses.replace(where, reason="; ".join(in_the_way)), True
+    if reasons := obstacles(case, environment, device):
+        return dataclasses.replace(where, reason="; ".join(reasons)), True
     try:
-        seen, known = _seen(plan, side, environment, tree)
+        row, known = _measured(plan, side, environment, tree)
     except UnbuildableError as error:
         return dataclasses.replace(where, reason=str(error)), True
     package = plan.sources.package
-    said = _said(plan.asked, seen, package)
+    bad = _answer(plan.asked, row, package)
     trial = dataclasses.replace(
         where,
-        answer=said,
-        reason=_reason(seen, package, said),
-        version=seen.provenance.packages.get(package, ""),
-        file=seen.provenance.imported.get(package, ""),
+        answer=bad,
+        reason=_reason(row, package, bad),
+        version=row.provenance.packages.get(package, ""),
+        file=row.provenance.imported.get(package, ""),
         known=known,
     )
-    return trial, said is not Answer.UNKNOWN or not _is_unimportable(seen, package)
+    return trial, bad is not Answer.UNKNOWN or not _is_unimportable(row, package)
 
 
 def _with(end: Environment, sources: PackageSources, tree: Path, commit: str) -> Environment:
     """Return an environment with a commit in the place of the release."""
-    version = _claimed(tree / sources.init)
-    others = {name: held for name, held in end.pins.items() if name != sources.package}
-    own = {} if version is None else {sources.package: with_commit(version or "0", commit)}
+    pins = {name: version for name, version in end.pins.items() if name != sources.package}
+    with contextlib.suppress(OSError):
+        init = (tree / sources.init).read_text(encoding="utf-8", errors="replace")
+        pins[sources.package] = with_commit(claimed_or_nothing(init) or "0", commit)
     return dataclasses.replace(
         end,
         name=f"{end.name}@{commit[:12]}",
         source=Source.INTERPRETER,
-        pins={**others, **own},
+        pins=pins,
         stated_digest="",
     )
 
 
-def _claimed(init: Path) -> str | None:
-    try:
-        return claimed_or_nothing(init.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return None
-
-
-def _seen(
+def _measured(
     plan: Plan, side: TrialSide, environment: Environment, tree: Path
 ) -> tuple[Observation, bool]:
-    """Return what was measured before, or measure it; raises UnbuildableError."""
+    """Return the row, and whether it was stored before; raises UnbuildableError."""
     asked = plan.asked
     cell = Cell(asked.case.name, asked.workaround, environment.name, asked.precision, asked.device)
-    with contextlib.closing(Store(plan.places.trials, lambda _: None)) as store:
+    with contextlib.closing(Store(plan.paths.trials, lambda _: None)) as store:
         known = _known(store, cell, plan, environment)
         if known is not None and (known.repeats > 1 or not plan.again):
             return known, True
@@ -282,25 +241,24 @@ def _seen(
             tree=Tree(
                 package=plan.sources.package,
                 path=tree / plan.sources.root,
-                kept=plan.places.kept,
+                kept=plan.paths.kept,
             ),
         )
-        fork = not plan.again  # confirmed in a fresh process
         terms = Terms(
             run=plan.run,
             limits=plan.limits,
             device=asked.device,
             jobs=1,
-            fork=fork,
+            fork=not plan.again,  # confirmed in a fresh process
             sandbox=plan.sandbox,
         )
-        seen = measure(ready, {asked.case.name: asked.case}, terms)[0]
-        store.put(seen if known is None else _confirmed(plan, known, seen))
-    return seen, False
+        row = measure(ready, {asked.case.name: asked.case}, terms)[0]
+        store.put(row if known is None else _confirmed(plan, known, row))
+    return row, False
 
 
 def _known(store: Store, cell: Cell, plan: Plan, environment: Environment) -> Observation | None:
-    """Return the stored row that answers, as the case is now, and of this run if it must be."""
+    """Return the stored row of today's case that answers; with `rerun`, only one of this run."""
     rows = [
         row
         for row in store.rows({cell.case})
@@ -308,72 +266,71 @@ def _known(store: Store, cell: Cell, plan: Plan, environment: Environment) -> Ob
     ]
     if not rows:
         return None
-    found = answering_row(rows, lambda row: is_standing(row, plan.asked.case, environment))
-    current = is_current(found, plan.asked.case, environment)
-    return found if current and found.outcome.is_evidence else None
+    case = plan.asked.case
+    row = answering_row(rows, lambda row: is_standing(row, case, environment))
+    return row if is_current(row, case, environment) and row.outcome.is_evidence else None
 
 
-def _confirmed(plan: Plan, known: Observation, seen: Observation) -> Observation:
-    """Return what is kept of a row and its repeat: unstable where the two contradict."""
-    if seen.outcome.blames_machine:
+def _confirmed(plan: Plan, known: Observation, repeat: Observation) -> Observation:
+    """Return what is stored of a row and its repeat: unstable where the two contradict."""
+    if repeat.outcome.blames_machine:
         return known
-    first, second = (_said(plan.asked, row, plan.sources.package) for row in (known, seen))
+    first, second = (_answer(plan.asked, row, plan.sources.package) for row in (known, repeat))
     if first is Answer.UNKNOWN:
-        return dataclasses.replace(seen, repeats=2)
+        return dataclasses.replace(repeat, repeats=2)
     unstable = agreed({known.cell: first}, known.cell, second)
     return dataclasses.replace(known, repeats=2, unstable=unstable is Answer.UNKNOWN)
 
 
-def _said(asked: TrialRequest, seen: Observation, package: str) -> Answer:
-    """Say what a commit answers; one that cannot be imported is never blamed.
+def _answer(asked: TrialRequest, row: Observation, package: str) -> Answer:
+    """Say whether a commit is bad; one that cannot be imported is never blamed.
 
-    A pass of a case that never imported the package says nothing about it, nor does an end that
-    may have come before it did.
+    A pass without importing the package says nothing about it, nor does a process that ended
+    before it reported the import.
     """
-    passed_by = seen.outcome is Outcome.PASSES and package not in seen.provenance.imported
-    if not seen.outcome.was_run or passed_by or _ended_before_import(seen, package):
+    passed_by = row.outcome is Outcome.PASSES and package not in row.provenance.imported
+    if not row.outcome.was_run or passed_by or _ended_before_import(row, package):
         return Answer.UNKNOWN
-    described = answer(asked.case, seen, signature=asked.signature)
-    if described is not Answer.UNKNOWN or _is_unimportable(seen, package):
+    described = answer(asked.case, row, signature=asked.signature)
+    if described is not Answer.UNKNOWN or _is_unimportable(row, package):
         return described
-    return answer(asked.case, seen, any_failure=asked.any_failure, signature=asked.signature)
+    return answer(asked.case, row, any_failure=asked.any_failure, signature=asked.signature)
 
 
-def _ended_before_import(seen: Observation, package: str) -> bool:
-    """Say whether a cell was ended, and did not say before that it had imported the package."""
-    ended = seen.outcome in {Outcome.CRASHES, Outcome.TIMES_OUT}
-    return ended and package not in seen.provenance.imported
+def _ended_before_import(row: Observation, package: str) -> bool:
+    """Say whether the process was ended, by a crash or a time limit, before it reported imports."""
+    ended = row.outcome.is_failure and row.outcome is not Outcome.FAILS
+    return ended and package not in row.provenance.imported
 
 
-def _is_unimportable(seen: Observation, package: str) -> bool:
+def _is_unimportable(row: Observation, package: str) -> bool:
     """Say whether a failure happened while the package, or a part of it, was being imported."""
-    if _ended_before_import(seen, package):
+    if _ended_before_import(row, package):
         return True
-    failed = seen.failed
-    if seen.outcome is not Outcome.FAILS or failed is None:
+    failed = row.failed
+    if row.outcome is not Outcome.FAILS or failed is None:
         return False
     inside = rf'File "(?:[^"]*/)?{re.escape(package)}/[^"]*", line \d+, in <module>'
     return (
-        package not in seen.provenance.imported
+        package not in row.provenance.imported
         or failed.error_class in _NOT_IMPORTED
         or _WRAPPED in failed.message
         or re.search(inside, failed.traceback) is not None
     )
 
 
-def _reason(seen: Observation, package: str, said: Answer) -> str:
-    if _ended_before_import(seen, package):
-        how = seen.failed.headline if seen.failed else seen.reason or "without a word"
-        return f"{seen.outcome}, maybe while it imports {package}: {how}"
-    if seen.unstable:
-        return f"contradicts itself: {seen.failed.headline if seen.failed else seen.outcome}"
-    if seen.failed is not None:
-        if said is Answer.UNKNOWN and _is_unimportable(seen, package):
-            # The first line of what a late import raises does not say why.
-            why = " ".join(seen.failed.message.split())[:_LONG]
-            return f"cannot be imported: {seen.failed.error_class}: {why}"
-        return seen.failed.headline
-    if said is Answer.UNKNOWN and seen.outcome is Outcome.PASSES:
-        imported = package in seen.provenance.imported
-        return "passes without computing" if imported else f"passes without importing {package}"
-    return f"{seen.outcome}: {seen.reason}" if seen.reason else str(seen.outcome)
+def _reason(row: Observation, package: str, bad: Answer) -> str:
+    """Say what a commit did, or why it could not be judged."""
+    if bad is not Answer.UNKNOWN:
+        return row.headline
+    if _ended_before_import(row, package):
+        return f"{row.described}, maybe while importing {package}"
+    if row.unstable:
+        return why_unknown(row)
+    if row.failed is not None and _is_unimportable(row, package):
+        # The first line of what a late import raises does not say why.
+        why = shorten(row.failed.message, _LONG)
+        return f"cannot be imported: {row.failed.error_class}: {why}"
+    if row.outcome is Outcome.PASSES and package not in row.provenance.imported:
+        return f"passes without importing {package}"
+    return why_unknown(row)

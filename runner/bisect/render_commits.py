@@ -12,7 +12,9 @@ from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt
 from repromatrix.runner.bisect.git_lines import CommitLine
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, halvings
+from repromatrix.runner.text import plural, shorten
 
+_ONCE_MORE = "run once more"
 ANSWERS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}
 
 
@@ -33,7 +35,7 @@ def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per e
         case CommitOutcome.CONTRARY:
             return _contrary(answer)
         case CommitOutcome.MUTE if answer.doubt is Doubt.CONTRADICTION:
-            return f"{what} is undecided: {_contradictions(answer)}, and nothing stands beyond it."
+            return f"{what} is undecided: {_contradictions(answer)}, and no commit beyond decides."
         case CommitOutcome.MUTE:
             return f"{what} is undecided: an end and its neighbours could not be judged."
 
@@ -45,40 +47,41 @@ def _undecided(answer: CommitAnswer) -> str:
     match answer.doubt:
         case Doubt.NONE:
             listed = _listed(answer.candidates)
-            count = len(answer.candidates)
-            return f"{verb} one of {count} commits; the others could not be judged: {listed}"
+            commits = plural(len(answer.candidates), "commit")
+            return f"{verb} one of {commits}; the others could not be judged: {listed}"
         case Doubt.NEWER_END:
             return f"is undecided: the newer end could not be judged: if it is {after}, {left}"
         case Doubt.OLDER_END:
             return f"is undecided: the older end could not be judged: if it is {before}, {left}"
         case Doubt.ENVIRONMENTS:
+            newer = answer.first_new.short if answer.first_new else after
             return (
-                f"{verb} {_listed(answer.candidates)} or by the environment: what is {before} was"
-                f" judged with the packages of {_environment(answer, answer.last_old)}, with which"
-                f" {answer.first_new.short if answer.first_new else after} could not be judged"
+                f"{verb} {_listed(answer.candidates)} or by the environment: the last {before} one"
+                f" was judged with the packages of {_environment(answer, answer.last_old)}, with"
+                f" which {newer} could not be judged"
             )
         case Doubt.CONTRADICTION:
             return f"is undecided: {_contradictions(answer)}; {left}"
         case Doubt.PARENT:
             return (
-                f"is undecided: {_listed(answer.candidates)} follows what is {before} by a merge"
-                f" alone, and its own parent is not {before}"
+                f"is undecided: {_listed(answer.candidates)} is joined to the last {before} commit"
+                f" by a merge, and its own parent is not {before}"
             )
 
 
 def _left(answer: CommitAnswer) -> str:
-    """Name the candidates, what was asked and what was not apart."""
-    silent = set(answer.not_asked)
-    asked = [one for one in answer.candidates if one not in silent]
+    """Name the candidates, those that were run and those that were not."""
     if len(answer.candidates) == 1:
         return f"it {_verb(answer)} {_listed(answer.candidates)}"
-    told = [f"asked {_listed(asked)}"] if asked else []
-    told += [f"not asked {_listed(answer.not_asked)}"] if silent else []
-    return f"it {_verb(answer)} one of {len(answer.candidates)} commits: {'; '.join(told)}"
+    ran = _listed(commit for commit in answer.candidates if commit not in answer.not_asked)
+    others = _listed(answer.not_asked)
+    parts = (f"run {ran}" if ran else "", f"not run {others}" if others else "")
+    commits = plural(len(answer.candidates), "commit")
+    return f"it {_verb(answer)} one of {commits}: {'; '.join(filter(None, parts))}"
 
 
 def _listed(commits: Iterable[Commit]) -> str:
-    return ", ".join(one.short for one in commits)
+    return ", ".join(commit.short for commit in commits)
 
 
 def _environment(answer: CommitAnswer, commit: Commit | None) -> str:
@@ -87,8 +90,9 @@ def _environment(answer: CommitAnswer, commit: Commit | None) -> str:
 
 def _contradictions(answer: CommitAnswer) -> str:
     return ", ".join(
-        f"{one.commit[:SHORT]} is {ANSWERS[one.answer]} and, run once more, {ANSWERS[other.answer]}"
-        for one, other in answer.contradictions
+        f"{first.commit[:SHORT]} is {ANSWERS[first.answer]} and, {_ONCE_MORE},"
+        f" {ANSWERS[second.answer]}"
+        for first, second in answer.contradictions
     )
 
 
@@ -105,20 +109,20 @@ def _by_environment(answer: CommitAnswer) -> str:
     command = _blame(answer, answer.older.environment, answer.newer.environment)
     return (
         f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
-        f" Sources of {answer.older.mark.revision}'s side are {after} with the packages of"
+        f" The sources of {answer.older.mark.revision} are {after} with the packages of"
         f" {answer.newer.environment} and {before} with those of {answer.older.environment}."
-        f" Which package it is: `{command}`"
+        f" Find the package: `{command}`"
     )
 
 
 def _between_environments(answer: CommitAnswer, commit: Commit) -> str:
-    """Say that one commit answers as both sides do, each in its own environment."""
+    """Say that one commit is good in one environment and bad in the other."""
     before, after = sides(answer)
     newer, older = answer.environments(commit)[:2]
     return (
         f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
         f" {commit.short} is {after} with the packages of {newer} and {before} with those of"
-        f" {older}. Which package it is: `{_blame(answer, older, newer)}`"
+        f" {older}. Find the package: `{_blame(answer, older, newer)}`"
     )
 
 
@@ -151,7 +155,7 @@ def _verb(answer: CommitAnswer) -> str:
         case Edge.RISE:
             return "is broken by"
         case Edge.FALL:
-            return "is healed by"
+            return "is fixed by"
 
 
 def sought(edge: Edge) -> str:
@@ -169,14 +173,15 @@ def named(commit: Commit) -> str:
 
 
 _REPOSITORY = "https://github.com/huggingface"
-_TOLD = 160
-_ONCE_MORE = ", run once more"
+_WIDE = 160
 
 
 def commits_text(answer: CommitAnswer, command: str) -> str:
     """Return a page for a terminal; `command` is what repeats the search."""
     facts = [f"  {name:<13} {fact}" for name, fact in _facts(answer)]
-    unjudged = [f"  {one.commit[:12]} {_short(one.reason)}" for one in answer.unjudged]
+    unjudged = [
+        f"  {trial.commit[:SHORT]} {shorten(trial.reason, _WIDE)}" for trial in answer.unjudged
+    ]
     return "\n".join(
         [
             sentence(answer),
@@ -222,7 +227,7 @@ def commits_json(answer: CommitAnswer) -> dict[str, Any]:
         "last_old": _commit(answer.last_old),
         "first_new": _commit(answer.first_new),
         "twin": answer.twin
-        and {**_known(answer.twin.commit), "line": answer.twin.line, "by": answer.twin.by},
+        and {**(_commit(answer.twin.commit) or {}), "line": answer.twin.line, "by": answer.twin.by},
         "runs": answer.ran,
         "known": answer.known,
         "trials": [_trial(one) for one in answer.trials],
@@ -232,19 +237,20 @@ def commits_json(answer: CommitAnswer) -> dict[str, Any]:
 
 
 def heard(event: Heard) -> str:
-    """Return what is said while a search goes on."""
+    """Return a line about what happens during a search."""
     match event:
         case CommitLine():
             width = len(event.commits) - 1
-            return f"{event.name}: {width} commits, at most {halvings(width)} more trials"
+            trials = plural(halvings(width), "more trial")
+            return f"{event.name}: {plural(width, 'commit')}, at most {trials}"
         case CommitTrial():
             known = ", known" if event.known else ""
-            said = f"{ANSWERS[event.answer]}{_ONCE_MORE if event.again else ''}"
-            return f"{event.commit[:12]} {said}{known}: {_short(event.reason)}"
+            result = f"{ANSWERS[event.answer]}{f', {_ONCE_MORE}' if event.again else ''}"
+            return f"{event.commit[:SHORT]} {result}{known}: {shorten(event.reason, _WIDE)}"
 
 
 def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
-    """Yield what is known beside the answer, most wanted first."""
+    """Yield the facts behind the answer, the most useful ones first."""
     culprit = answer.culprit
     if culprit is not None and culprit.pull_request is not None:
         yield "pull request", f"{_REPOSITORY}/{answer.package}/pull/{culprit.pull_request}"
@@ -259,30 +265,30 @@ def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
     yield "newer end", _release(answer.newer, answer.package)
     yield "trials", _trials(answer)
     if answer.is_dirty:
-        yield "not looked at", "changes in the clone that are not committed"
+        yield "left out", "changes in the clone that are not committed"
 
 
 def _sides(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
-    """Yield what was judged to be of the older kind last and of the newer first, and where."""
+    """Yield the last commit like the older end and the first like the newer, and where they ran."""
     before, after = sides(answer)
     if answer.last_old is not None:
         yield f"last {before}", named(answer.last_old)
     if answer.first_new is not None and answer.culprit is None:
         yield f"first {after}", named(answer.first_new)
     if answer.apart and answer.last_old and answer.first_new:
-        told = (
-            f"{one.short} with the packages of {' and of '.join(answer.environments(one))}"
-            for one in (answer.last_old, answer.first_new)
+        sides_ = (
+            f"{side.short} with the packages of {' and of '.join(answer.environments(side))}"
+            for side in (answer.last_old, answer.first_new)
         )
-        yield "judged in", ", ".join(told)
+        yield "judged in", ", ".join(sides_)
 
 
 def _trials(answer: CommitAnswer) -> str:
-    told = f"{len(answer.trials)}, {answer.known} of them known already"
+    trials = f"{len(answer.trials)}, {answer.known} of them known already"
     if not answer.confirmations:
-        return told
-    known = " before" if all(one.known for one in answer.confirmations) else ""
-    return f"{told}, and both sides once more{known}"
+        return trials
+    known = " before" if all(trial.known for trial in answer.confirmations) else ""
+    return f"{trials}, and both sides once more{known}"
 
 
 def _where(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
@@ -292,30 +298,24 @@ def _where(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
     span = f"{searched.first.short} to {searched.last.short}"
     yield "searched", f"{searched.name}, {searched.count} commits by first parents, {span}"
     if searched.edge is not answer.edge:
-        turned = (
-            f"{answer.older.mark.revision} differs from the line that it left, by a change on"
-            f" {searched.name} that {answer.newer.mark.revision} lacks"
-        )
-        yield "turned round", turned
+        lacks = f"that {answer.newer.mark.revision} lacks"
+        yield "reversed", f"it is a change on {searched.name} {lacks}"
 
 
 def _release(end: End, package: str) -> str:
     mark = end.mark
     claims = f"claims {package} {mark.claims}" if mark.claims else "claims no version"
     tag = mark.revision if mark.agrees else f"{mark.revision} (no tag of its own name claims it)"
-    return f"{tag} at {mark.commit[:12]}, {claims}; packages of {end.environment}"
+    return f"{tag} at {mark.commit[:SHORT]}, {claims}; packages of {end.environment}"
 
 
 def _row(answer: CommitAnswer, trial: CommitTrial) -> str:
     address = f"{_REPOSITORY}/{answer.package}/commit/{trial.commit}"
-    told = markdown.plain(_short(trial.reason))
-    said = f"{ANSWERS[trial.answer]}{_ONCE_MORE if trial.again else ''}"
-    name = f"[`{trial.commit[:12]}`]({address})"
-    return f"| {name} | {said} | {trial.environment} | {markdown.plain(trial.version)} | {told} |"
-
-
-def _short(reason: str) -> str:
-    return reason if len(reason) <= _TOLD else f"{reason[:_TOLD]}…"
+    reason = markdown.plain(shorten(trial.reason, _WIDE))
+    result = f"{ANSWERS[trial.answer]}{f', {_ONCE_MORE}' if trial.again else ''}"
+    name = f"[`{trial.commit[:SHORT]}`]({address})"
+    version = markdown.plain(trial.version)
+    return f"| {name} | {result} | {trial.environment} | {version} | {reason} |"
 
 
 def _end(end: End) -> dict[str, Any]:
@@ -341,10 +341,8 @@ def _searched(searched: Searched | None) -> dict[str, Any] | None:
 
 
 def _commit(commit: Commit | None) -> dict[str, Any] | None:
-    return None if commit is None else _known(commit)
-
-
-def _known(commit: Commit) -> dict[str, Any]:
+    if commit is None:
+        return None
     return {
         "commit": commit.sha,
         "date": commit.date,

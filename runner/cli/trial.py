@@ -25,6 +25,8 @@ from repromatrix.runner.errors import ExitCode, Interrupted
 if TYPE_CHECKING:
     from rich.console import Console
 
+# Dangerous: git takes every other code from 1 to 127, also that of a program that cannot start,
+# for "this commit is like the newer end".
 UNKNOWN, BROKEN_OFF = 125, 255
 
 

@@ -45,7 +45,7 @@ class Bench:
             device=Device.CPU,
         )
         return Plan(
-            places=Paths(root=self.folder / "ours"),
+            paths=Paths(root=self.folder / "ours"),
             asked=dataclasses.replace(asked, **more),  # type: ignore[arg-type]
             sides=(side("4.51.0"), side("4.50.3")),
             sources=PackageSources(package="transformers", root="src"),
@@ -220,7 +220,7 @@ def test_an_end_that_may_have_come_while_importing_is_never_blamed(
     does(monkeypatch, bench, newer=ended, older=ended)
     found = bench.attempt(bench.plan(any_failure=any_failure, case=ends_so(outcome)))
 
-    said = f"{outcome}, maybe while it imports transformers: SIGSEGV: died by SIGSEGV"
+    said = f"{outcome.verb}: SIGSEGV: died by SIGSEGV, maybe while importing transformers"
     assert (found.answer, found.environment, found.reason) == (Answer.UNKNOWN, "4.51.0", said)
     assert bench.runs == ["4.51.0", "4.50.3"]
 
@@ -265,10 +265,10 @@ def test_a_case_that_describes_nothing_is_bad_by_its_signature(
     ("seen", "reason"),
     [
         (row(Outcome.PASSES, imports=False), "passes without importing transformers"),
-        (dataclasses.replace(WORKS, exercised=Exercised.NO), "passes without computing"),
+        (dataclasses.replace(WORKS, exercised=Exercised.NO), "passes without computing in bf16"),
         (
             dataclasses.replace(row(Outcome.NOT_RUN), reason="refused: transformers is no file"),
-            "not-run: refused: transformers is no file",
+            "was not run (refused: transformers is no file)",
         ),
     ],
 )

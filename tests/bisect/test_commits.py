@@ -479,7 +479,7 @@ def test_a_clone_of_a_package_that_did_not_change_is_refused(tmp_path: Path) -> 
 
     with pytest.raises(RunnerError, match=r"4\.51\.0 in 4\.51\.0 and 4\.51\.0 in 4\.51\.0.*blame"):
         lab.search(same)
-    with pytest.raises(RunnerError, match=r"transformers missing in 4\.51\.0"):
+    with pytest.raises(RunnerError, match=r"not both have transformers \(missing in 4\.51\.0"):
         lab.search(dataclasses.replace(same, older=without))
 
 
@@ -511,7 +511,7 @@ def test_a_plan_is_what_was_written(tmp_path: Path) -> None:
     lab = straight(tmp_path, ["works", "breaks"])
     inquiry = lab.inquiry()
     plan = Plan(
-        places=Paths(root=tmp_path, own=True),
+        paths=Paths(root=tmp_path, own=True),
         asked=inquiry.asked,
         sides=(inquiry.newer, inquiry.older),
         sources=PackageSources(package="transformers", root="src"),

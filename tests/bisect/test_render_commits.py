@@ -64,7 +64,7 @@ FOUND = CommitAnswer(
     is_dirty=True,
 )
 TEXT = """\
-toy_breaks in bf16 is healed by cccccccccccc of 2025-03-28: Heal it (#37044)
+toy_breaks in bf16 is fixed by cccccccccccc of 2025-03-28: Heal it (#37044)
 
   pull request  https://github.com/huggingface/transformers/pull/37044
   same change   dddddddddddd of 2025-03-28: Heal it (#37044) (the branch of v4.51.0, the same patch)
@@ -73,7 +73,7 @@ toy_breaks in bf16 is healed by cccccccccccc of 2025-03-28: Heal it (#37044)
   older end     v4.50.3 at 111111111111, claims transformers 4.50.3; packages of 4.50.3
   newer end     v4.51.0 at 222222222222, claims transformers 4.51.0; packages of 4.51.0
   trials        3, 1 of them known already
-  not looked at changes in the clone that are not committed
+  left out      changes in the clone that are not committed
 
 Could not be judged:
   bbbbbbbbbbbb TypeError: <x>|@y
@@ -90,7 +90,7 @@ def test_markdown_shows_hostile_text_as_it_is() -> None:
     page = telling.commits_markdown(FOUND, "nox -s bisect")
 
     assert page.splitlines()[0] == (
-        "**toy\\_breaks in bf16 is healed by cccccccccccc of 2025-03-28: Heal it (#37044)**"
+        "**toy\\_breaks in bf16 is fixed by cccccccccccc of 2025-03-28: Heal it (#37044)**"
     )
     (row,) = [line for line in page.splitlines() if "TypeError" in line]
     assert row.endswith("| not judged | 4.51.0 |  | TypeError: &lt;x>\\|@\u200by |")
@@ -117,7 +117,7 @@ def test_json_has_everything_and_nothing_that_json_lacks() -> None:
         (
             CommitOutcome.CANDIDATES,
             (
-                "toy_breaks in bf16 is healed by one of 2 commits; the others could not be judged:"
+                "toy_breaks in bf16 is fixed by one of 2 commits; the others could not be judged:"
                 " bbbbbbbbbbbb, cccccccccccc"
             ),
         ),
@@ -125,9 +125,9 @@ def test_json_has_everything_and_nothing_that_json_lacks() -> None:
             CommitOutcome.ENVIRONMENT,
             (
                 "toy_breaks in bf16: no commit of transformers decides, the environment does."
-                " Sources of v4.50.3's side are good with the packages of 4.51.0 and bad with those"
+                " The sources of v4.50.3 are good with the packages of 4.51.0 and bad with those"
                 " of 4.50.3."
-                " Which package it is: `nox -s blame -- toy_breaks --precision bf16 --good 4.51.0"
+                " Find the package: `nox -s blame -- toy_breaks --precision bf16 --good 4.51.0"
                 " --bad 4.50.3`"
             ),
         ),
@@ -156,23 +156,23 @@ def test_every_ending_has_its_sentence(ending: CommitOutcome, said: str) -> None
             Doubt.NEWER_END,
             {"first_new": None},
             (
-                "is undecided: the newer end could not be judged: if it is good, it is healed by"
-                " one of 2 commits: asked bbbbbbbbbbbb; not asked cccccccccccc"
+                "is undecided: the newer end could not be judged: if it is good, it is fixed by"
+                " one of 2 commits: run bbbbbbbbbbbb; not run cccccccccccc"
             ),
         ),
         (
             Doubt.OLDER_END,
             {"last_old": None},
             (
-                "is undecided: the older end could not be judged: if it is bad, it is healed by"
-                " one of 2 commits: asked bbbbbbbbbbbb; not asked cccccccccccc"
+                "is undecided: the older end could not be judged: if it is bad, it is fixed by"
+                " one of 2 commits: run bbbbbbbbbbbb; not run cccccccccccc"
             ),
         ),
         (
             Doubt.NEWER_END,
             {"first_new": None, "candidates": (HEAL,)},
             (
-                "is undecided: the newer end could not be judged: if it is good, it is healed by"
+                "is undecided: the newer end could not be judged: if it is good, it is fixed by"
                 " cccccccccccc"
             ),
         ),
@@ -180,24 +180,24 @@ def test_every_ending_has_its_sentence(ending: CommitOutcome, said: str) -> None
             Doubt.ENVIRONMENTS,
             {"candidates": (HEAL,)},
             (
-                "is healed by cccccccccccc or by the environment: what is bad was judged with the"
-                " packages of 4.51.0, with which cccccccccccc could not be judged"
+                "is fixed by cccccccccccc or by the environment: the last bad one was judged with"
+                " the packages of 4.51.0, with which cccccccccccc could not be judged"
             ),
         ),
         (
             Doubt.CONTRADICTION,
             {"confirmations": (dataclasses.replace(TRIALS[0], answer=Answer.NO, again=True),)},
             (
-                "is undecided: aaaaaaaaaaaa is bad and, run once more, good; it is healed by one of"
-                " 2 commits: asked bbbbbbbbbbbb; not asked cccccccccccc"
+                "is undecided: aaaaaaaaaaaa is bad and, run once more, good; it is fixed by one of"
+                " 2 commits: run bbbbbbbbbbbb; not run cccccccccccc"
             ),
         ),
         (
             Doubt.PARENT,
             {"candidates": (HEAL,)},
             (
-                "is undecided: cccccccccccc follows what is bad by a merge alone, and its own"
-                " parent is not bad"
+                "is undecided: cccccccccccc is joined to the last bad commit by a merge, and its"
+                " own parent is not bad"
             ),
         ),
     ],
@@ -244,8 +244,8 @@ def test_where_two_environments_judged_it_is_said() -> None:
         ),
     )
     assert sentence(by_environment).endswith(
-        " cccccccccccc is good with the packages of 4.51.0 and bad with those of 4.50.3. Which"
-        " package it is: `nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3`"
+        " cccccccccccc is good with the packages of 4.51.0 and bad with those of 4.50.3. Find"
+        " the package: `nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3`"
     )
 
 
@@ -263,9 +263,7 @@ def test_a_change_on_the_older_branch_is_said_to_turn_round() -> None:
     page = telling.commits_text(dataclasses.replace(FOUND, searched=line, twin=None), "x")
 
     assert page.startswith("toy_breaks in bf16 is broken by cccccccccccc")
-    assert (
-        "v4.50.3 differs from the line that it left, by a change on the branch of v4.50.3" in page
-    )
+    assert "it is a change on the branch of v4.50.3 that v4.51.0 lacks" in page
 
 
 def test_what_goes_on_is_heard_in_a_line_each() -> None:
