@@ -43,7 +43,7 @@ from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.lock import Lock
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.model.packages import DECIDING, UNDER_TEST
+from repromatrix.runner.model.packages import DECIDING, MOVED
 from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.project import Project
 
@@ -303,7 +303,7 @@ def table(
             found.ends.bad.version(package),
             answers,
             project.environments,
-            [name for name in UNDER_TEST if name != "torch"],
+            MOVED,
         )
         for package in found.culprits
     )
