@@ -1,4 +1,4 @@
-"""What a search over commits came to; nothing here knows how it is said."""
+"""The result of a search over commits."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class CommitOutcome(StrEnum):
     CANDIDATES = "candidates"
     """Only commits are left that could not be judged."""
     ENVIRONMENT = "environment"
-    """The same commit answers differently in the two environments: not the commits decide."""
+    """The same commit answers differently in the two environments: no commit decides."""
     NEVER = "never"
     """No end is bad."""
     ALWAYS = "always"
     """Both ends are bad."""
     CONTRARY = "contrary"
-    """The older end is of the newer kind, and the newer one of the older."""
+    """The older end answers as the newer one should, and the other way round."""
     MUTE = "mute"
-    """An end could not be judged, nor its neighbours."""
+    """Neither an end nor its neighbours could be judged."""
 
     @property
     def code(self) -> ExitCode:
@@ -45,20 +45,20 @@ class CommitOutcome(StrEnum):
 
 
 class Doubt(StrEnum):
-    """Why a commit is not named although the search came to an end, or to one end of it."""
+    """Why a search names no commit although it came to its end."""
 
     NONE = ""
     OLDER_END = "older-end"
-    """The older end could not be judged: all that was asked behind it is of the newer kind."""
+    """The older end could not be judged; all that was tried after it is like the newer end."""
     NEWER_END = "newer-end"
-    """The newer end could not be judged: all that was asked before it is of the older kind."""
+    """The newer end could not be judged; all that was tried before it is like the older end."""
     ENVIRONMENTS = "environments"
-    """The two sides were judged in two environments, and the newer cannot be in the older's."""
+    """The two sides were judged in two environments, and the newer not in that of the older."""
     CONTRADICTION = "contradiction"
-    """A side answered otherwise when it was run once more."""
+    """A side answered differently when it was run once more."""
     PARENT = "parent"
-    """The commit and the last of the older kind are not parent and child, and its own parent is
-    not of the older kind."""
+    """The commit is no child of the last one like the older end, and its own parent is not like
+    that end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,9 +71,9 @@ class End:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Searched:
-    """The line that was searched: where it begins and ends, and how many commits follow its first.
+    """The line that was searched: its ends, and how many commits follow its first.
 
-    `edge` is what was looked for on it; on the branch of the older end it is the opposite.
+    `edge` is the change that was searched on it; on the branch of the older end, the opposite.
     """
 
     name: str
@@ -129,7 +129,7 @@ class CommitAnswer:
 
     def environments(self, commit: Commit) -> tuple[str, ...]:
         """Return in whose environments a commit was tried, in their order."""
-        return tuple(one.environment for one in self.trials if one.commit == commit.sha)
+        return tuple(trial.environment for trial in self.trials if trial.commit == commit.sha)
 
     @property
     def apart(self) -> bool:
@@ -141,22 +141,22 @@ class CommitAnswer:
 
     @property
     def not_asked(self) -> tuple[Commit, ...]:
-        """The candidates that were not asked."""
-        asked = {one.commit for one in self.trials}
-        return tuple(one for one in self.candidates if one.sha not in asked)
+        """The candidates that were not tried."""
+        tried = {trial.commit for trial in self.trials}
+        return tuple(commit for commit in self.candidates if commit.sha not in tried)
 
     @property
     def contradictions(self) -> tuple[tuple[CommitTrial, CommitTrial], ...]:
-        """What a commit answered, and the opposite that it answered when it was run once more."""
-        first = {one.commit: one for one in reversed(self.trials)}
-        pairs = tuple((first[one.commit], one) for one in self.confirmations)
+        """The trials of commits that answered the opposite when they were run once more."""
+        firsts = {trial.commit: trial for trial in reversed(self.trials)}
         return tuple(
-            (before, after)
-            for before, after in pairs
-            if agreed({before.commit: before.answer}, after.commit, after.answer) is Answer.UNKNOWN
+            (first, second)
+            for second in self.confirmations
+            for first in (firsts[second.commit],)
+            if agreed({first.commit: first.answer}, first.commit, second.answer) is Answer.UNKNOWN
         )
 
     @property
     def unjudged(self) -> tuple[CommitTrial, ...]:
         """The commits that could not be judged, with the reason."""
-        return tuple(one for one in self.trials if one.answer is Answer.UNKNOWN)
+        return tuple(trial for trial in self.trials if trial.answer is Answer.UNKNOWN)

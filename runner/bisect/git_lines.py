@@ -18,7 +18,7 @@ _COMMIT = re.compile(r"g([0-9a-f]{7,40})")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaggedCommit:
-    """One end of a search: what it was called, its commit, and the version that it claims."""
+    """One end of a search: its name, its commit, and the version that it claims."""
 
     wanted: str
     """The version of the release; empty where a revision was named instead."""
@@ -36,7 +36,7 @@ class TaggedCommit:
 def named(
     repository: Repository, sources: PackageSources, revision: str, option: str
 ) -> TaggedCommit:
-    """Return the end that somebody named by a revision; raises RunnerError."""
+    """Return the end that an option names by a revision; raises RunnerError."""
     commit = repository.revision(revision, option)
     if repository.blob(commit, sources.init) is None:
         expected = f"a revision with {sources.init}"
@@ -59,9 +59,9 @@ def released(repository: Repository, sources: PackageSources, version: str) -> T
         return named(repository, sources, commit[1], OPTION)
     tags = _tags(repository)
     for tag in _nearest(tags, Version(version)):
-        found = repository.resolve(f"refs/tags/{tag}")
-        if found and repository.claims(found, sources) == str(Version(version)):
-            return TaggedCommit(wanted=version, revision=tag, commit=found, claims=version)
+        sha = repository.resolve(f"refs/tags/{tag}")
+        if sha and repository.claims(sha, sources) == str(Version(version)):
+            return TaggedCommit(wanted=version, revision=tag, commit=sha, claims=version)
     raise _missing(repository, sources, version, tags)
 
 
@@ -79,7 +79,7 @@ def _version(tag: str) -> Version | None:
 
 
 def _nearest(tags: dict[str, Version], version: Version) -> Iterable[str]:
-    """Return tags, that of the version first, then its neighbours by their order."""
+    """Return the tag of a version, then its neighbours in the order of versions."""
     ordered = sorted(tags, key=lambda tag: tags[tag])
     at = next((n for n, tag in enumerate(ordered) if tags[tag] >= version), len(ordered))
     return sorted(ordered, key=lambda tag: abs(ordered.index(tag) - at))[:_NEIGHBOURS]
@@ -110,58 +110,40 @@ class Twin:
 
 
 def twin(repository: Repository, commit: Commit, since: str, until: str, line: str) -> Twin | None:
-    """Return the twin of a commit among those that one end has and another has not.
+    """Return the twin of a commit among those of `until` that `since` does not have.
 
-    What takes the commit back, or is taken back by it, is its opposite, also where both subjects
-    end with one number.
+    A revert is no twin, even where both subjects end with the same number.
     """
-    between = repository.commits(since, until)
-    others = [one for one in between if one.sha != commit.sha and not _opposite(one, commit)]
-    for by, found in (
-        ("cherry picked from commit", _said(commit, others)),
-        ("the same pull request", _numbered(commit, others)),
-        ("the same patch", _alike(repository, commit, since, until)),
-    ):
-        if found is not None:
-            return Twin(commit=found, line=line, by=by)
+    others = [
+        other
+        for other in repository.commits(since, until)
+        if other.sha != commit.sha and not (other.reverts(commit) or commit.reverts(other))
+    ]
+    picked = (other for other in others if other.picks(commit) or commit.picks(other))
+    number = commit.pull_request
+    numbered = (other for other in others if number and other.pull_request == number)
+    if same := next(picked, None):
+        return Twin(commit=same, line=line, by="cherry picked from commit")
+    if same := next(numbered, None):
+        return Twin(commit=same, line=line, by="the same pull request")
+    if same := _alike(repository, commit, since, until):
+        return Twin(commit=same, line=line, by="the same patch")
     return None
 
 
-def _opposite(one: Commit, other: Commit) -> bool:
-    return one.reverts(other) or other.reverts(one)
-
-
-def _said(commit: Commit, others: Iterable[Commit]) -> Commit | None:
-    return next((one for one in others if _names(one, commit) or _names(commit, one)), None)
-
-
-def _names(one: Commit, other: Commit) -> bool:
-    return any(other.sha.startswith(sha) for sha in one.picked_from)
-
-
-def _numbered(commit: Commit, others: Iterable[Commit]) -> Commit | None:
-    if commit.pull_request is None:
-        return None
-    return next((one for one in others if one.pull_request == commit.pull_request), None)
-
-
 def _alike(repository: Repository, commit: Commit, since: str, until: str) -> Commit | None:
-    """Return the commit that changes the same files in the same way, wherever in them that is."""
+    """Return the commit that changes the same files in the same way, at any line."""
     changed = repository.ask("diff-tree", "-r", "--name-only", "--no-commit-id", "-z", commit.sha)
     paths = [path for path in (changed or "").split("\x00") if path]
     own = _patches(repository, ["show", "--format=commit %H", *_PICTURE, commit.sha])
     if not (paths and own):
         return None
     history = ["log", "-p", "--format=commit %H", "--full-diff", "--no-merges", *_PICTURE]
-    theirs = _patches(repository, [*history, until, f"^{since}", "--", *map(_from_the_top, paths)])
-    patch = next(iter(own))
-    found = theirs.get(patch)
-    return repository.commit(found) if found and found != commit.sha else None
-
-
-def _from_the_top(path: str) -> str:
-    """Return a path as git takes it in any folder of a clone, whatever signs it holds."""
-    return f":(top,literal){path}"
+    # Literal, as a path may hold signs of a pattern; from the top, as the clone may be a folder.
+    specs = [f":(top,literal){path}" for path in paths]
+    theirs = _patches(repository, [*history, until, f"^{since}", "--", *specs])
+    same = theirs.get(next(iter(own)))
+    return repository.commit(same) if same and same != commit.sha else None
 
 
 def _patches(repository: Repository, command: list[str]) -> dict[str, str]:
@@ -274,7 +256,7 @@ def holding(repository: Repository, line: CommitLine) -> CommitLine:
     """
     asked = ("rev-list", "--ancestry-path", line.last, f"^{line.first}")
     there = {line.first, *repository.read(*asked).split()}
-    return CommitLine(name=line.name, commits=tuple(one for one in line.commits if one in there))
+    return CommitLine(name=line.name, commits=tuple(sha for sha in line.commits if sha in there))
 
 
 def short(ref: str) -> str:
@@ -283,9 +265,9 @@ def short(ref: str) -> str:
 
 
 def _main(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> str:
-    """Return the main branch that comes closest to both ends: the others are behind, or a fork's.
+    """Return the main branch that is closest to both ends; empty where there is none.
 
-    It is empty where there is none.
+    The others are out of date, or those of a fork.
     """
     there = [name for name in _MAIN if repository.resolve(name)]
     if not there:

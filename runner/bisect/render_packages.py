@@ -21,7 +21,6 @@ from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED
 from repromatrix.runner.text import join, plural
 
 _SHOWN = 2
-ANSWERS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "unknown"}
 _VERBS = {Answer.YES: "fails", Answer.NO: "passes", Answer.UNKNOWN: "could not be judged"}
 _FIX, _BREAK = ("fixes", "fix"), ("breaks", "break")
 
@@ -210,7 +209,7 @@ def _sweep_data(sweep: Sweep) -> dict[str, object]:
 def _said_data(trial: MixtureTrial) -> dict[str, object]:
     seen = trial.seen
     return {
-        "answer": ANSWERS[trial.answer],
+        "answer": trial.answer.word,
         "outcome": str(seen.outcome) if seen else "not-run",
         "error": seen.failed.headline if seen and seen.failed else "",
         "reason": trial.reason,

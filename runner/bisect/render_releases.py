@@ -27,7 +27,6 @@ from repromatrix.runner.text import join, plural
 
 _FEW = 3
 _SHOWN = 12
-ANSWERS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "unknown"}
 
 
 def first_line(finding: Finding) -> str:
@@ -347,7 +346,7 @@ def _point(finding: Finding, place: int) -> dict[str, Any]:
     return {
         "release": label(finding, place),
         "environment": seen.cell.environment,
-        "answer": ANSWERS[finding.answers[place]],
+        "answer": finding.answers[place].word,
         "outcome": str(seen.outcome),
         "error": seen.failed.headline if seen.failed else "",
         "source": seen.source,

@@ -89,11 +89,11 @@ class Repository:
         return claimed_or_nothing(self.blob(commit, sources.init) or "")
 
     def commit(self, commit: str) -> Commit:
-        """Return what a commit says of itself."""
+        """Return a commit with its date and its message."""
         return parse_commits(self.read("log", "-1", FORMAT, commit))[0]
 
     def commits(self, since: str, until: str) -> tuple[Commit, ...]:
-        """Return the commits that are in the second and not in the first, newest first."""
+        """Return the commits that `until` has and `since` has not, newest first."""
         return parse_commits(self.read("log", FORMAT, until, f"^{since}"))
 
     def first_parents(self, commit: str, *, until: str = "") -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def claimed_or_nothing(init: str) -> str:
 
 _END, _FIELDS = "\x00", 4
 FORMAT = "--format=%H%x00%aI%x00%s%x00%B%x00"
-"""What to ask `git log` for."""
+"""The format of `git log` that `parse_commits` reads."""
 _PULL_REQUEST = re.compile(r"\(#(\d+)\)\s*$")
 _REVERTED = re.compile(r"This reverts commit ([0-9a-f]{7,64})")
 _PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{7,64})\)")
@@ -191,17 +191,16 @@ class Commit:
 
     @property
     def pull_request(self) -> int | None:
-        """The number that ends the subject: `(#37044)`; one inside names another pull request."""
-        found = _PULL_REQUEST.search(self.subject)
-        return int(found[1]) if found else None
+        """The number at the end of the subject, `(#37044)`; one inside it is of another."""
+        match = _PULL_REQUEST.search(self.subject)
+        return int(match[1]) if match else None
 
-    @property
-    def picked_from(self) -> tuple[str, ...]:
-        """The commits that it says it was cherry-picked from."""
-        return tuple(_PICKED.findall(self.message))
+    def picks(self, other: Commit) -> bool:
+        """Say whether its message names another commit as the one it was cherry-picked from."""
+        return any(other.sha.startswith(sha) for sha in _PICKED.findall(self.message))
 
     def reverts(self, other: Commit) -> bool:
-        """Say whether it says that it takes another commit back."""
+        """Say whether its message names another commit as the one it reverts."""
         return any(other.sha.startswith(sha) for sha in _REVERTED.findall(self.message))
 
 
@@ -216,7 +215,7 @@ def parse_commits(text: str) -> tuple[Commit, ...]:
 
 LIFE = "life"
 OWNER = "REPROMATRIX_SEARCH"
-"""The variable by which every process of a search is known."""
+"""The variable that marks every process of a search."""
 # No hook, filter or setting of the user's may run in a checkout that is not the user's.
 _NOTHING_OF_THE_USERS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 
@@ -227,7 +226,7 @@ class Worktree:
 
     folder: Path
     life: IO[str]
-    """Locked while the search goes on; whoever works for it ends when that ends."""
+    """Locked while the search goes on; its trials end when the lock is free."""
 
     @property
     def tree(self) -> Path:
@@ -252,17 +251,17 @@ class Worktree:
         return done.out
 
     def check_out(self, commit: str) -> None:
-        """Lay the files of a commit out; raises RunnerError."""
+        """Check out a commit; raises RunnerError."""
         self.must("checkout", "--quiet", "--force", "--detach", commit)
 
     def let_go(self) -> None:
-        """Say that the search is over: whoever works for it sees that and ends."""
+        """Tell the trials that the search is over, by unlocking the file they wait for."""
         fcntl.flock(self.life, fcntl.LOCK_UN)
 
 
 @contextlib.contextmanager
 def opened(home: Path, lender: Repository, sources: PackageSources) -> Iterator[Worktree]:
-    """Make a checkout for the length of a block, behind whatever a killed search left."""
+    """Make a checkout for the length of a block, and remove what a killed search left."""
     home.mkdir(parents=True, exist_ok=True)
     clean(home)
     folder, lock = _free(home)
@@ -280,7 +279,7 @@ def opened(home: Path, lender: Repository, sources: PackageSources) -> Iterator[
 
 
 def clean(home: Path) -> None:
-    """End and remove what searches left that were killed; those that live are left alone."""
+    """End and remove what killed searches left; a running search holds its lock."""
     for guard in sorted(home.glob("*.lock")):
         with guard.open("a") as lock:
             if _taken(lock):

@@ -22,6 +22,11 @@ class Answer(StrEnum):
     NO = "no"
     UNKNOWN = "unknown"
 
+    @property
+    def word(self) -> str:
+        """How a point with this answer is called: `bad`, `good` or `unknown`."""
+        return {Answer.YES: "bad", Answer.NO: "good"}.get(self, "unknown")
+
 
 def agreed(answers: Mapping[P, Answer], point: P, said: Answer) -> Answer:
     """Return what holds of a point that was asked again: unknown where the two contradict.
