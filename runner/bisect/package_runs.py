@@ -102,7 +102,7 @@ class MixtureRuns:
         try:
             return self._judged(trial, self._run(environment, lock), known=False)
         except UnbuildableError as error:
-            return dataclasses.replace(trial, reason=f"cannot be built: {error}")
+            return dataclasses.replace(trial, reason=f"cannot be built ({error})")
 
     def looking_for(self, bad: MixtureTrial) -> MixtureRuns:
         """Return the same for the failure of the bad end, where the case describes none."""
