@@ -1,1 +1,1 @@
-"""Which release breaks a case and which heals it: searches over evidence and new runs."""
+"""Which release breaks a case and which fixes it: searches over evidence and new runs."""
