@@ -3,7 +3,8 @@
 Main goes from 4.49.0 over 4.50.0 to 4.51.0; the patch releases stand on a branch of their own, as
 they do in transformers, and the real heal of BLIP-2 in 4.50.3 is a cherry-pick of the one on main.
 Between the first two are planted commits that change one file, all of one size and within one
-second or so.
+second or so. Made-up histories (`test_commits.py`) try the ways in which commits can be connected;
+`-m whole` tries two of them here too.
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ def test_the_heal_of_a_patch_release_is_found_with_its_twin_on_main(
 
 
 @pytest.mark.builds
+@pytest.mark.whole
 def test_between_two_branches_the_heal_is_found_on_main(clone: Real, ours: Paths) -> None:
     answer = found(clone, ours, "4.50.2", "4.51.0", edge=Edge.FALL)
 
@@ -159,6 +161,7 @@ def environments(places: Paths, commit: str) -> set[str]:
 
 
 @pytest.mark.builds
+@pytest.mark.whole
 def test_after_a_revert_the_break_that_lasts_is_found(clone: Real, ours: Paths) -> None:
     answer = found(clone, ours, "4.49.0", "4.50.0")
 

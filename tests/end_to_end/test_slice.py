@@ -1,11 +1,14 @@
 """A slice of the real matrix: the committed evidence is the expectation.
 
-The oldest release, one with many failures and the newest, with the whole corpus. A fresh process
-per cell costs seconds, so the suite runs one cell of each case so. `nox -s tests -- -m whole`
-runs every cell so (about an hour on two cores), and a random tenth of all that is published.
+Every cell of a release with many failures, and one of each case on the oldest release and on the
+newest; a failing one where there is one. A fresh process costs seconds, so one cell of each case
+has one. `nox -s tests -- -m whole` runs every cell of the three releases in each way (about an hour
+on two cores), and a random tenth of all that is published.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 from needs import bubblewrap
@@ -14,26 +17,84 @@ from drills import truth
 from drills.ways import Seen, Way, measure
 from repromatrix.runner import project
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import environments_of
+
+if TYPE_CHECKING:
+    from repromatrix.runner.model.cell import Cell
 
 pytestmark = pytest.mark.builds
 
-RELEASES = "4.49.0,4.50.0,5.23.0"
+FAILING, ENDS = "4.50.0", ("4.49.0", "5.23.0")
+RELEASES = ",".join((FAILING, *ENDS))
 LOADED = project.load(Paths())
 
 
 @pytest.fixture(scope="module")
-def forked() -> Seen:
-    return measure(LOADED, Way(), releases=RELEASES)
+def committed() -> Seen:
+    """Return what is published of all cells of the three releases."""
+    every = truth.committed(LOADED)
+    return {cell: seen for cell, seen in every.items() if cell.environment in {FAILING, *ENDS}}
 
 
-def test_the_slice_gives_what_the_committed_evidence_says(forked: Seen) -> None:
-    names = set(environments_of([RELEASES], LOADED.names))
-    committed = {
-        cell: seen for cell, seen in truth.committed(LOADED).items() if cell.environment in names
+@pytest.fixture(scope="module")
+def telling(committed: Seen) -> frozenset[Cell]:
+    """Return one cell of each case and release."""
+    return truth.telling(committed)
+
+
+@pytest.fixture(scope="module")
+def forked(telling: frozenset[Cell]) -> Seen:
+    ends = frozenset(cell for cell in telling if cell.environment in ENDS)
+    return measure(LOADED, Way(), releases=FAILING) | measure(LOADED, Way(), only=ends)
+
+
+def test_the_slice_gives_what_the_committed_evidence_says(
+    committed: Seen, telling: frozenset[Cell], forked: Seen
+) -> None:
+    expected = {
+        cell: seen
+        for cell, seen in committed.items()
+        if cell.environment == FAILING or cell in telling
     }
 
-    assert committed == forked
+    assert expected == forked
+
+
+def test_a_fresh_process_gives_the_outcome_of_a_fork(
+    telling: frozenset[Cell], forked: Seen
+) -> None:
+    by_outcome = sorted(telling, key=lambda cell: (forked[cell].outcome.is_failure, cell))
+    cells = frozenset({cell.case: cell for cell in by_outcome}.values())
+    fresh = measure(LOADED, Way(fork=False), only=cells)
+
+    assert {cell: forked[cell] for cell in cells} == fresh
+
+
+@bubblewrap
+def test_a_sandbox_changes_no_outcome(telling: frozenset[Cell], forked: Seen) -> None:
+    walled = measure(LOADED, Way(sandbox=True), only=telling)
+
+    assert {cell: forked[cell] for cell in telling} == walled
+
+
+def test_the_witness_changes_no_outcome(telling: frozenset[Cell], forked: Seen) -> None:
+    unwatched = measure(LOADED, Way(witness=False), only=telling)
+
+    assert {cell: forked[cell] for cell in telling} == unwatched
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(Way(), id="forked"),
+        pytest.param(Way(fork=False), id="fresh"),
+        pytest.param(Way(witness=False), id="without the witness"),
+    ],
+)
+def test_every_cell_of_the_three_releases_gives_what_the_committed_evidence_says(
+    way: Way, committed: Seen
+) -> None:
+    assert committed == measure(LOADED, way, releases=RELEASES)
 
 
 @pytest.mark.whole
@@ -41,27 +102,3 @@ def test_a_random_tenth_of_the_published_cells_agrees() -> None:
     found = truth.again(LOADED)
 
     assert (found.times > 0, found.cells) == (True, ()), found.note
-
-
-def test_a_fresh_process_gives_the_outcome_of_a_fork(forked: Seen) -> None:
-    cells = truth.telling(forked)
-    fresh = measure(LOADED, Way(fork=False), releases=RELEASES, only=cells)
-
-    assert {cell: forked[cell] for cell in cells} == fresh
-
-
-@bubblewrap
-def test_a_sandbox_changes_no_outcome(forked: Seen) -> None:
-    cells = truth.telling(forked)
-    walled = measure(LOADED, Way(sandbox=True), releases=RELEASES, only=cells)
-
-    assert {cell: forked[cell] for cell in cells} == walled
-
-
-@pytest.mark.whole
-def test_a_fresh_process_per_cell_gives_the_same_outcomes(forked: Seen) -> None:
-    assert forked == measure(LOADED, Way(fork=False), releases=RELEASES)
-
-
-def test_the_witness_changes_no_outcome(forked: Seen) -> None:
-    assert forked == measure(LOADED, Way(witness=False), releases=RELEASES)
