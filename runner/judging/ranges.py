@@ -35,9 +35,9 @@ class Range:
         begin = f" (after {self.after}, by {first})" if self.unknown_before and self.after else ""
         begin += f" ({len(self.unknown_within)} of these unknown)" if self.unknown_within else ""
         if self.until and self.unknown_behind:
-            return f"{span}{begin}, healed after {last}, by {self.until}"
+            return f"{span}{begin}, fixed after {last}, by {self.until}"
         return (
-            f"{span}{begin}, healed in {self.until}" if self.until else f"{span}{begin}, not healed"
+            f"{span}{begin}, fixed in {self.until}" if self.until else f"{span}{begin}, not fixed"
         )
 
 

@@ -106,7 +106,7 @@ def test_pairs_with_a_package_that_releases_have_not_share_an_axis_along_the_rel
     line = tuple(Point(f"{name.partition('+')[0]} with flash-attn 2.7.4", name) for name in names)
     assert found[1:] == (line,)
     assert [one.text for one in ranges_along(found[1], told)] == [
-        "4.49.0 with flash-attn 2.7.4, healed in 4.50.0 with flash-attn 2.7.4"
+        "4.49.0 with flash-attn 2.7.4, fixed in 4.50.0 with flash-attn 2.7.4"
     ]
     assert deciding(found[1:], pairs, told) is None  # the releases differ, not flash-attn
 
@@ -142,6 +142,6 @@ def test_the_versions_of_a_pair_are_an_axis_on_which_the_release_has_its_place()
         "4.50.0": seen(Outcome.PASSES, cell("4.50.0")),
     }
     assert [one.text for axis in (releases, versions) for one in ranges_along(axis, told)] == [
-        "4.49.0, healed in 4.50.0",
-        "peft 0.15.2 on 4.50.0, healed in peft 0.16.0 on 4.50.0",
+        "4.49.0, fixed in 4.50.0",
+        "peft 0.15.2 on 4.50.0, fixed in peft 0.16.0 on 4.50.0",
     ]

@@ -232,7 +232,7 @@ def test_the_plain_list_says_where_a_case_fails() -> None:
             title=f"About cache_float {HOSTILE}",
             area="Key-value cache",
             href="case/cache_float.html",
-            fails=("bf16: 4.50.0 to 4.50.1, healed in 4.51.0",),
+            fails=("bf16: 4.50.0 to 4.50.1, fixed in 4.51.0",),
         ),
         Item(
             name="merge_quiet",
@@ -246,7 +246,7 @@ def test_the_plain_list_says_where_a_case_fails() -> None:
             title=f"About norm_drift {HOSTILE}",
             area="Norms",
             href="case/norm_drift.html",
-            fails=("fp16: 5.0.1, not healed",),
+            fails=("fp16: 5.0.1, not fixed",),
         ),
     )
 

@@ -595,7 +595,7 @@ def test_ranges_leave_out_releases_that_cannot_run_the_case() -> None:
             Fails(precision=Precision.FP32, ranges=(), tally=never),
             Fails(
                 precision=Precision.BF16,
-                ranges=("4.50.0 to 4.50.1, healed in 4.51.0",),
+                ranges=("4.50.0 to 4.50.1, fixed in 4.51.0",),
                 tally="fails on 2 of 3 releases, 1 unknown",
             ),
             Fails(precision=Precision.FP16, ranges=(), tally=never),

@@ -204,7 +204,7 @@ def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() 
         simulated=False,
         kind="bug",
         spells=(
-            Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, healed in 4.51.0",)),
+            Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, fixed in 4.51.0",)),
         ),
         remedies=(
             ModelRemedy(name="cache-off", says="Switch the cache off.", skips=False, heals=heals),
@@ -268,7 +268,7 @@ def test_a_package_has_the_ranges_of_its_pairs_where_nothing_else_changed() -> N
         href="case/cache_float.html",
         workaround="",
         precision="bf16",
-        ranges=("accelerate 1.4.0 on 4.51.0, healed in accelerate 1.5.2 on 4.51.0",),
+        ranges=("accelerate 1.4.0 on 4.51.0, fixed in accelerate 1.5.2 on 4.51.0",),
     )
 
     assert (expected,) == packages(found, between(found))[1].alone

@@ -571,7 +571,7 @@ def test_without_scripts_the_cases_and_their_ranges_are_a_list(show: Show) -> No
     page = show(java_script_enabled=False)
 
     assert page.locator("#plain li").all_inner_texts()[0].splitlines()[-1] == (
-        "bf16: 4.50.0 to 4.50.1, healed in 4.51.0"
+        "bf16: 4.50.0 to 4.50.1, fixed in 4.51.0"
     )
     assert not page.locator("#table").is_visible()
 
