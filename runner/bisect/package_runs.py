@@ -30,7 +30,7 @@ from repromatrix.runner.bisect.packages import (
     search,
 )
 from repromatrix.runner.bisect.search import Answer
-from repromatrix.runner.environments import building, index, locking, locks
+from repromatrix.runner.environments import building, locking, locks
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
@@ -248,7 +248,7 @@ def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> Sweep:
     package = wanted.name
     end = runs.project.environments[runs.question.bad]
     own = end.version(package)
-    versions = minors(index.published(package), wanted.specifier, own)
+    versions = minors(locking.published(package), wanted.specifier, own)
     return Sweep(
         package=package,
         base=end.name,

@@ -14,7 +14,7 @@ from packaging.version import Version
 from repromatrix.runner import files, project
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.cli.options import ENVIRONMENT, app, stderr_console
-from repromatrix.runner.environments import index, locking, locks
+from repromatrix.runner.environments import locking, locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.model.environment_name import asked, taken_apart
 from repromatrix.runner.model.matrix import WHERE, Matrix, read_matrix
@@ -60,7 +60,7 @@ def pin(
     matrix = locks.load_matrix(paths)
     known = set(matrix.pinned)
     if new:
-        names = [name for name in index.released() if name not in known]
+        names = [name for name in locking.released() if name not in known]
         console.print(f"new: {', '.join(names) or 'nothing'}")
         if not names:
             return ExitCode.AS_EXPECTED

@@ -11,10 +11,10 @@ from packaging.utils import canonicalize_name
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.environments.locks import markers
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.cell import Environment, Source
 
-# An editable install is told by its sources too: with each edit it is another version.
+# An editable install is identified by its sources too: with each edit it is another version.
 _ASK = """
 import hashlib, json, os, sys, urllib.parse
 from importlib import metadata
@@ -41,15 +41,14 @@ def ask(python: Path) -> tuple[Environment, Built]:
     """Ask an interpreter what is installed; raises RunnerError when it does not answer."""
     done = subprocesses.finish([python, "-c", _ASK], seconds=60)
     if done.code != 0:
-        last = (done.err.strip().splitlines() or ["nothing"])[-1]
-        fault = OldFault(where=str(python), found=last, allowed="a Python 3.10 or newer")
-        raise refuse(fault)
+        last = (done.err.strip().splitlines() or ["it says nothing"])[-1]
+        fix = "It must be a Python 3.10 or newer."
+        raise refuse(Problem(str(python), f"it cannot list its packages ({last})", fix))
     try:
         version, prefix, found = json.loads(done.out)
-    except ValueError as error:  # a start-up file of its own speaks first
-        said = f"an interpreter that prints {done.out.strip()[:60]!r}"
-        fault = OldFault(where=str(python), found=said, allowed="one that prints nothing by itself")
-        raise refuse(fault) from error
+    except ValueError as error:  # a start-up file of its own prints first
+        what = f"it prints something when it starts: {done.out.strip()[:60]!r}"
+        raise refuse(Problem(str(python), what)) from error
     pins = {str(canonicalize_name(name)): found[name] for name in sorted(found)}
     minor = version.rpartition(".")[0]
     installed = hashlib.sha256(json.dumps([prefix, pins]).encode()).hexdigest()

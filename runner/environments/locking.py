@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import json
+import sys
 from collections.abc import Sequence
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
+from repromatrix.runner import subprocesses
 from repromatrix.runner.environments import torch_build, uv
 from repromatrix.runner.environments.building import Recipe
 from repromatrix.runner.environments.uv import SilentError
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import EnvironmentName, taken_apart
 from repromatrix.runner.model.lock import Lock, difference, inputs_digest, left_out
@@ -60,12 +64,19 @@ def release_inputs(matrix: Matrix, release: Release) -> tuple[str, ...]:
 
 def header(matrix: Matrix, release: Release) -> str:
     """Return the first lines of a lock: the command, and the identity of its inputs."""
-    lines = release_inputs(matrix, release)
+    return _head(release.name, release_inputs(matrix, release), _without_torch(matrix))
+
+
+def _head(name: str, lines: Sequence[str], note: str) -> str:
     return (
-        f"# Made by: nox -s lock -- {release.name}\n"
-        f"# {lines[-1]}; torch {matrix.torch.version} and its accelerator packages are left out.\n"
+        f"# Made by: nox -s lock -- {name}\n"
+        f"# {lines[-1]}; {note}.\n"
         f"# input: {inputs_digest(lines)}\n"
     )
+
+
+def _without_torch(matrix: Matrix) -> str:
+    return f"torch {matrix.torch.version} and its accelerator packages are left out"
 
 
 def resolve_release(matrix: Matrix, release: Release) -> str:
@@ -93,10 +104,11 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
     """Resolve requirements with the matrix's torch, as of a day if one is given.
 
     The day is for the packages in `dated` alone where any is named. Pins of `preferred` are kept
-    where they fit (uv 0.13 leaves them where a date bounds the resolution too); what is in
-    `bound` holds or there is no resolution; `overrides` stand for what any package says of theirs.
-    With a `platform` it is for that one alone, else for all.
+    where they fit, without a day; what is in `bound` holds or there is no resolution; `overrides`
+    stand for what any package says of theirs. With a `platform` it is for that one alone, else for
+    all. Raises RunnerError with the resolver's reason.
     """
+    # With --exclude-newer, uv 0.13 silently drops preferred pins: there only `bound` keeps them.
     torch = matrix.torch
     with scratch() as folder:
         (folder / "in.txt").write_text("\n".join([*wanted, f"torch=={torch.version}", ""]))
@@ -127,16 +139,12 @@ def _dates(matrix: Matrix, until: dt.date, dated: Sequence[str]) -> list[str]:
             for package in dated
             for part in ("--exclude-newer-package", f"{package}={until}T23:59:59Z")
         ]
-    own = [requirement.split(">")[0] for requirement in _only_torchs(matrix)]
+    # What torch alone needs, and a newer torch needs newer: its build tools.
+    own = [need.split(">")[0] for need in matrix.torch.requires if "setuptools" in need]
     as_young = ("torch", *own, *matrix.torch.built_against)
     dates = [f"{package}={matrix.torch.as_of}T23:59:59Z" for package in as_young]
     each = [part for date in dates for part in ("--exclude-newer-package", date)]
     return ["--exclude-newer", f"{until}T23:59:59Z", *each]
-
-
-def _only_torchs(matrix: Matrix) -> list[str]:
-    """Return what torch alone needs and a newer torch needs newer: its build tools."""
-    return [requirement for requirement in matrix.torch.requires if "setuptools" in requirement]
 
 
 def _metadata(matrix: Matrix) -> str:
@@ -161,8 +169,33 @@ def _described(name: str, version: str, requires: Sequence[str]) -> str:
 
 def _unresolved(name: str, said: str) -> Exception:
     reason = anonymous(" ".join(said.split()))[:600]
-    fault = OldFault(where=f"environments/locks/{name}.txt", found=reason, allowed="a resolution")
+    fault = Problem(f"environments/locks/{name}.txt", f"its packages cannot be resolved ({reason})")
     return refuse(fault, ExitCode.UNBUILDABLE)
+
+
+FIRST = Version("4.49.0")
+
+
+def released() -> list[str]:
+    """Return every final, not yanked release from 4.49.0 on, oldest first; raises RunnerError."""
+    return [text for text in published("transformers") if Version(text) >= FIRST]
+
+
+def published(package: str) -> list[str]:
+    """Return every final, not yanked version of a package, oldest first; raises RunnerError.
+
+    pip is asked, which knows the user's index.
+    """
+    done = subprocesses.finish(
+        [sys.executable, "-m", "pip", "index", "versions", package, "--json"], seconds=120
+    )
+    if done.code != 0:
+        reason = anonymous(" ".join(done.err.split()))[-300:]
+        fault = Problem("the package index", f"it does not answer ({reason})")
+        raise refuse(fault, ExitCode.UNBUILDABLE)
+    versions = [Version(text) for text in json.loads(done.out)["versions"]]
+    final = [version for version in versions if not version.is_prerelease]
+    return [str(version) for version in sorted(final)]
 
 
 def published_on(matrix: Matrix, name: str) -> dt.date | None:
@@ -224,13 +257,8 @@ def resolve_derived(matrix: Matrix, base: Lock, name: str) -> str:
     named = [*changed, *parts.extras]
     until = _until(matrix, parts)
     whole = compile_lock(matrix, wanted, until=until, where=name, bound=kept, dated=named)
-    lines = derived_inputs(matrix, base, name)
-    head = (
-        f"# Made by: nox -s lock -- {name}\n"
-        f"# {lines[-1]}; only what differs from {base.name}.txt.\n"
-        f"# input: {inputs_digest(lines)}\n"
-    )
-    return head + difference(base.text, whole)
+    note = f"only what differs from {base.name}.txt"
+    return _head(name, derived_inputs(matrix, base, name), note) + difference(base.text, whole)
 
 
 def _until(matrix: Matrix, parts: EnvironmentName) -> dt.date:
@@ -268,12 +296,7 @@ def stack_inputs(matrix: Matrix, stack: Stack) -> tuple[str, ...]:
 
 def resolve_stack(matrix: Matrix, stack: Stack) -> str:
     """Return the text of the lock of a stack; raises RunnerError with the resolver's reason."""
-    lines = stack_inputs(matrix, stack)
-    head = (
-        f"# Made by: nox -s lock -- {stack.name}\n"
-        f"# {lines[-1]}; torch {matrix.torch.version} and its accelerator packages are left out.\n"
-        f"# input: {inputs_digest(lines)}\n"
-    )
+    head = _head(stack.name, stack_inputs(matrix, stack), _without_torch(matrix))
     return head + compile_lock(
         matrix,
         [f"{stack.package}=={stack.version}", *map(str, stack.beside)],

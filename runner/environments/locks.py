@@ -2,60 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 
 from packaging.utils import canonicalize_name
 
 from repromatrix.runner.environments import locking
-from repromatrix.runner.errors import Fault, OldFault, RunnerError, refuse
+from repromatrix.runner.errors import Fault, Problem, RunnerError, refuse
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.lock import Lock, inputs_digest, overlaid, read_lock
 from repromatrix.runner.model.matrix import WHERE, Matrix, Release, Stack, read_matrix
 from repromatrix.runner.model.script import decode
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.text import join
 
 
 def load_matrix(places: Paths) -> Matrix:
     """Read `environments/matrix.toml`; raises RunnerError."""
     if not places.matrix.exists():
-        raise RunnerError(
-            [OldFault(where=WHERE, found="no such file", allowed="the list of releases")]
-        )
+        raise refuse(Problem(WHERE, "the file does not exist"))
     return read_matrix(decode(places.matrix.read_bytes(), WHERE))
 
 
 def load_lock(places: Paths, matrix: Matrix, release: Release) -> Lock:
     """Read the lock of a release; raises RunnerError when it is missing, stale or not its own."""
-    lock, where, remedy = _read(places, release.name)
-    wanted = inputs_digest(locking.release_inputs(matrix, release))
-    own = _own(lock, ("transformers", release.name), where, remedy)
-    _refuse(own, _fresh(lock, wanted, where, remedy))
-    return lock
+    inputs = locking.release_inputs(matrix, release)
+    return _own(places, release.name, inputs, "transformers", release.name)
 
 
 def load_stack(places: Paths, matrix: Matrix, stack: Stack) -> Lock:
     """Read the lock of a stack; raises RunnerError when it is missing, stale or not its own."""
-    lock, where, remedy = _read(places, stack.name)
-    wanted = inputs_digest(locking.stack_inputs(matrix, stack))
-    own = _own(lock, (stack.package, stack.version), where, remedy)
-    _refuse(own, _fresh(lock, wanted, where, remedy))
-    return lock
+    inputs = locking.stack_inputs(matrix, stack)
+    return _own(places, stack.name, inputs, stack.package, stack.version)
 
 
 def load_derived(places: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
     """Read what a pair or extras change, and lay it over their base; raises RunnerError."""
-    lock, where, remedy = _read(places, name)
-    wanted = inputs_digest(locking.derived_inputs(matrix, base, name))
-    laid = overlaid(base, lock)
-    _refuse(_fresh(lock, wanted, where, remedy), _leaves_the_base(base, lock, where, matrix))
-    return laid
+    lock, faults = _read(places, name, locking.derived_inputs(matrix, base, name))
+    whole = overlaid(base, lock)
+    _refuse(faults + _leaving(base, lock, places, matrix))
+    return whole
 
 
-def _leaves_the_base(base: Lock, lock: Lock, where: str, matrix: Matrix) -> Fault | None:
-    """Hold a derived environment to its name: nothing else of its base may stand otherwise.
+def _leaving(base: Lock, lock: Lock, places: Paths, matrix: Matrix) -> list[Fault]:
+    """Return the fault of a derived lock that pins more of its base otherwise than its name says.
 
-    Only what its lock names can: the rest is the base's.
+    Only what the lock names can stand otherwise: the rest is the base's.
     """
     here = markers(matrix.python)
     names = {canonicalize_name(pin.name) for pin in lock.pins}
@@ -67,41 +60,47 @@ def _leaves_the_base(base: Lock, lock: Lock, where: str, matrix: Matrix) -> Faul
         if name not in changed and after.get(name) != before[name]
     ]
     if not moved:
-        return None
-    found = f"{', '.join(moved)}, which {base.name}.txt pins otherwise"
-    return OldFault(where=where, found=found, allowed="a lock that changes only what its name says")
+        return []
+    what = f"it pins {join(moved)}, which {base.name}.txt pins otherwise"
+    fix = f"A derived lock changes only what its name says. {_remedy(lock.name)}"
+    return [Problem(_shown(places, lock.name), what, fix)]
 
 
-def _read(places: Paths, name: str) -> tuple[Lock, str, str]:
-    path = places.locks / f"{name}.txt"
-    where = places.shown(path)
-    remedy = f"Make it with `nox -s lock -- {name}`."
+def _own(places: Paths, name: str, inputs: Sequence[str], package: str, version: str) -> Lock:
+    lock, faults = _read(places, name, inputs)
+    pinned = [str(pin.specifier) for pin in lock.pins if pin.name == package]
+    if pinned != [f"=={version}"]:
+        pins = f"it pins {package}{pinned[0]}, not" if pinned else "it does not pin"
+        what = f"{pins} {package}=={version}"
+        faults.insert(0, Problem(_shown(places, name), what, _remedy(name)))
+    _refuse(faults)
+    return lock
+
+
+def _read(places: Paths, name: str, inputs: Sequence[str]) -> tuple[Lock, list[Fault]]:
+    """Read a lock; the fault is that it was resolved from other inputs. Raises RunnerError."""
+    path, where = places.locks / f"{name}.txt", _shown(places, name)
     if not path.exists():
-        fault = OldFault(where=where, found="no such file", allowed="a lock", fix=remedy)
-        raise RunnerError([fault])
-    return read_lock(decode(path.read_bytes(), where), name, where), where, remedy
+        raise refuse(Problem(where, "the file does not exist", _remedy(name)))
+    lock = read_lock(decode(path.read_bytes(), where), name, where)
+    wanted = inputs_digest(inputs)
+    if lock.inputs == wanted:
+        return lock, []
+    what = f"it was resolved from other inputs ({lock.inputs or 'none named'}, now {wanted})"
+    return lock, [Problem(where, what, _remedy(name))]
 
 
-def _refuse(*found: Fault | None) -> None:
-    faults = [fault for fault in found if fault]
+def _shown(places: Paths, name: str) -> str:
+    return places.shown(places.locks / f"{name}.txt")
+
+
+def _remedy(name: str) -> str:
+    return f"Make it with `nox -s lock -- {name}`."
+
+
+def _refuse(faults: Sequence[Fault]) -> None:
     if faults:
         raise RunnerError(faults)
-
-
-def _own(lock: Lock, named: tuple[str, str], where: str, remedy: str) -> Fault | None:
-    package, version = named
-    pinned = [str(pin.specifier) for pin in lock.pins if pin.name == package]
-    if pinned == [f"=={version}"]:
-        return None
-    found = f"{package}{pinned[0]}" if pinned else f"no {package}"
-    return OldFault(where=where, found=found, allowed=f"{package}=={version}", fix=remedy)
-
-
-def _fresh(lock: Lock, wanted: str, where: str, remedy: str) -> Fault | None:
-    if lock.inputs == wanted:
-        return None
-    found = f"a lock resolved from other inputs ({lock.inputs or 'none named'})"
-    return OldFault(where=where, key="input", found=found, allowed=wanted, fix=remedy)
 
 
 def markers(python: str) -> dict[str, str]:
@@ -142,23 +141,25 @@ def load_all(
     locks: dict[str, Lock] = {}
     faults: list[Fault] = []
     for release in matrix.releases:
-        try:
+        with _collecting(faults):
             locks[release.name] = load_lock(places, matrix, release)
-        except RunnerError as error:
-            faults.extend(error.faults)
     for name in derived:
-        try:
+        with _collecting(faults):
             base = locks.get(base_of(matrix, name).name)
-            if base is not None:  # else its own fault is told
+            if base is not None:  # else the fault of the base is reported
                 locks[name] = load_derived(places, matrix, base, name)
-        except RunnerError as error:
-            faults.extend(error.faults)
     for stack in matrix.stacks:
-        try:
+        with _collecting(faults):
             locks[stack.name] = load_stack(places, matrix, stack)
-        except RunnerError as error:
-            faults.extend(error.faults)
     return locks, faults + _strangers(places, matrix)
+
+
+@contextlib.contextmanager
+def _collecting(faults: list[Fault]) -> Iterator[None]:
+    try:
+        yield
+    except RunnerError as error:
+        faults.extend(error.faults)
 
 
 def base_of(matrix: Matrix, name: str) -> Release:
@@ -167,18 +168,17 @@ def base_of(matrix: Matrix, name: str) -> Release:
     try:
         return matrix.release(base)
     except KeyError:
-        found, allowed = f"{name!r}, made from {base!r}", f"a release of {WHERE}"
-        raise refuse(OldFault(where="environments", found=found, allowed=allowed)) from None
+        what = f"{base or 'its base'} is not a release of {WHERE}"
+        raise refuse(Problem(name, what)) from None
 
 
 def _strangers(places: Paths, matrix: Matrix) -> list[Fault]:
     names = set(matrix.pinned)
     return [
-        OldFault(
-            where=places.shown(path),
-            found=f"a lock for {path.stem}",
-            allowed=f"a lock per release and stack of {WHERE}",
-            fix="Add it there or remove the file.",
+        Problem(
+            places.shown(path),
+            f"{path.stem} is neither a release nor a stack of {WHERE}",
+            "Add it there or remove the file.",
         )
         for path in sorted(places.locks.glob("*.txt"))
         if path.stem.partition("+")[0] not in names

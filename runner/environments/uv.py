@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.subprocesses import Finished
 from repromatrix.runner.tempdirs import scratch
 
@@ -79,8 +79,9 @@ def options_for_uv(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 PATIENCE = "REPROMATRIX_INSTALL_SECONDS"
 _PATIENCE = 900.0
+# Exit code 2 is not "no solution": uv could not look for one, and nothing follows from that. Taken
+# for "no", a moment's failure chose a CUDA build of torch, or a wrong day for a release.
 _ANSWERS = {0: True, 1: False}
-"""uv ends with 1 where there is no solution, and with 2 where it could not look for one."""
 
 
 class SilentError(Exception):
@@ -125,12 +126,12 @@ def patience() -> float:
 
     uv's own timeouts end silence: an index that sends a byte now and then is never silent.
     """
-    told = os.environ.get(PATIENCE, "")
-    if not told:
+    text = os.environ.get(PATIENCE, "")
+    if not text:
         return _PATIENCE
-    if not re.fullmatch(r"[0-9]{1,6}", told) or not int(told):
-        raise refuse(OldFault(where=PATIENCE, found=repr(told), allowed="seconds, 1 to 999999"))
-    return float(told)
+    if not re.fullmatch(r"[0-9]{1,6}", text) or not int(text):
+        raise refuse(InvalidValue(PATIENCE, text, "seconds from 1 to 999999"))
+    return float(text)
 
 
 def resolves(requirement: str, *options: str, python: str, seconds: float | None = None) -> bool:

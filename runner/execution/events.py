@@ -1,4 +1,4 @@
-"""The words between a campaign and its engine: how cells are run, and what happens meanwhile."""
+"""What passes between a run and its engine: how cells are run, and what happens meanwhile."""
 
 from __future__ import annotations
 

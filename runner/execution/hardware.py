@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 
 from repromatrix.runner.environments import torch_build
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.outcomes import Device
 
 # What decides how bf16 and fp16 are computed on a CPU.
@@ -47,8 +47,8 @@ def demand(device: Device) -> None:
     if device is not Device.CUDA:
         return
     if not has_cuda():
-        found = "cuda, and no NVIDIA driver is loaded"
-        raise refuse(OldFault(where="--device", found=found, allowed="cpu on this machine"))
+        what = "this machine has no NVIDIA driver loaded, which cuda needs"
+        raise refuse(Problem("--device", what, "Use --device cpu."))
     torch_build.serve_gpu()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments.building import Built
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import CODE, ROOT
 from repromatrix.runner.tempdirs import scratch
@@ -163,10 +163,8 @@ def reads(python: Path) -> tuple[Path, ...]:
     """Return where an interpreter and its packages lie; raises RunnerError where it is dead."""
     done = subprocesses.finish([python, "-I", "-c", _ASK], seconds=60)  # as a worker is started
     if done.code != 0:
-        last = (done.err.strip().splitlines() or ["nothing"])[-1]
-        raise refuse(
-            OldFault(where=str(python), found=last, allowed="a Python that can be started")
-        )
+        last = (done.err.strip().splitlines() or ["it says nothing"])[-1]
+        raise refuse(Problem(str(python), f"it cannot be started ({last})"))
     return (*_links(python), *map(Path, json.loads(done.out)))
 
 

@@ -29,7 +29,7 @@ from repromatrix.runner.execution.hardware import has_cuda
 from repromatrix.runner.execution.ray import connect
 from repromatrix.runner.execution.ray import driver as ray_driver
 from repromatrix.runner.execution.ray.driver import Cluster
-from repromatrix.runner.execution.ray.messages import Payload
+from repromatrix.runner.execution.ray.task import Payload
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -257,7 +257,7 @@ def test_a_cell_for_a_gpu_goes_to_a_node_that_has_one(driver: Nodes, loaded: Pro
     ran = run(planned)
     driver.kill(with_gpu)
 
-    assert str(caught.value) == "--ray: found no node with a GPU; allowed: at least one."
+    assert str(caught.value) == "--ray: the cluster has no node with a GPU."
     (unbuilt,) = [event for event in ran.events if isinstance(event, Unbuilt)]
     assert unbuilt.reason == "no NVIDIA driver is loaded there"
     assert [f"node {with_gpu[:8]} " in told for told in ran.told] == [True]
@@ -420,9 +420,9 @@ def test_a_cluster_of_another_ray_is_named_with_both_versions(three: Nodes) -> N
     version = metadata.version("ray")
     here = ".".join(map(str, sys.version_info[:3]))
     assert done.stdout.strip() == (
-        f"--ray: found a cluster with Ray {version} and Python {here}; allowed: Ray 2.59.1"
-        f" and Python {here.rpartition('.')[0]}, as here."
-        " Install the cluster's version here, or this one there."
+        f"--ray: the cluster has Ray {version} and Python {here}, and here is Ray 2.59.1"
+        f" and Python {here.rpartition('.')[0]}."
+        " Install the cluster's versions here, or these there."
     )
 
 

@@ -245,4 +245,4 @@ def test_a_lock_of_a_stack_is_stale_when_its_line_changes(checkout_of_one: Paths
         "environments/locks/ms-swift3.1.1.txt",
     ]
     assert "resolved from other inputs" in told[0]
-    assert "no such file" in told[1]
+    assert "the file does not exist" in told[1]

@@ -347,7 +347,7 @@ def test_a_bundle_measures_beside_another_python_what_is_measured_here(tmp_path:
     assert "3 cells to run in 1 environment." in done[0].stderr
     assert "0 cells to run in 0 environments." in done[1].stderr
     assert done[2].stderr == (
-        "--device: found cuda, and no NVIDIA driver is loaded; allowed: cpu on this machine.\n"
+        "--device: this machine has no NVIDIA driver loaded, which cuda needs. Use --device cpu.\n"
     )
     assert {row.cell.precision: (row.outcome, row.exercised) for row in rows} == {
         Precision.FP32: (Outcome.PASSES, Exercised.EMPTY),

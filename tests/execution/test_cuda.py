@@ -253,9 +253,9 @@ def test_cells_for_a_gpu_that_torch_does_not_have_are_not_applicable_and_those_o
         terms = Terms(run="now", limits=LIMITS, device=device, jobs=1)
         wish = SelectionRequest(release=[RELEASE], precision=["bf16"], device=device)
         selection = select(wish, loaded.cases, loaded.names)
-        campaign = Run(project=loaded, selection=selection, terms=terms, known={})
+        planned = Run(project=loaded, selection=selection, terms=terms, known={})
         listening = Nobody()
-        campaign.execute(store, listening)
+        planned.execute(store, listening)
         told[device] = listening.heard
     found = {row.cell: (row.outcome, row.reason) for row in store.rows()}
     store.close()

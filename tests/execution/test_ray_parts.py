@@ -31,8 +31,8 @@ from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.execution.events import Phase, Terms, Unbuilt
 from repromatrix.runner.execution.ray import arrival, connect, driver, parcel, task
 from repromatrix.runner.execution.ray.driver import Cluster, Flight
-from repromatrix.runner.execution.ray.messages import Frames, framed
 from repromatrix.runner.execution.ray.parcel import Parcel, choices, unpacked
+from repromatrix.runner.execution.ray.task import Frames, framed
 from repromatrix.runner.execution.run import Run, RunTally
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import ROOT, Paths
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
 
 
-def campaign(loaded: Project, **wish: object) -> Run:
+def planned_run(loaded: Project, **wish: object) -> Run:
     terms = Terms(run="now", limits=LIMITS, device=Device.CPU, jobs=0)
     selection = select(SelectionRequest(**wish), loaded.cases, loaded.names)  # type: ignore[arg-type]
     return Run(project=loaded, selection=selection, terms=terms, known={})
@@ -82,7 +82,7 @@ def test_the_same_checkout_is_the_same_archive(checkout: Project) -> None:
 
 def test_a_worker_of_the_cluster_needs_the_standard_library_alone() -> None:
     """With -S nothing that is installed can be found."""
-    names = ("arrival", "task", "messages")
+    names = ("arrival", "task")
     modules = ", ".join(f"repromatrix.runner.execution.ray.{name}" for name in names)
     script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {modules}"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], check=False)
@@ -107,11 +107,13 @@ def test_a_parcel_holds_its_unit_and_nothing_of_other_environments(
     places: Paths, checkout: Project
 ) -> None:
     loaded_cases, _ = cases.load_corpus(places, sorted(places.cases.glob("gemma3*.py")))
-    planned = campaign(dataclasses.replace(checkout, cases=loaded_cases), release=["4.50.0,4.51.0"])
+    planned = planned_run(
+        dataclasses.replace(checkout, cases=loaded_cases), release=["4.50.0,4.51.0"]
+    )
     unit = next(one for one in planned.units() if one.environment == "4.50.0")
     few = dataclasses.replace(unit, cells=unit.cells[:2])
-    arrived = unpacked(Parcel(campaign=planned, unit=few).packed())
-    there = arrived.campaign
+    arrived = unpacked(Parcel(planned=planned, unit=few).packed())
+    there = arrived.planned
 
     assert arrived.unit == few
     assert set(there.project.locks) == set(there.project.environments) == {"4.50.0"}
@@ -216,7 +218,7 @@ def test_what_no_node_can_run_is_not_sent(
     checkout: Project, monkeypatch: pytest.MonkeyPatch, nodes: set[str]
 ) -> None:
     unit = Unit(environment="4.50.0", cells=(cell(),))
-    cluster = Cluster(campaign(with_toy(checkout)), print, {})
+    cluster = Cluster(planned_run(with_toy(checkout)), print, {})
     cluster.barred = {"a": "it has no pip"}
     cluster.waiting.append(Flight(unit=unit, refusals={"b": "torch is not there"}))
     monkeypatch.setattr(driver, "_able", lambda _: nodes)
@@ -235,7 +237,7 @@ def test_what_waits_for_a_node_that_is_gone_is_given_up(
     ray = SimpleNamespace(cancel=lambda one, **_: cancelled.append(one))
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(driver, "_able", lambda _: there)
-    cluster = Cluster(campaign(with_toy(checkout)), print, {})
+    cluster = Cluster(planned_run(with_toy(checkout)), print, {})
     flight = Flight(unit=unit, refusals={"a": "torch is not there"}, avoided=frozenset({"a"}))
     cluster.flying = {"task": flight, "elsewhere": Flight(unit=unit)}
     cluster._strand()
@@ -252,7 +254,7 @@ def test_a_lost_main_does_not_end_as_expected(checkout: Project) -> None:
     loaded, console = with_toy(checkout), Console(quiet=True)
     nothing = RenderedSite(rows=[], grid=[])
     codes = [
-        _summary(campaign(loaded), nothing, tally, options, console, 1.0)
+        _summary(planned_run(loaded), nothing, tally, options, console, 1.0)
         for tally in (RunTally(lost={"main": "no node"}), RunTally(unbuilt={"main": "no network"}))
     ]
 
@@ -281,8 +283,8 @@ def test_main_is_the_same_on_every_node_and_no_password_is_sent(
     monkeypatch.delenv("UV_TORCH_BACKEND", raising=False)
     loaded = dataclasses.replace(checkout, cases={"toy_breaks": case(BREAKS)})
 
-    assert choices(campaign(loaded, release=["main"])) == expected
-    assert choices(campaign(loaded, release=["4.50.0"])) == {}
+    assert choices(planned_run(loaded, release=["main"])) == expected
+    assert choices(planned_run(loaded, release=["4.50.0"])) == {}
 
 
 # What cannot be meant ---------------------------------------------------------------------------
@@ -306,7 +308,7 @@ def test_without_ray_it_is_said_how_to_come_by_it(monkeypatch: pytest.MonkeyPatc
         connect.check("local")
 
     assert str(caught.value) == (
-        "--ray: found no Ray in this Python; allowed: ray. Use `nox -s matrix -- --ray …`, or"
+        "--ray: Ray is not installed for this Python. Use `nox -s matrix -- --ray …`, or"
         " install the dependency group `ray`."
     )
 

@@ -32,7 +32,7 @@ HUNGRY = dataclasses.replace(seen(Outcome.OUT_OF_MEMORY), memory=MemoryUse(peak=
 POOR = dataclasses.replace(HUNGRY, memory=MemoryUse(peak=7, limit=8))
 
 
-def campaign(places: Paths, matrix: Matrix, before: Observation | None) -> Run:
+def planned(places: Paths, matrix: Matrix, before: Observation | None) -> Run:
     cases, environments = {TOY.name: TOY}, {HERE.name: HERE}
     loaded = Project(places=places, matrix=matrix, locks={}, environments=environments, cases=cases)
     return Run(
@@ -65,7 +65,7 @@ def campaign(places: Paths, matrix: Matrix, before: Observation | None) -> Run:
 def test_what_is_unexpected_or_was_unstable_or_hit_our_limit_is_repeated(
     places: Paths, matrix: Matrix, before: Observation | None, now: Observation, *, expected: bool
 ) -> None:
-    assert expected == campaign(places, matrix, before).doubted(now, HERE)
+    assert expected == planned(places, matrix, before).doubted(now, HERE)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_what_is_unexpected_or_was_unstable_or_hit_our_limit_is_repeated(
 def test_an_unexpected_result_that_a_killed_run_did_not_repeat_is_run_again(
     places: Paths, matrix: Matrix, row: Observation, *, expected: bool
 ) -> None:
-    assert expected == (row.cell in campaign(places, matrix, row).due(HERE))
+    assert expected == (row.cell in planned(places, matrix, row).due(HERE))
 
 
 def test_a_refusal_is_seen_whatever_was_known_before() -> None:
@@ -107,4 +107,4 @@ def test_what_the_witness_is_asked_for_is_part_of_a_case() -> None:
 def test_what_is_left_after_a_run_is_what_nothing_stored_answers(
     places: Paths, matrix: Matrix, rows: list[Observation], expected: int
 ) -> None:
-    assert expected == left(campaign(places, matrix, None), rows)
+    assert expected == left(planned(places, matrix, None), rows)

@@ -47,13 +47,13 @@ class Measuring:
 def measure(store: Store, places: Paths, matrix: Matrix) -> None:
     cases, environments = {TOY.name: TOY}, {HERE.name: HERE}
     loaded = Project(places=places, matrix=matrix, locks={}, environments=environments, cases=cases)
-    campaign = Run(
+    run = Run(
         project=loaded,
         selection=select(SelectionRequest(), cases, [HERE.name]),
         terms=Terms(run="now", limits=Limits(seconds=1, memory=1), device=Device.CPU, jobs=1),
         known={},
     )
-    campaign.execute(store, engine=Measuring())
+    run.execute(store, engine=Measuring())
 
 
 def test_what_was_measured_while_somebody_held_the_store_is_taken_in_by_the_next_run(

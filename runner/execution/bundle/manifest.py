@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import InvalidValue, refuse
 
 NAME = "manifest.json"
 TREES = "trees"
@@ -33,18 +33,21 @@ class Target:
     platform: str
 
     @property
+    def cannot_have(self) -> str:
+        """How an error about a package that has no wheel for it begins."""
+        return f"its packages cannot be had for Python {self.python} on {self.platform}"
+
+    @property
     def facts(self) -> dict[str, object]:
         """What the script that runs there holds its machine against; raises RunnerError."""
         found = _PLATFORM.fullmatch(self.platform)
         if found is None:
-            allowed = "x86_64-manylinux_2_28 and its like, as uv names platforms"
-            raise refuse(OldFault(where="--platform", found=repr(self.platform), allowed=allowed))
+            expected = "a platform as uv names it, such as x86_64-manylinux_2_28"
+            raise refuse(InvalidValue("--platform", self.platform, expected))
         minor = _PYTHON.fullmatch(self.python)
         if minor is None or (3, int(minor[1])) < OLDEST:
-            allowed = "3.11 or newer, as 3.12"
-            raise refuse(
-                OldFault(where="--python-version", found=repr(self.python), allowed=allowed)
-            )
+            expected = "3.11 or newer, such as 3.12"
+            raise refuse(InvalidValue("--python-version", self.python, expected))
         return {
             "python": [3, int(minor[1])],
             "machine": found["machine"],

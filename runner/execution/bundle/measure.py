@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repromatrix.runner import project
-from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.bundle import unpack as installed
 from repromatrix.runner.execution.bundle.manifest import carried
@@ -29,7 +29,7 @@ from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.project import Project
 from repromatrix.runner.signals import Interruption
-from repromatrix.runner.text import plural
+from repromatrix.runner.text import join, plural
 
 _EVERY = 5.0
 
@@ -132,7 +132,7 @@ def _measure(root: Path, options: argparse.Namespace) -> ExitCode:
     try:
         rows = list(store.rows())
         here.hold(rows)
-        planned = _campaign(here, options, rows)
+        planned = _planned(here, options, rows)
         told = Lines(_say)
         tally = planned.execute(store, told, engine=planned.pool(here.prepare))
     finally:
@@ -155,7 +155,7 @@ def _stay_within(root: Path) -> None:
     tempfile.tempdir = str(scratch)
 
 
-def _campaign(here: Here, options: argparse.Namespace, rows: list[Observation]) -> Run:
+def _planned(here: Here, options: argparse.Namespace, rows: list[Observation]) -> Run:
     wish = SelectionRequest(
         case=options.case,
         release=options.release,
@@ -208,10 +208,9 @@ class Here:
         """Raise RunnerError where the evidence at hand was measured with another torch."""
         others = {row.provenance.torch_build for row in rows} - {"", self.torch.version}
         if others:
-            found = f"evidence of torch {', '.join(sorted(others))}"
-            remedy = "Move it away, or run with that torch."
-            allowed = f"torch {self.torch.version}"
-            raise refuse(OldFault(where=EVIDENCE, found=found, allowed=allowed, fix=remedy))
+            theirs, ours = join(sorted(others)), self.torch.version
+            what = f"it was measured with torch {theirs}, and this Python has torch {ours}"
+            raise refuse(Problem(EVIDENCE, what, "Move it away, or run with that torch."))
 
     def prepare(self, unit: Unit) -> Ready:
         """Make the environment of a unit."""

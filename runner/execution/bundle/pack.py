@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repromatrix.runner.environments import building, uv
 from repromatrix.runner.environments.building import Recipe, UnbuildableError
-from repromatrix.runner.errors import ExitCode, Fault, OldFault, RunnerError
+from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.execution.bundle.manifest import (
     CONTENT,
     NAME,
@@ -84,8 +84,7 @@ def gather(places: Paths, recipes: Mapping[str, Recipe], target: Target, folder:
         why = _install(folder / name, target, "--no-deps", "--requirement", wanted)
         why = why or _build(places, recipe, folder, folder / name)
         if why:
-            allowed = f"a wheel of every package for Python {target.python} on {target.platform}"
-            faults.append(OldFault(where=name, found=why, allowed=allowed))
+            faults.append(Problem(name, f"{target.cannot_have}: {why}"))
         else:
             found.take(name, folder / name)
     if faults:
@@ -113,8 +112,7 @@ def tools(target: Target, folder: Path) -> Path:
     wanted = [one for one in group if one.partition("==")[0] in _OURS]
     why = _install(folder / "tools", target, *wanted)
     if why:
-        fault = OldFault(where="the runner", found=why, allowed="wheels of packaging and pydantic")
-        raise RunnerError([fault], ExitCode.UNBUILDABLE)
+        raise refuse(Problem("the runner", f"{target.cannot_have}: {why}"), ExitCode.UNBUILDABLE)
     return folder / "tools"
 
 

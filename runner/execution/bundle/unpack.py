@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from repromatrix.runner.environments.building import Built
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.execution.bundle.manifest import content, tree
 from repromatrix.runner.model.lock import left_out
 
@@ -41,8 +41,7 @@ def find(locked: Collection[str]) -> tuple[InstalledTorch, dict[str, Path]]:
     try:
         torch = metadata.distribution("torch")
     except metadata.PackageNotFoundError:
-        fault = OldFault(where="torch", found="no metadata of it", allowed="an installed torch")
-        raise refuse(fault) from None
+        raise refuse(Problem("torch", "it is not installed for this Python")) from None
     folder = Path(str(torch.locate_file("torch"))).parent
     links = {name: folder / name for name in _MODULES if (folder / name).exists()}
     for found in _needed(torch, locked):

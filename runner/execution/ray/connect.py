@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.errors import OldFault, RunnerError, refuse
+from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.execution.hardware import cores
 
 LOCAL = "local"
@@ -44,9 +44,8 @@ _stuck: list[threading.Thread] = []
 def check(address: str) -> None:
     """Raise RunnerError for what cannot be an address, and where Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
-        remedy = "Use `nox -s matrix -- --ray …`, or install the dependency group `ray`."
-        fault = OldFault(where="--ray", found="no Ray in this Python", allowed="ray", fix=remedy)
-        raise refuse(fault)
+        fix = "Use `nox -s matrix -- --ray …`, or install the dependency group `ray`."
+        raise refuse(Problem("--ray", "Ray is not installed for this Python", fix))
     if address not in {LOCAL, _AUTO}:
         _parted(address)
 
@@ -54,7 +53,7 @@ def check(address: str) -> None:
 def _parted(address: str) -> tuple[str, int]:
     found = re.fullmatch(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})", address)
     if found is None:
-        raise refuse(OldFault(where="--ray", found=repr(address), allowed=_FORMS))
+        raise refuse(InvalidValue("--ray", address, _FORMS))
     return found[1].strip("[]"), int(found[2])
 
 
@@ -96,7 +95,11 @@ def came_back(thread: threading.Thread, seconds: float) -> bool:
 
 
 def is_stuck() -> bool:
-    """Say whether a thread is left behind in Ray."""
+    """Say whether a thread is left behind in Ray.
+
+    Then the process may not end in the ordinary way, which crashes in Ray's own threads: whoever
+    ends it calls `os._exit`.
+    """
     return any(thread.is_alive() for thread in _stuck)
 
 
@@ -114,9 +117,9 @@ def _reached(address: str) -> dict[str, str]:
     """Return what Ray has to be told to reach an address; raises RunnerError if nobody answers."""
     host, port = _parted(address)
     if not _answers(host, port):
-        remedy = "`ray status` on a node of the cluster prints its address."
-        found = f"nobody who answers at {address} within {_ANSWERS:.0f} s"
-        raise refuse(OldFault(where="--ray", found=found, allowed=_FORMS, fix=remedy))
+        fix = "`ray status` on a node of the cluster prints its address."
+        what = f"nothing answers at {address} within {_ANSWERS:.0f} s"
+        raise refuse(Problem("--ray", what, fix))
     if host in {"localhost", "127.0.0.1", "::1"} and not _answers(_own_address(), port):
         return _BOUND_TO_LOOPBACK
     return {}
@@ -174,11 +177,11 @@ def _refused(address: str, error: BaseException) -> RunnerError:
     versions = _VERSIONS.findall(text)
     if "ersion mismatch" in text and len(versions) > 1:
         (ray, python), (own, ours) = versions[:2]
-        found = f"a cluster with Ray {ray} and Python {python}"
-        allowed = f"Ray {own} and Python {'.'.join(ours.split('.')[:2])}, as here"
-        remedy = "Install the cluster's version here, or this one there."
-        return refuse(OldFault(where="--ray", found=found, allowed=allowed, fix=remedy))
+        here = f"Ray {own} and Python {'.'.join(ours.split('.')[:2])}"
+        what = f"the cluster has Ray {ray} and Python {python}, and here is {here}"
+        fix = "Install the cluster's versions here, or these there."
+        return refuse(Problem("--ray", what, fix))
     said = subprocesses.anonymous(" ".join(texts[0].split()))[:300]
-    found = f"no Ray cluster at {address}: {said}"
-    remedy = "Is it Ray's own port, and is this machine a node of the cluster (`ray status`)?"
-    return refuse(OldFault(where="--ray", found=found, allowed=_FORMS, fix=remedy))
+    what = f"no Ray cluster can be joined at {address} ({said})"
+    fix = "Is it Ray's own port, and is this machine a node of the cluster (`ray status`)?"
+    return refuse(Problem("--ray", what, fix))

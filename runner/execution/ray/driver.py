@@ -12,26 +12,27 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.execution.events import Done, Event, Lost, Unbuilt, measured
 from repromatrix.runner.execution.ray import arrival
 from repromatrix.runner.execution.ray.connect import came_back
-from repromatrix.runner.execution.ray.messages import (
+from repromatrix.runner.execution.ray.parcel import Parcel, pack
+from repromatrix.runner.execution.ray.task import (
     Arrived,
     Broke,
+    Chunk,
     Frames,
-    Heard,
     Message,
     Unfit,
     kind,
 )
-from repromatrix.runner.execution.ray.parcel import Parcel, pack
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.subprocesses import anonymous
+from repromatrix.runner.text import plural, shorten
 
 
 @dataclass(kw_only=True, slots=True)
@@ -88,24 +89,21 @@ _LEAVING = 5.0
 _COMING = 10.0
 """Seconds for a message that is ready to come; it is small and came with the news of it."""
 _SHOWN = 8
-"""How much of a node's name is told."""
-_TOLD = 160
+"""How much of a node's name is shown."""
+_REASON = 160
 
 
 class Cluster:
-    """Runs units on the nodes of the cluster that this process is connected to.
-
-    Ray is spoken to by a thread of its own: it swallows what a signal raises in the main one.
-    """
+    """Runs units on the nodes of the cluster that this process is connected to."""
 
     def __init__(
-        self, campaign: Run, tell: Callable[[str], None], environ: Mapping[str, str]
+        self, planned: Run, tell: Callable[[str], None], environ: Mapping[str, str]
     ) -> None:
-        """`tell` is told of nodes; `environ` are choices that go with the run."""
-        self.campaign = campaign
+        """`tell` gets what is to be said of nodes; `environ` goes with the run to every node."""
+        self.planned = planned
         self.tell = tell
         self.environ = dict(environ)
-        self.device = campaign.terms.device
+        self.device = planned.terms.device
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.stopping = threading.Event()
         self.waiting: deque[Flight] = deque()
@@ -116,7 +114,8 @@ class Cluster:
     def run(self, units: Sequence[Unit]) -> Generator[Event]:
         """Run units; closing the iterator cancels what is in flight, and keeps what has come."""
         self.waiting.extend(Flight(unit=unit) for unit in units)
-        # A daemon: the interpreter waits without a limit for any other thread at its exit.
+        # Never call Ray from the main thread: it swallows what a signal handler raises there, and
+        # Ctrl-C would be lost. A daemon: at its exit the interpreter waits for any other thread.
         thread = threading.Thread(target=self._drive, daemon=True)
         thread.start()
         try:
@@ -132,23 +131,23 @@ class Cluster:
                 self.tell("  the cluster does not answer; what runs there is left to it")
 
     def left(self) -> list[Observation]:
-        """Return what was measured and not yet heard when the events were closed."""
+        """Return what was measured and not yet yielded when the events were closed."""
         return measured(self.events)
 
     def _drive(self) -> None:
         try:
-            self._send_and_hear()
+            self._send_and_take()
         except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
             self.events.put(error)
 
-    def _send_and_hear(self) -> None:
+    def _send_and_take(self) -> None:
         import ray
 
         if not _able(self.device):
-            found = f"no node with a {'GPU' if self.device is Device.CUDA else 'CPU'}"
-            raise refuse(OldFault(where="--ray", found=found, allowed="at least one"))
+            needed = "GPU" if self.device is Device.CUDA else "CPU"
+            raise refuse(Problem("--ray", f"the cluster has no node with a {needed}"))
         ray.cloudpickle.register_pickle_by_value(arrival)
-        bundle = pack(self.campaign.project)
+        bundle = pack(self.planned.project)
         self.name, self.archive = bundle.name, ray.put(bundle.archive)
         gpus = int(self.device is Device.CUDA)
         # What a lost node leaves is sent elsewhere by us: only we know what came back.
@@ -158,13 +157,13 @@ class Cluster:
         try:
             while (self.waiting or self.flying) and not self.stopping.is_set():
                 self._send()
-                if not self._hear(_LOOK):
+                if not self._take_ready(_LOOK):
                     self._strand()
         finally:
             self._end()
 
     def _send(self) -> None:
-        jobs = self.campaign.terms.jobs
+        jobs = self.planned.terms.jobs
         while self.waiting and (not jobs or len(self.flying) < jobs):
             if self.stopping.is_set():
                 return
@@ -176,58 +175,59 @@ class Cluster:
             avoided = ",".join(sorted(flight.avoided))
             where = {"label_selector": {"ray.io/node-id": f"!in({avoided})"}} if avoided else {}
             parcel = Parcel(
-                campaign=self.campaign, unit=flight.left, before=flight.unconfirmed(self._doubted)
+                planned=self.planned, unit=flight.left, before=flight.unconfirmed(self._doubted)
             )
             given = {"parcel": parcel.packed(), "kind": kind(), "environ": self.environ}
             task = self.task.options(**where)
             self.flying[task.remote(self.name, self.archive, given)] = flight
 
     def _strand(self) -> None:
-        """Give up what waits for a node that is there no more: Ray would wait for ever."""
+        """Give up units that no living node may run."""
         import ray
 
-        for one, flight in list(self.flying.items()):
+        # Ray itself waits for ever for a node that no longer exists.
+        for task, flight in list(self.flying.items()):
             if not flight.node and self._is_stranded(flight):
                 with contextlib.suppress(ValueError):  # it may have ended by now
-                    ray.cancel(one, force=True)
-                del self.flying[one]
+                    ray.cancel(task, force=True)
+                del self.flying[task]
                 self._unbuilt(flight)
 
     def _is_stranded(self, flight: Flight) -> bool:
-        """Say whether every node that there is was found not to run it."""
+        """Say whether every living node is one that cannot run it."""
         return bool(flight.avoided) and not _able(self.device) - flight.avoided
 
     def _doubted(self, row: Observation) -> bool:
-        return self.campaign.doubted(row, self.campaign.environment(row))
+        return self.planned.doubted(row, self.planned.environment(row))
 
-    def _hear(self, seconds: float) -> bool:
+    def _take_ready(self, seconds: float) -> bool:
         """Take what has come; say whether anything has."""
         import ray
 
         if not self.flying:
             return False
         ready, _ = ray.wait(list(self.flying), num_returns=1, timeout=seconds, fetch_local=False)
-        for one in ready:
-            self._take(one)
+        for task in ready:
+            self._take(task)
         return bool(ready)
 
-    def _take(self, one: Any) -> None:  # noqa: ANN401 - Ray's generator has no type of its own
+    def _take(self, task: Any) -> None:  # noqa: ANN401 - Ray's generator has no type of its own
         import ray
 
-        flight = self.flying[one]
+        flight = self.flying[task]
         try:
-            # Not `next(one)`: canceling ends the stream at once, and `next` then waits for the
+            # Not `next(task)`: canceling ends the stream at once, and `next` then waits for the
             # end of the task, without a limit.
-            coming = one._next_sync(timeout_s=_LOOK)  # noqa: SLF001 - no public way has a limit
+            coming = task._next_sync(timeout_s=_LOOK)  # noqa: SLF001 - no public way has a limit
             if coming.is_nil():
-                self.flying[one] = self.flying.pop(one)  # the others have their turn first
+                self.flying[task] = self.flying.pop(task)  # the others have their turn first
                 return
             message: Message = ray.get(coming, timeout=_COMING)
         except StopIteration:
-            del self.flying[one]
+            del self.flying[task]
             self._landed(flight)
         except ray.exceptions.RayError as error:
-            del self.flying[one]
+            del self.flying[task]
             self._lost(flight, _why(error))
         else:
             self._message(flight, message)
@@ -236,8 +236,8 @@ class Cluster:
         match message:
             case Arrived():
                 flight.node, flight.kind = message.node, message.kind
-            case Heard():
-                for event in flight.frames.add(message.chunk):
+            case Chunk():
+                for event in flight.frames.add(message.content):
                     self._event(flight, event)
             case Unfit():
                 self.barred[flight.node] = message.reason
@@ -267,8 +267,8 @@ class Cluster:
         """Try another node; where all that there are refuse, the unit cannot be built."""
         name, reason = flight.unit.environment, flight.refused
         flight.refusals[flight.node] = reason
-        told = f"node {flight.node[:_SHOWN]} ({flight.kind}) cannot run {name}: {reason[:_TOLD]}"
-        self.tell(f"  {told}")
+        node = f"node {flight.node[:_SHOWN]} ({flight.kind})"
+        self.tell(f"  {node} cannot run {name}: {shorten(reason, _REASON)}")
         if _able(self.device) - self.barred.keys() - flight.refusals.keys():
             self._again(flight)
         else:
@@ -276,8 +276,8 @@ class Cluster:
 
     def _unbuilt(self, flight: Flight) -> None:
         reasons = flight.refusals or self.barred
-        told = "; ".join(dict.fromkeys(reasons.values()))
-        self.events.put(Unbuilt(unit=flight.left, reason=told))
+        reason = "; ".join(dict.fromkeys(reasons.values()))
+        self.events.put(Unbuilt(unit=flight.left, reason=reason))
 
     def _lost(self, flight: Flight, why: str) -> None:
         """Send what did not come back elsewhere, a few times."""
@@ -288,8 +288,9 @@ class Cluster:
             self.events.put(Done(unit=flight.unit))
             return
         where = f"node {flight.node[:_SHOWN]} ({flight.kind})" if flight.node else "a node"
-        name, left = flight.unit.environment, len(flight.left.cells)
-        self.tell(f"  {where} was lost with {left} cells of {name}: {why[:_TOLD]}")
+        left = plural(len(flight.left.cells), "cell")
+        lost = f"{where} was lost with {left} of {flight.unit.environment}"
+        self.tell(f"  {lost}: {shorten(why, _REASON)}")
         if len(flight.losses) < _LOSSES:
             self._again(flight)
         else:
@@ -304,32 +305,32 @@ class Cluster:
             self.waiting.appendleft(flight)
 
     def _end(self) -> None:
-        """Cancel what is in flight, and hear what comes of it meanwhile."""
+        """Cancel what is in flight, and take what still comes of it."""
         import ray
 
         self.stopping.set()
-        for one in self.flying:
-            ray.cancel(one)
+        for task in self.flying:
+            ray.cancel(task)
         deadline = time.monotonic() + _ENDING
         # Who has not ended by then is killed by its node once we have left the cluster. Not by
         # `force=True`: a task that ends in the same moment makes Ray abort this process.
         while self.flying and time.monotonic() < deadline:
-            self._hear(_LOOK)
+            self._take_ready(_LOOK)
 
 
 def _able(device: Device) -> set[str]:
     """Return the nodes that are there and have what a task asks for."""
     import ray
 
-    needed = ("CPU", "GPU") if device is Device.CUDA else ("CPU",)
+    resources = ("CPU", "GPU") if device is Device.CUDA else ("CPU",)
     return {
         str(node["NodeID"])
         for node in ray.nodes()
-        if node["Alive"] and all(node["Resources"].get(one, 0) >= 1 for one in needed)
+        if node["Alive"] and all(node["Resources"].get(name, 0) >= 1 for name in resources)
     }
 
 
 def _why(error: BaseException) -> str:
     """Return what Ray says of a loss, without what names a machine."""
-    said = anonymous(" ".join(str(error).split()))
-    return f"{type(error).__name__}: {_HOSTS.sub('<host>', said)[:_TOLD]}"
+    said = _HOSTS.sub("<host>", anonymous(" ".join(str(error).split())))
+    return f"{type(error).__name__}: {shorten(said, _REASON)}"

@@ -11,8 +11,8 @@ from collections.abc import Generator
 from repromatrix.runner.errors import ExitCode, Interrupted
 from repromatrix.runner.execution.events import Done, Event, Unbuilt
 from repromatrix.runner.execution.hardware import has_cuda
-from repromatrix.runner.execution.ray.messages import framed
 from repromatrix.runner.execution.ray.parcel import Parcel, unpacked
+from repromatrix.runner.execution.ray.task import framed
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.signals import Interruption
 from repromatrix.runner.subprocesses import anonymous
@@ -41,13 +41,11 @@ def main() -> None:
 
 
 def _events(parcel: Parcel) -> Generator[Event]:
-    campaign = parcel.campaign
-    if campaign.terms.device is Device.CUDA and not has_cuda():
+    if parcel.planned.terms.device is Device.CUDA and not has_cuda():
         yield Unbuilt(unit=parcel.unit, reason="no NVIDIA driver is loaded there")
         return
-    pool = campaign.pool(parcel.prepare)
     try:
-        with contextlib.closing(pool.run([parcel.unit])) as events:
+        with contextlib.closing(parcel.planned.pool(parcel.prepare).run([parcel.unit])) as events:
             for event in events:
                 # The driver knows itself when a unit is done.
                 if not isinstance(event, Done):

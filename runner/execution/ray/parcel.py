@@ -16,7 +16,7 @@ from pathlib import Path
 
 from repromatrix.runner.environments import development, torch_build
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.execution.events import Ready
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.case import Case
@@ -29,20 +29,20 @@ from repromatrix.runner.project import Project
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parcel:
-    """A unit, what was measured of it elsewhere and not yet doubted, and its campaign."""
+    """A unit, what was measured of it elsewhere and is yet to be confirmed, and the whole run."""
 
-    campaign: Run
+    planned: Run
     unit: Unit
     before: tuple[Observation, ...] = ()
 
     def packed(self) -> bytes:
         """Return it as bytes."""
-        cut = dataclasses.replace(self, campaign=_cut(self.campaign, self.unit, self.before))
+        cut = dataclasses.replace(self, planned=_cut(self.planned, self.unit, self.before))
         return zlib.compress(pickle.dumps(cut), level=1)
 
     def prepare(self, unit: Unit) -> Ready:
         """Build the environment of the unit on this machine; raises UnbuildableError."""
-        ready = self.campaign.prepare(unit)
+        ready = self.planned.prepare(unit)
         asked = frozenset(unit.cells)
         cells = tuple(cell for cell in ready.cells if cell in asked)
         return dataclasses.replace(ready, cells=cells, before=self.before)
@@ -51,20 +51,20 @@ class Parcel:
 def unpacked(content: bytes) -> Parcel:
     """Return what was packed, with the cases and places of the checkout that this code is in."""
     parcel: Parcel = pickle.loads(zlib.decompress(content))  # noqa: S301 - our own driver sent it
-    project = parcel.campaign.project
+    project = parcel.planned.project
     cases = {
         name: dataclasses.replace(case, path=str(ROOT / case.path))
         for name, case in project.cases.items()
     }
     # Ray counts what it gives out by the core.
-    terms = dataclasses.replace(parcel.campaign.terms, jobs=1)
+    terms = dataclasses.replace(parcel.planned.terms, jobs=1)
     project = dataclasses.replace(project, cases=cases, places=Paths())
-    campaign = dataclasses.replace(parcel.campaign, project=project, terms=terms)
-    return dataclasses.replace(parcel, campaign=campaign)
+    planned = dataclasses.replace(parcel.planned, project=project, terms=terms)
+    return dataclasses.replace(parcel, planned=planned)
 
 
-def _cut(campaign: Run, unit: Unit, before: tuple[Observation, ...]) -> Run:
-    project, name = campaign.project, unit.environment
+def _cut(planned: Run, unit: Unit, before: tuple[Observation, ...]) -> Run:
+    project, name = planned.project, unit.environment
     cells = frozenset([*unit.cells, *(row.cell for row in before)])
     wanted = {cell.case for cell in cells}
     cases = {
@@ -78,27 +78,27 @@ def _cut(campaign: Run, unit: Unit, before: tuple[Observation, ...]) -> Run:
         environments={name: project.environments[name]},
         locks={name: project.locks[name]} if name in project.locks else {},
     )
-    selection = dataclasses.replace(campaign.selection, only=cells)
-    known = {cell: campaign.known[cell] for cell in cells if cell in campaign.known}
-    return dataclasses.replace(campaign, project=cut, selection=selection, known=known)
+    selection = dataclasses.replace(planned.selection, only=cells)
+    known = {cell: planned.known[cell] for cell in cells if cell in planned.known}
+    return dataclasses.replace(planned, project=cut, selection=selection, known=known)
 
 
 _SECRET = re.compile(r"://[^/@]*:[^/@]*@|https?://[^/@]+@")
 
 
-def choices(campaign: Run) -> dict[str, str]:
-    """Return them as environment variables: torch's build, and the commit of `main` for all nodes.
+def choices(planned: Run) -> dict[str, str]:
+    """Return torch's build, and the commit of `main` for all nodes, as environment variables.
 
     An address with a password stays here.
     Raises RunnerError where `main` is a folder of this machine: no node has it.
     """
-    chosen = {"UV_TORCH_BACKEND": torch_build.chosen(), development.VARIABLE: _main(campaign)}
+    chosen = {"UV_TORCH_BACKEND": torch_build.chosen(), development.VARIABLE: _main(planned)}
     return {name: value for name, value in chosen.items() if value}
 
 
-def _main(campaign: Run) -> str:
-    project = campaign.project
-    selected = campaign.selection.environments
+def _main(planned: Run) -> str:
+    project = planned.project
+    selected = planned.selection.environments
     if not any(project.environments[name].source is Source.MAIN for name in selected):
         return ""
     folder = os.environ.get(development.VARIABLE, "")
@@ -107,8 +107,8 @@ def _main(campaign: Run) -> str:
     except UnbuildableError:
         return ""  # perhaps a node reaches it; if none does, the column says why
     if "file://" in requirement:
-        allowed = "a requirement or a repository that the nodes can reach"
-        raise refuse(OldFault(where=development.VARIABLE, found=folder, allowed=allowed))
+        expected = "a requirement or a repository that the nodes can reach"
+        raise refuse(InvalidValue(development.VARIABLE, folder, expected))
     return "" if _SECRET.search(requirement) else requirement
 
 

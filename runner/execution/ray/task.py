@@ -1,7 +1,8 @@
-"""A unit on a node: what our code needs is installed, then a process of its own runs the unit.
+"""A unit on a node: install what our code needs, and run the unit in a process of its own.
 
 This part runs in Ray's worker, whose packages are the cluster's: it uses the standard library
-alone. The process is ours: it has our pins, and what a case does cannot reach Ray.
+alone. The process is ours: it has our pins, and what a case does cannot reach Ray. What the node
+reports comes to the driver as messages, with events as length-prefixed bytes.
 """
 
 from __future__ import annotations
@@ -10,23 +11,21 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import pickle
+import platform
 import shutil
+import struct
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.execution.ray.messages import (
-    Arrived,
-    Broke,
-    Heard,
-    Message,
-    Payload,
-    Unfit,
-    kind,
-)
+
+if TYPE_CHECKING:  # a worker of the cluster has the standard library alone
+    from repromatrix.runner.execution.events import Event
 
 _GROUP = "node"
 _BOOT = (
@@ -34,6 +33,86 @@ _BOOT = (
     "from repromatrix.runner.execution.ray.node import main; main()"
 )
 _INSTALLING = 600
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Payload:
+    """What a node must have in common with the driver: their pins depend on it."""
+
+    system: str
+    machine: str
+    python: str
+
+    def __str__(self) -> str:
+        """Return it as a reader says it: `linux x86_64, Python 3.11`."""
+        return f"{self.system} {self.machine}, Python {self.python}"
+
+
+def kind() -> Payload:
+    """Return of what kind this machine is."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    return Payload(system=sys.platform, machine=platform.machine(), python=python)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arrived:
+    """A unit has begun on a node."""
+
+    node: str
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """Some bytes of what the node's own process said."""
+
+    content: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unfit:
+    """The node can run nothing of ours, for a reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Broke:
+    """The node's own process ended before its work did."""
+
+    reason: str
+
+
+Message = Arrived | Chunk | Unfit | Broke
+
+
+_LENGTH = struct.Struct(">I")
+
+
+def framed(event: Event) -> bytes:
+    """Return an event as bytes that tell their own length."""
+    content = pickle.dumps(event)
+    return _LENGTH.pack(len(content)) + content
+
+
+class Frames:
+    """Bytes put together to events again."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.rest = b""
+
+    def add(self, content: bytes) -> Iterator[Event]:
+        """Yield the events that are whole by now."""
+        self.rest += content
+        while len(self.rest) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self.rest)
+            end = _LENGTH.size + length
+            if len(self.rest) < end:
+                return
+            event: Event = pickle.loads(self.rest[_LENGTH.size : end])  # noqa: S301 - our own node
+            self.rest = self.rest[end:]
+            yield event
 
 
 class Given(TypedDict):
@@ -62,7 +141,7 @@ def measure(root: Path, cache: Path, given: Given) -> Iterator[Message]:
     process = subprocesses.Answering(command, given["parcel"], _environ(cache, given["environ"]))
     with contextlib.closing(process):
         for chunk in process.chunks():
-            yield Heard(chunk=chunk)
+            yield Chunk(content=chunk)
         failure = process.failure()
     if failure:
         yield Broke(reason=failure)
