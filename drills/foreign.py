@@ -29,6 +29,7 @@ from repromatrix.runner.model import lock, matrix
 from repromatrix.runner.model.case import read_case
 from repromatrix.runner.model.cell import PROTOCOL, Cell
 from repromatrix.runner.model.environment_name import asked
+from repromatrix.runner.model.observation import Provenance
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.script import decode, parse_python
 from repromatrix.runner.paths import ROOT, Paths
@@ -141,13 +142,16 @@ def _store() -> Store:
 
 def _setting() -> RunSetting:
     return RunSetting(
-        environment_digest="0" * 16,
-        packages={"transformers": "4.50.0"},
-        python="3.11.7",
-        torch_build="2.13.0+cpu",
-        hardware="x86_64",
-        protocol=PROTOCOL,
-        run="fuzz",
+        provenance=Provenance(
+            case_digest="",
+            environment_digest="0" * 16,
+            packages={"transformers": "4.50.0"},
+            python="3.11.7",
+            torch_build="2.13.0+cpu",
+            hardware="x86_64",
+            protocol=PROTOCOL,
+            run="fuzz",
+        ),
         folder=Path("environment"),
         foreign_files=False,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,13 +28,8 @@ _PLACES = (
 class RunSetting:
     """What all cells of one worker share."""
 
-    environment_digest: str
-    packages: Mapping[str, str]
-    python: str
-    torch_build: str
-    hardware: str
-    protocol: int
-    run: str
+    provenance: Provenance
+    """Of every cell, but for its case and for what it imported."""
     folder: Path
     """The environment's."""
     foreign_files: bool
@@ -48,18 +44,30 @@ def observe(
     cell: Cell, case_digest: str, answer: Mapping[str, Any], setting: RunSetting
 ) -> Observation:
     """Turn an answer into an observation; a cell that imported foreign files is refused."""
-    imported = answer.get("imported", {})
+    imported, claimed = answer.get("imported", {}), answer.get("claimed", {})
+    # A tree is identified by the version that it states itself, as it was imported.
+    package = setting.tree.package if setting.tree else ""
+    own = {package: claimed[package]} if package in claimed else {}
+    outcome, reason = Outcome(answer["outcome"]), answer.get("reason", "")
+    memory = MemoryUse(peak=answer["peak"], limit=answer["limit"]) if "peak" in answer else None
+    if memory and memory.is_over and outcome is Outcome.OUT_OF_MEMORY:
+        reason = reason or f"above our limit of {memory.limit} MiB"
     foreign = [] if setting.foreign_files else _foreign(imported, setting)
-    outcome = Outcome.NOT_RUN if foreign else Outcome(answer["outcome"])
-    memory = _memory(answer)
-    reason = f"refused: {foreign[0]} is no file of {_home(foreign[0], setting)}" if foreign else ""
+    if foreign:
+        home = "the tree" if foreign[0] == package else "the environment"
+        outcome, reason = Outcome.NOT_RUN, f"refused: {foreign[0]} is no file of {home}"
     return Observation(
         cell=cell,
         outcome=outcome,
-        provenance=_provenance(case_digest, answer, setting),
+        provenance=dataclasses.replace(
+            setting.provenance,
+            case_digest=case_digest,
+            packages={**setting.provenance.packages, **own},
+            imported={name: _shown(file, setting) for name, file in imported.items()},
+        ),
         source=LOCAL,
         failed=_failed(answer, outcome, setting),
-        reason=reason or answer.get("reason", "") or _limit(outcome, memory),
+        reason=reason,
         exercised=Exercised(answer.get("exercised", "")),
         computed=answer.get("computed", {}),
         measured=answer.get("measured", {}),
@@ -69,53 +77,16 @@ def observe(
     )
 
 
-def _memory(answer: Mapping[str, Any]) -> MemoryUse | None:
-    if "peak" not in answer:
-        return None
-    return MemoryUse(peak=answer["peak"], limit=answer["limit"])
-
-
-def _limit(outcome: Outcome, memory: MemoryUse | None) -> str:
-    hit = outcome is Outcome.OUT_OF_MEMORY and memory is not None and memory.is_over
-    return f"above our limit of {memory.limit} MiB" if hit and memory else ""
-
-
-def _provenance(case_digest: str, answer: Mapping[str, Any], setting: RunSetting) -> Provenance:
-    imported, claimed = answer.get("imported", {}), answer.get("claimed", {})
-    # A tree is known by what it says itself, as it was imported.
-    package = setting.tree.package if setting.tree else ""
-    told = {package: claimed[package]} if package in claimed else {}
-    return Provenance(
-        case_digest=case_digest,
-        environment_digest=setting.environment_digest,
-        packages={**setting.packages, **told},
-        python=setting.python,
-        torch_build=setting.torch_build,
-        hardware=setting.hardware,
-        protocol=setting.protocol,
-        run=setting.run,
-        imported={name: _shown(file, setting) for name, file in imported.items()},
-    )
-
-
 def _foreign(imported: Mapping[str, str], setting: RunSetting) -> list[str]:
     """Return the packages that came from elsewhere than they should have."""
+    homes = {"torch": setting.torch} if setting.torch else {}
+    if setting.tree:
+        homes[setting.tree.package] = setting.tree.path / setting.tree.package
     return [
         name
         for name, file in imported.items()
-        if not Path(file).resolve().is_relative_to(_root(name, setting).resolve())
+        if not Path(file).resolve().is_relative_to(homes.get(name, setting.folder).resolve())
     ]
-
-
-def _root(package: str, setting: RunSetting) -> Path:
-    tree = setting.tree
-    if package == "torch" and setting.torch is not None:
-        return setting.torch
-    return tree.path / package if tree and tree.package == package else setting.folder
-
-
-def _home(package: str, setting: RunSetting) -> str:
-    return "the tree" if setting.tree and setting.tree.package == package else "the environment"
 
 
 def _failed(answer: Mapping[str, Any], outcome: Outcome, setting: RunSetting) -> Failed | None:

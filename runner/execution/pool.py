@@ -30,7 +30,7 @@ from repromatrix.runner.execution.preload import wanted
 from repromatrix.runner.execution.worker_client import Gpu, Start, Worker, WorkerError
 from repromatrix.runner.model.case import Case, Isolation
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
-from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.observation import Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.worker import cleanup
@@ -234,7 +234,9 @@ class Batch:
         """Yield answers until they are all there, or the run is stopping."""
         worker = self._started()
         # After a loss one at a time, so that the next loss has exactly one suspect.
-        ahead = 1 if losses else self._ahead()
+        # Where time is short, none waits in the worker.
+        spare = _SPARE if math.isinf(self.terms.until) else 0
+        ahead = 1 if losses else self.pool.slots + spare
         for number, answer in worker.run(self._requests(left, fresh=fresh), ahead):
             yield number, answer
             if self.pool.stopping.is_set():
@@ -251,10 +253,6 @@ class Batch:
                 name = self.ready.environment.name
                 self.pool.events.put(Phase(environment=name, doing=self.pool.cases[case].name))
             yield self._request(number, cell, fresh=fresh)
-
-    def _ahead(self) -> int:
-        """Return how many cells a worker is sent ahead; where time is short none waits there."""
-        return self.pool.slots + (_SPARE if math.isinf(self.terms.until) else 0)
 
     def _request(self, number: int, cell: Cell, *, fresh: bool) -> Request:
         case = self.pool.cases[cell.case]
@@ -338,13 +336,16 @@ class Batch:
         hello = self.worker.hello if self.worker else {}
         environment = self.ready.environment
         return RunSetting(
-            environment_digest=environment.digest,
-            packages=environment.pins,
-            python=str(hello.get("python", environment.python)),
-            torch_build=self.ready.built.versions.get("torch", ""),
-            hardware=f"{hardware()}; {self.gpu}" if self.gpu else hardware(),
-            protocol=PROTOCOL,
-            run=self.terms.run,
+            provenance=Provenance(
+                case_digest="",
+                environment_digest=environment.digest,
+                packages=environment.pins,
+                python=str(hello.get("python", environment.python)),
+                torch_build=self.ready.built.versions.get("torch", ""),
+                hardware=f"{hardware()}; {self.gpu}" if self.gpu else hardware(),
+                protocol=PROTOCOL,
+                run=self.terms.run,
+            ),
             folder=self.ready.built.folder,
             foreign_files=environment.source is Source.INTERPRETER and not self.ready.tree,
             torch=self.ready.built.torch,
@@ -352,6 +353,7 @@ class Batch:
         )
 
     def _lost(self, cell: Cell, why: str, *, emit: bool) -> Observation:
+        # The class is stored and published under this name, so it stays.
         answer = {"outcome": "crashes", "error_class": "ZygoteLost", "message": why}
         row = self._observe(cell, answer)
         if emit:

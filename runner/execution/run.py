@@ -34,7 +34,7 @@ from repromatrix.runner.execution.events import (
 )
 from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.judging.expectations import covering, expected, is_current, judge, live
-from repromatrix.runner.model.case import Case, Failure
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.observation import LOCAL, Observation
 from repromatrix.runner.model.outcomes import Verdict
@@ -104,9 +104,7 @@ class Run:
         cells = applicable(self.selected(environment.name), self.project.cases, environment)
         if self.asked is not None:
             cells = tuple(cell for cell in cells if cell in self.asked)
-        if self.rerun:
-            return cells
-        if not self.known:
+        if self.rerun or not self.known:
             return cells
         cases = self.project.cases
         entries = functools.cache(lambda name: live(cases[name], environment))
@@ -115,7 +113,9 @@ class Run:
             row = self.known.get(cell)
             if row is None or not answered(row, cases[cell.case], environment):
                 return True
-            return _is_unconfirmed(row, entries(cell.case))
+            # It was unexpected here, and the run ended before it was repeated.
+            unconfirmed = row.source == LOCAL and row.repeats == 1
+            return unconfirmed and judge(covering(entries(cell.case), cell), row).is_unexpected
 
         return tuple(filter(is_due, cells))
 
@@ -217,13 +217,6 @@ class Run:
         return doubtful and not confirmed
 
 
-def _is_unconfirmed(row: Observation, entries: Sequence[Failure]) -> bool:
-    """Say whether a cell was unexpected here, and the run ended before it was repeated."""
-    if row.source != LOCAL or row.repeats > 1:
-        return False
-    return judge(covering(entries, row.cell), row).is_unexpected
-
-
 def known_rows(rows: Iterable[Observation], project: Project) -> dict[Cell, Observation]:
     """Return the observation that answers for each cell."""
     return answering_rows(rows, project.cases, project.environments)
@@ -313,14 +306,15 @@ class Recorder:
         self.tally.unbuilt[name] = event.reason
         self.left -= 1
         self.waiting.difference_update(event.unit.cells)
-        cells = [cell for cell in event.unit.cells if not _is_known(known.get(cell), event.reason)]
+        cells = [
+            cell
+            for cell in event.unit.cells
+            if (row := known.get(cell)) is None
+            or not (row.outcome.was_run or row.reason == event.reason)
+        ]
         cases, run = self.run.project.cases, self.run.terms.run
         self.store.put(*not_built(cells, cases, event.reason, run, event.outcome))
         self.listener.unbuilt(name, event.reason, len(event.unit.cells))
-
-
-def _is_known(seen: Observation | None, reason: str) -> bool:
-    return seen is not None and (seen.outcome.was_run or seen.reason == reason)
 
 
 def _record(recorder: Recorder, engine: Engine, units: Sequence[Unit]) -> None:

@@ -106,21 +106,13 @@ def _system() -> Iterator[str]:
 def _bound(how: str, paths: Iterable[Path]) -> Iterator[str]:
     every = {str(one) for path in paths for one in _ways(path)}
     for one in sorted(every):
-        if not _is_system(one):
+        if not f"{one}/".startswith(tuple(f"/{name}/" for name in _SYSTEM)):
             yield from (how, one, one)
 
 
 def _ways(path: Path) -> set[Path]:
     """Return a path as it is called and as it is."""
     return {path.absolute(), path.resolve()}
-
-
-def _is_below(path: Path, folders: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
-
-
-def _is_system(path: str) -> bool:
-    return f"{path}/".startswith(tuple(f"/{name}/" for name in _SYSTEM))
 
 
 def shown(
@@ -152,7 +144,8 @@ def shown(
     above = {one for path in kept for one in _ways(path)}
     read = []
     for path in sorted({*seen}):
-        if path.exists() and not any(_is_below(one, above) for one in _ways(path)):
+        inside = any(way.is_relative_to(folder) for way in _ways(path) for folder in above)
+        if path.exists() and not inside:
             read.append(path)
             above.add(path)
     return VisiblePaths(scratch=scratch, read=tuple(read), kept=tuple(kept), device=device)

@@ -365,10 +365,11 @@ _NO_GPU = {_VISIBLE: "", "HIP_VISIBLE_DEVICES": ""}
 def worker_environ(scratch: Path, device: Device, threads: int) -> dict[str, str]:
     """Return the whole environment of a worker; `scratch` is its own folder for home and caches."""
     kept = (*_KEPT, *_KEPT_CUDA) if device is Device.CUDA else _KEPT
-    count = str(threads)
+    first = os.environ.get(_VISIBLE, "0").partition(",")[0]
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},
-        **(_one_gpu() if device is Device.CUDA else _NO_GPU),
+        # A cell sees one GPU, the first of the user's: a Trainer spreads over all that it sees.
+        **({_VISIBLE: first} if device is Device.CUDA else _NO_GPU),
         "HOME": str(scratch / "home"),
         "HF_HOME": str(scratch / "hub"),
         "TMPDIR": str(scratch / "cells"),
@@ -381,10 +382,5 @@ def worker_environ(scratch: Path, device: Device, threads: int) -> dict[str, str
         "PYTHONNOUSERSITE": "1",
         "PYTHONSAFEPATH": "1",
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-        **dict.fromkeys(THREADS, count),
+        **dict.fromkeys(THREADS, str(threads)),
     }
-
-
-def _one_gpu() -> dict[str, str]:
-    """Let a cell see one GPU, the first of the user's: a Trainer spreads over all that it sees."""
-    return {_VISIBLE: os.environ.get(_VISIBLE, "0").partition(",")[0]}

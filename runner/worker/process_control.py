@@ -43,10 +43,9 @@ def adopt_orphans() -> None:
 
 def die_with_parent(parent: int) -> None:
     """Ask the kernel to end this process when its parent ends."""
-    if _prctl is not None:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before we asked
-            os._exit(1)
+    die_with_outer()
+    if _prctl is not None and os.getppid() != parent:  # it ended before we asked
+        os._exit(1)
 
 
 def keep_no_core() -> None:

@@ -123,7 +123,8 @@ class CellNamespaces:
 def _furnish(sandbox: SandboxRequest, folder: str) -> None:
     """Put fresh folders where cells write, and back into them what must be seen."""
     scratch = sandbox["scratch"]
-    fresh = [*_FRESH, *([] if _is_below(scratch, _FRESH) else [scratch])]
+    is_fresh = scratch.startswith(tuple(f"{folder}/" for folder in _FRESH))
+    fresh = [*_FRESH, *([] if is_fresh else [scratch])]
     again = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in [*sandbox["shown"], folder]}
     for path in fresh:
         _mount("tmpfs", path, "tmpfs", _NO_SUID | _NO_DEVICES, _SIZE)
@@ -142,10 +143,6 @@ def _furnish(sandbox: SandboxRequest, folder: str) -> None:
         # What is locked must be asked for again.
         held = os.statvfs(path).f_flag & _LIMITS
         _mount("", path, "", _REMOUNT | _BIND | _READ_ONLY | held)
-
-
-def _is_below(path: str, folders: tuple[str, ...]) -> bool:
-    return any(path.startswith(f"{folder}/") for folder in folders)
 
 
 def _keep_a_right() -> None:

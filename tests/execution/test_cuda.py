@@ -200,11 +200,11 @@ def test_the_gpu_is_part_of_what_a_cell_ran_on() -> None:
     built = Built(name="here", folder=Path("here"), python=Path("python"), versions={})
     ready = Ready(environment=load().environments[RELEASE], built=built, cells=())
     batch = Batch(Pool(terms, {}, lambda _: ready, lambda *_: False), ready)
-    before = batch._setting().hardware
+    before = batch._setting().provenance.hardware
     batch.gpu = Gpu(name="NVIDIA H200", capability="9.0", driver="570.86.15")
 
     assert before == hardware.hardware()
-    assert batch._setting().hardware == (
+    assert batch._setting().provenance.hardware == (
         f"{before}; NVIDIA H200, compute capability 9.0, driver 570.86.15"
     )
 

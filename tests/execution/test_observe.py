@@ -8,7 +8,7 @@ import pytest
 from factories import case, cell
 
 from repromatrix.runner.execution.observe import RunSetting, observe, placeless
-from repromatrix.runner.model.observation import MemoryUse
+from repromatrix.runner.model.observation import MemoryUse, Provenance
 from repromatrix.runner.paths import ROOT
 
 FOLDER = Path("/home/me/a clone/.nox/environments/4.50.0-01234567")
@@ -50,13 +50,16 @@ def test_the_memory_of_a_cell_is_kept_and_our_limit_is_told_from_the_machine_s(
     answer: dict[str, object], memory: MemoryUse | None, reason: str
 ) -> None:
     setting = RunSetting(
-        environment_digest="",
-        packages={},
-        python="",
-        torch_build="",
-        hardware="",
-        protocol=1,
-        run="",
+        provenance=Provenance(
+            case_digest="",
+            environment_digest="",
+            packages={},
+            python="",
+            torch_build="",
+            hardware="",
+            protocol=1,
+            run="",
+        ),
         folder=Path("/nowhere"),
         foreign_files=False,
     )

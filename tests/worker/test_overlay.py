@@ -13,6 +13,7 @@ from factories import cell
 from repromatrix.runner.execution.events import Tree
 from repromatrix.runner.execution.observe import RunSetting, observe
 from repromatrix.runner.model.cell import PROTOCOL
+from repromatrix.runner.model.observation import Provenance
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.paths import ROOT
 
@@ -100,13 +101,16 @@ def test_a_file_that_is_loaded_by_its_location_is_kept_by_content_too(
 
 def setting(folder: Path, tree: Tree | None) -> RunSetting:
     return RunSetting(
-        environment_digest="0" * 16,
-        packages={"peft": "0.1", "transformers": "4.50.0"},
-        python="3.11.0",
-        torch_build="",
-        hardware="",
-        protocol=PROTOCOL,
-        run="run",
+        provenance=Provenance(
+            case_digest="",
+            environment_digest="0" * 16,
+            packages={"peft": "0.1", "transformers": "4.50.0"},
+            python="3.11.0",
+            torch_build="",
+            hardware="",
+            protocol=PROTOCOL,
+            run="run",
+        ),
         folder=folder,
         foreign_files=False,
         tree=tree,

@@ -66,7 +66,7 @@ class Lines(RunListener):
         self.measured_cells += not again
         if verdict.is_unexpected and not again:
             self.unexpected += 1
-            self.say(f"  {verdict}: {' '.join(filter(None, map(str, row.cell)))}: {_what(row)}")
+            self.say(f"  {verdict}: {' '.join(filter(None, map(str, row.cell)))}: {row.described}")
         if time.monotonic() - self.told > _EVERY:
             self.told = time.monotonic()
             self.say(f"  {self.measured_cells} of {self.cells} cells{self._left()}")
@@ -83,10 +83,6 @@ class Lines(RunListener):
     def done(self, environment: str) -> None:
         """Say that an environment has nothing left to run."""
         self.say(f"  {environment}: done, {self.measured_cells} of {self.cells} cells so far")
-
-
-def _what(seen: Observation) -> str:
-    return f"{seen.outcome}: {seen.failed.headline[:200]}" if seen.failed else str(seen.outcome)
 
 
 EVIDENCE = "evidence.sqlite"

@@ -130,9 +130,14 @@ class UnfitError(Exception):
 
 def measure(root: Path, cache: Path, given: Given) -> Iterator[Message]:
     """Run a unit in a process of its own and yield what it says, as it says it."""
-    yield Arrived(node=_node(), kind=str(kind()))
+    import ray
+
+    here, wanted = kind(), given["kind"]
+    yield Arrived(node=str(ray.get_runtime_context().get_node_id()), kind=str(here))
+    if here != wanted:
+        yield Unfit(reason=f"it is {here}; the run is for {wanted}")
+        return
     try:
-        _compare(given["kind"])
         packages = _installed(root, cache)
     except (UnfitError, OSError) as error:
         yield Unfit(reason=subprocesses.anonymous(str(error)))
@@ -145,19 +150,6 @@ def measure(root: Path, cache: Path, given: Given) -> Iterator[Message]:
         failure = process.failure()
     if failure:
         yield Broke(reason=failure)
-
-
-def _node() -> str:
-    import ray
-
-    return str(ray.get_runtime_context().get_node_id())
-
-
-def _compare(wanted: Payload) -> None:
-    here = kind()
-    if here != wanted:
-        msg = f"it is {here}; the run is for {wanted}"
-        raise UnfitError(msg)
 
 
 def _environ(cache: Path, chosen: dict[str, str]) -> dict[str, str]:
