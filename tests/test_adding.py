@@ -1,7 +1,8 @@
-"""What it takes to add an outcome: mypy names every file that has to say something of it."""
+"""What it takes to add an outcome, and an option that changes how cells run."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,8 +10,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from factories import case_text
 
-from repromatrix.runner.paths import ROOT
+from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,13 +25,18 @@ LAST = '    NOT_RUN = "not-run"\n'
 ARM = re.compile(r"(?<=\| )Outcome\.NOT_RUN|(?<=case )Outcome\.NOT_RUN")
 
 
+def copied(folder: Path) -> None:
+    """Copy the source into a folder, where it may be changed."""
+    ignored = shutil.ignore_patterns("__pycache__", "site", "own-site", "published")
+    for name in ("runner", "reports", "repromatrix"):
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Return a copy of the source to which an outcome was added."""
-    ignored = shutil.ignore_patterns("__pycache__", "site", "own-site", "published")
-    for name in ("runner", "reports", "repromatrix"):
-        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=ignored)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    copied(tmp_path)
     outcomes = tmp_path / ASKED[0]
     before = outcomes.read_text(encoding="utf-8")
     assert LAST in before
@@ -67,3 +74,87 @@ def _faulty(source: Path, cache: Path) -> list[str]:
     found = re.findall(r"^repromatrix/(\S+?):\d+: error: ", done.stdout, re.MULTILINE)
     assert bool(found) == bool(done.returncode), done.stdout + done.stderr
     return found
+
+
+NICE = {
+    "runner/cli/matrix.py": (
+        (
+            "    rerun: Rerun = False\n",
+            (
+                '    nice: Annotated[int, typer.Option("--nice", help="Lower the priority.")] = 0\n'
+                "    rerun: Rerun = False\n"
+            ),
+        ),
+        ("jobs=options.workers)", "jobs=options.workers, nice=options.nice)"),
+    ),
+    "runner/execution/events.py": (
+        ("    threads: int = 1\n", "    threads: int = 1\n    nice: int = 0\n"),
+    ),
+    "runner/execution/pool.py": (
+        (
+            '            "threads": self.terms.threads,\n',
+            '            "threads": self.terms.threads,\n            "nice": self.terms.nice,\n',
+        ),
+    ),
+    "runner/worker/cell.py": (
+        ("    threads: int\n", "    threads: int\n    nice: int\n"),
+        (
+            "def _prepare(request: Request) -> None:\n",
+            'def _prepare(request: Request) -> None:\n    os.nice(request["nice"])\n',
+        ),
+    ),
+}
+"""What `--nice N` changes: the option, what a run hands on, what a worker is told, what it does."""
+NICER = '"""A cell has a low priority. It is a toy."""\n\nimport os\n\nassert os.nice(0) == 7\n'
+
+
+@pytest.fixture
+def nicer(tmp_path: Path) -> Path:
+    """Return a copy of the checkout to which an option was added that changes how cells run."""
+    copied(tmp_path)
+    (tmp_path / "environments").symlink_to(ROOT / "environments")
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "mine.py").write_text(case_text(code=NICER, dependencies=["transformers"]))
+    for where, changes in NICE.items():
+        path = tmp_path / where
+        text = path.read_text(encoding="utf-8")
+        for before, after in changes:
+            assert text.count(before) == 1, (where, before)
+            text = text.replace(before, after)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_contributing_names_the_files_of_an_option_that_changes_how_cells_run() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition("### Add an option that changes how cells run")[2].partition("###")[0]
+
+    assert [name for name in re.findall(r"`([\w/]+\.py)`", section) if "test" not in name] == [
+        *NICE
+    ]
+    assert len(NICE) <= 4
+
+
+@pytest.mark.builds
+def test_an_option_that_was_added_in_four_files_reaches_the_cell(
+    nicer: Path, tmp_path: Path
+) -> None:
+    command = (sys.executable, "-m", "repromatrix", "matrix", "--case", "./mine.py")
+    chosen = ("--release", "4.50.0", "--precision", "fp32", "--no-sandbox", "--nice", "7")
+    paths = {
+        "REPROMATRIX_ENVIRONMENTS": str(Paths().built),
+        "REPROMATRIX_STORE": str(tmp_path / "store.sqlite"),
+        "REPROMATRIX_SITE": str(tmp_path / "pages"),
+    }
+
+    done = subprocess.run(
+        [*command, *chosen],
+        cwd=nicer,
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "Of 1 selected cell: 1 as-expected" in done.stderr, done.stderr
+    assert done.returncode == 0
