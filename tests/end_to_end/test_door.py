@@ -226,7 +226,7 @@ def test_something_unexpected_is_1(
     done = door("-s", "matrix", "--", *options)
 
     assert (code, "") == (done.returncode, done.stdout)
-    assert f"Of 1: 1 {verdict}." in done.stderr
+    assert f"Of 1 selected cell: 1 {verdict}." in done.stderr
     assert door.stored() == [("bf16", "fails")]
 
 
