@@ -9,18 +9,18 @@ from itertools import groupby
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from repromatrix.runner.audit.levels import Says, named
+from repromatrix.runner.audit.hits import says_at
+from repromatrix.runner.audit.levels import Says, Spot, named
 from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence
-from repromatrix.runner.audit.upgrades import Spot, says_at
 from repromatrix.runner.errors import ExitCode
-from repromatrix.runner.model.case import PLAIN
+from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.packages import TRANSFORMERS
 
 _SKIPPED = 6
-"""So many releases in a row may be excluded one by one before the specifier ends above them."""
+"""More releases in a row than this are not excluded one by one: the specifier ends above them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,12 +35,12 @@ class ReleaseStanding:
 
     @property
     def good(self) -> bool:
-        """Whether something passes and nothing else is said that speaks against it."""
+        """Whether something passes, and nothing fails or is unknown."""
         return bool(self.passing) and not self.failing and not self.unknown
 
     @property
     def undecided(self) -> bool:
-        """Whether runs could still make it good."""
+        """Whether more runs could make it good."""
         return bool(self.unknown) and not self.failing
 
 
@@ -52,18 +52,17 @@ class Exclusion:
     releases: tuple[ReleaseStanding, ...]
     """Empty where it keeps out what was never measured."""
     cites: tuple[Observation, ...]
-    """For each release the failing cell that speaks against it; where none does, the passing
-    cells next to what it keeps out."""
+    """A failing cell for each of the releases; where none fails, the passing cells next to them."""
 
     @property
     def failing(self) -> bool:
-        """Whether the cells that it cites speak against what it keeps out."""
-        return any(one.failing for one in self.releases)
+        """Whether the cells that it cites fail on what it keeps out."""
+        return any(release.failing for release in self.releases)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Advice:
-    """The answer, as a value."""
+    """The answer of `advise`."""
 
     question: AuditQuestion
     spots: tuple[Spot, ...]
@@ -77,108 +76,104 @@ class Advice:
     """Releases newer than the newest good one that only lack evidence, oldest first."""
     standings: tuple[ReleaseStanding, ...]
     apart: tuple[ReleaseStanding, ...]
-    """What was measured in the stacks and pairs of cases that no release by itself can run."""
+    """The stacks and pairs of cases that no release by itself can run."""
     packages: Mapping[str, str]
-    """What else the chosen cases name, as it stood on the newest good release."""
+    """Other packages that the chosen cases name, in their versions on the newest good release."""
     contradicted: tuple[Observation, ...]
-    """Failing cells of releases that the specifier allows, with other versions of those."""
+    """Failing cells of releases that the specifier allows, with other versions of `packages`."""
     torch: tuple[str, ...]
     python: tuple[str, ...]
 
     @property
     def code(self) -> ExitCode:
-        """What the answer tells a script."""
+        """The exit code of the answer."""
         if self.newest is not None:
             return ExitCode.AS_EXPECTED
         return ExitCode.UNDECIDED if self.undecided else ExitCode.UNEXPECTED
 
 
 def advise(known: KnownEvidence, question: AuditQuestion) -> Advice:
-    """Return the newest release on which all chosen cases pass; unknown is no pass."""
+    """Return the newest release on which all chosen cases pass; unknown is not a pass."""
     cases = question.chosen(known.cases)
-    spots = tuple(Spot(case.name, one) for case in cases for one in question.precisions)
+    spots = tuple(Spot(case.name, name) for case in cases for name in question.precisions)
     standings = tuple(_standing(name, spots, known, question) for name in known.releases())
-    good = [place for place, one in enumerate(standings) if one.good]
+    good = [place for place, standing in enumerate(standings) if standing.good]
     newest = standings[good[-1]] if good else None
-    newer = standings[good[-1] + 1 :] if good else standings
     block = _block(good)
     exclusions = tuple(_exclusions(standings, block, known, question))
-    specifier = ",".join(one.clause for one in exclusions)
+    specifier = ",".join(exclusion.clause for exclusion in exclusions)
     torch, python = known.ran_on(question.device)
     return Advice(
         question=question,
         spots=spots,
         newest=newest,
         specifier=specifier,
-        within=tuple(one.release for one in standings[block.start : block.stop] if one.good),
+        within=tuple(standings[place].release for place in good if place in block),
         exclusions=exclusions,
-        undecided=tuple(one for one in newer if one.undecided),
+        undecided=tuple(each for each in standings[block.stop :] if each.undecided),
         standings=standings,
         apart=tuple(_apart(spots, known, question)),
-        packages=_packages(newest, known, question),
-        contradicted=tuple(_contradicted(specifier, known, question)),
+        packages=_packages(newest, cases, known),
+        contradicted=tuple(_contradicted(specifier, cases, known, question)),
         torch=torch,
         python=python,
     )
 
 
-def _packages(
-    newest: ReleaseStanding | None, known: KnownEvidence, question: AuditQuestion
-) -> dict[str, str]:
-    if newest is None:
-        return {}
-    names = {name for case in question.chosen(known.cases) for name in named(case)}
-    held = known.environments[newest.release].pins
-    return {name: held[name] for name in sorted(names - {TRANSFORMERS}) if name in held}
-
-
-def _contradicted(
-    specifier: str, known: KnownEvidence, question: AuditQuestion
-) -> Iterator[Observation]:
-    """Yield the failing cells of pairs whose release is allowed.
-
-    A release was measured with the packages of its day alone; where a case depends on another
-    package too, a pair can say that the release is not enough.
-    """
-    allowed = SpecifierSet(specifier)
-    for case in question.chosen(known.cases) if specifier else ():
-        for one in known.of(case):
-            release = one.version(TRANSFORMERS)
-            if one.source is Source.PAIR and allowed.contains(release, prereleases=True):
-                cells = [
-                    Cell(case.name, PLAIN, one.name, precision, question.device)
-                    for precision in question.precisions
-                ]
-                yield from (known.seen[cell] for cell in cells if known.fails(cell))
+def _standing(
+    release: str, spots: Sequence[Spot], known: KnownEvidence, question: AuditQuestion
+) -> ReleaseStanding:
+    groups: dict[Says, list[Spot]] = {says: [] for says in Says}
+    for spot in spots:
+        groups[says_at(release, spot, known, question.device)].append(spot)
+    return ReleaseStanding(
+        release=release,
+        passing=tuple(groups[Says.CLEAR]),
+        failing=tuple(groups[Says.HITS]),
+        not_applicable=tuple(groups[Says.NOT_APPLICABLE]),
+        unknown=tuple(groups[Says.UNKNOWN]),
+    )
 
 
 def _apart(
     spots: Sequence[Spot], known: KnownEvidence, question: AuditQuestion
 ) -> Iterator[ReleaseStanding]:
-    found: dict[str, list[Spot]] = {}
+    by_environment: dict[str, list[Spot]] = {}
     for spot in spots:
-        for one in known.only_in(known.cases[spot.case]):
-            found.setdefault(one.name, []).append(spot)
+        for environment in known.only_in(known.cases[spot.case]):
+            by_environment.setdefault(environment.name, []).append(spot)
     for name in known.environments:
-        if name in found:
-            yield _standing(name, found[name], known, question)
+        if name in by_environment:
+            yield _standing(name, by_environment[name], known, question)
 
 
-def _standing(
-    release: str, spots: Sequence[Spot], known: KnownEvidence, question: AuditQuestion
-) -> ReleaseStanding:
-    said = {spot: says_at(release, spot, known, question.device) for spot in spots}
+def _packages(
+    newest: ReleaseStanding | None, cases: Sequence[Case], known: KnownEvidence
+) -> dict[str, str]:
+    if newest is None:
+        return {}
+    pins = known.environments[newest.release].pins
+    names = {name for case in cases for name in named(case)} - {TRANSFORMERS}
+    return {name: pins[name] for name in sorted(names) if name in pins}
 
-    def those(says: Says) -> tuple[Spot, ...]:
-        return tuple(spot for spot in spots if said[spot] is says)
 
-    return ReleaseStanding(
-        release=release,
-        passing=those(Says.CLEAR),
-        failing=those(Says.HITS),
-        not_applicable=those(Says.NOT_APPLICABLE),
-        unknown=those(Says.UNKNOWN),
-    )
+def _contradicted(
+    specifier: str, cases: Sequence[Case], known: KnownEvidence, question: AuditQuestion
+) -> Iterator[Observation]:
+    """Yield the failing cells of pairs whose release is allowed.
+
+    A release was measured with the packages of its day alone; where a case depends on another
+    package too, a pair can show that the release is not enough.
+    """
+    allowed = SpecifierSet(specifier)
+    for case in cases if specifier else ():
+        for environment in known.of(case):
+            release = environment.version(TRANSFORMERS)
+            if environment.source is Source.PAIR and allowed.contains(release, prereleases=True):
+                for precision in question.precisions:
+                    cell = Cell(case.name, PLAIN, environment.name, precision, question.device)
+                    if known.fails(cell):
+                        yield known.seen[cell]
 
 
 def _block(good: Sequence[int]) -> range:
@@ -205,14 +200,16 @@ def _exclusions(
     older, newer = standings[: block.start][-1:], standings[block.stop : block.stop + 1]
 
     def exclusion(
-        clause: str, releases: Sequence[ReleaseStanding], *beside: ReleaseStanding
+        clause: str, releases: Sequence[ReleaseStanding], *neighbours: ReleaseStanding
     ) -> Exclusion:
-        failing = [one for one in releases if one.failing]
-        cites = [
-            *(_cited(one, one.failing[0], known, question) for one in failing),
-            *(_cited(one, one.passing[0], known, question) for one in beside if not failing),
-        ]
-        return Exclusion(clause=clause, releases=tuple(releases), cites=tuple(cites))
+        cited = [(each, each.failing[0]) for each in releases if each.failing]
+        cited = cited or [(each, each.passing[0]) for each in neighbours]
+        rows = tuple(known.seen[cell(each.release, spot)] for each, spot in cited)
+        return Exclusion(clause=clause, releases=tuple(releases), cites=rows)
+
+    def cell(release: str, spot: Spot) -> Cell:
+        environment = with_extras(release, known.cases[spot.case].extras)
+        return Cell(spot.case, PLAIN, environment, spot.precision, question.device)
 
     if len(block) == 1:
         yield exclusion(f"=={first.release}", [*older, *newer], first)
@@ -221,8 +218,9 @@ def _exclusions(
     inside = standings[block.start : block.stop]
     for clause, bad in _holes(inside, standings):
         place = inside.index(bad[0])
-        before = next(one for one in reversed(inside[:place]) if one.good)
-        yield exclusion(clause, bad, before, next(one for one in inside[place:] if one.good))
+        before = next(each for each in reversed(inside[:place]) if each.good)
+        after = next(each for each in inside[place:] if each.good)
+        yield exclusion(clause, bad, before, after)
     yield exclusion(f"<={last.release}", newer, last)
 
 
@@ -230,21 +228,15 @@ def _holes(
     inside: Sequence[ReleaseStanding], standings: Sequence[ReleaseStanding]
 ) -> Iterator[tuple[str, Sequence[ReleaseStanding]]]:
     """Yield a clause for each minor line without a good release, and for each other bad one."""
-    for line, group in groupby(inside, key=lambda one: _line(one.release)):
-        bad = [one for one in group if not one.good]
-        if bad and not any(one.good for one in standings if _line(one.release) == line):
+
+    def minor_line(standing: ReleaseStanding) -> str:
+        version = Version(standing.release)
+        return f"{version.major}.{version.minor}"
+
+    lines_with_good = {minor_line(standing) for standing in standings if standing.good}
+    for line, group in groupby(inside, key=minor_line):
+        bad = [standing for standing in group if not standing.good]
+        if bad and line not in lines_with_good:
             yield f"!={line}.*", bad
         else:
-            yield from ((f"!={one.release}", [one]) for one in bad)
-
-
-def _line(release: str) -> str:
-    version = Version(release)
-    return f"{version.major}.{version.minor}"
-
-
-def _cited(
-    one: ReleaseStanding, spot: Spot, known: KnownEvidence, question: AuditQuestion
-) -> Observation:
-    environment = with_extras(one.release, known.cases[spot.case].extras)
-    return known.seen[Cell(spot.case, PLAIN, environment, spot.precision, question.device)]
+            yield from ((f"!={standing.release}", [standing]) for standing in bad)

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from repromatrix.runner.audit import upgrades
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
 from repromatrix.runner.audit.levels import (
-    BasisPackage,
+    CasePosition,
+    CellAnswer,
     Level,
     Says,
-    Stand,
+    Spot,
+    answer,
     deciding,
-    grounds,
-    stand,
+    positions,
 )
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence
-from repromatrix.runner.audit.upgrades import Spot, Upgrade
 from repromatrix.runner.judging.expectations import expected, judge
+from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import PLAIN, Case
-from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.cell import Cell, Source, obstacles
+from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Verdict
-from repromatrix.runner.model.packages import TORCH
+from repromatrix.runner.model.outcomes import Device, Verdict
+from repromatrix.runner.model.packages import COMPANIONS, TORCH, TRANSFORMERS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VersionDifference:
-    """A package that stands otherwise than where it was measured; empty is not named."""
+    """A package in another version than where the cell was measured; empty if it is not listed."""
 
     package: str
     ours: str
@@ -37,13 +42,13 @@ class VersionDifference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remedy:
-    """A workaround that passes at somebody's versions, in some of the precisions that hit."""
+    """A workaround that passes at somebody's versions, in some of the failing precisions."""
 
     name: str
     says: str
     skips: bool
-    """Whether it avoids the bug by not doing the thing."""
-    stands: tuple[Stand, ...]
+    """Whether it avoids the bug by disabling the feature."""
+    stands: tuple[CellAnswer, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,13 +64,13 @@ class Hit:
     """A case that fails at somebody's versions."""
 
     case: Case
-    stands: tuple[Stand, ...]
+    stands: tuple[CellAnswer, ...]
     """One for each precision in which it fails."""
     verdict: Verdict
     """Whether it fails as the case describes."""
     differences: tuple[VersionDifference, ...]
     remedies: tuple[Remedy, ...]
-    """Those that avoid the thing come last."""
+    """Those that disable the feature come last."""
     newer: Avoiding | None
     older: Avoiding | None
 
@@ -76,17 +81,52 @@ class Hit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Upgrade:
+    """A release with the packages of its day, compared with somebody's versions."""
+
+    release: str
+    packages: Mapping[str, str]
+    """The companions that it was measured with."""
+    heals: tuple[Spot, ...]
+    """Fails now, passes there."""
+    keeps: tuple[Spot, ...]
+    """Fails now and there."""
+    loses: tuple[Spot, ...]
+    """Fails now; unknown or not applicable there."""
+    breaks: tuple[Spot, ...]
+    """Passes now, fails there."""
+    brings: tuple[Spot, ...]
+    """Not applicable now, fails there: only the newer release has the feature."""
+    doubts: tuple[Spot, ...]
+    """Unknown now, fails there."""
+    unknown: tuple[Spot, ...]
+    """Unknown there."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything that applies there was measured to pass."""
+        bad = self.keeps or self.loses or self.breaks or self.brings or self.doubts
+        return not (bad or self.unknown)
+
+    @property
+    def bad(self) -> int:
+        """How many cells fail or are unknown there."""
+        fails = (self.keeps, self.breaks, self.brings, self.doubts)
+        return sum(map(len, (*fails, self.unknown)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
-    """The answer, as a value."""
+    """The answer of `audit`."""
 
     installed: Installed
     question: AuditQuestion
     hits: tuple[Hit, ...]
-    clear: tuple[Stand, ...]
-    not_applicable: tuple[Stand, ...]
-    unknown: tuple[Stand, ...]
+    clear: tuple[CellAnswer, ...]
+    not_applicable: tuple[CellAnswer, ...]
+    unknown: tuple[CellAnswer, ...]
     nearest: Upgrade | None
-    """The nearest newer release on which everything that was asked passes."""
+    """The nearest newer release on which all chosen cells pass."""
     fewest: Upgrade | None
     """The newer release with the fewest known bugs."""
     newest: Upgrade | None
@@ -98,20 +138,24 @@ class Audit:
 def audit(
     installed: Installed, known: KnownEvidence, question: AuditQuestion | None = None
 ) -> Audit:
-    """Return which known bugs a set of packages has; unknown is no pass, and is told apart."""
-    asked = question or AuditQuestion()
-    standing = grounds(asked.chosen(known.cases), installed, known)
+    """Return which known bugs a set of packages has; unknown is not a pass, and kept apart."""
+    question = question or AuditQuestion()
+    by_case = positions(question.chosen(known.cases), installed, known)
     now = {
-        Spot(name, precision): stand(at, PLAIN, precision, asked.device, known)
-        for name, at in standing.items()
-        for precision in asked.precisions
+        Spot(name, precision): answer(position, PLAIN, precision, question.device, known)
+        for name, position in by_case.items()
+        for precision in question.precisions
     }
-    nearest, fewest, newest = _upgrades(now, installed, known, asked)
-    torch, python = known.ran_on(asked.device)
+    failing: dict[str, list[CellAnswer]] = {}
+    for cell in now.values():
+        if cell.says is Says.HITS:
+            failing.setdefault(cell.case, []).append(cell)
+    nearest, fewest, newest = _upgrades(now, installed, known, question.device)
+    torch, python = known.ran_on(question.device)
     return Audit(
         installed=installed,
-        question=asked,
-        hits=_hits(standing, now, installed, known),
+        question=question,
+        hits=tuple(_hit(by_case[name], cells, installed, known) for name, cells in failing.items()),
         clear=_those(now, Says.CLEAR),
         not_applicable=_those(now, Says.NOT_APPLICABLE),
         unknown=_those(now, Says.UNKNOWN),
@@ -123,121 +167,178 @@ def audit(
     )
 
 
-def _upgrades(
-    now: Mapping[Spot, Stand], installed: Installed, known: KnownEvidence, asked: AuditQuestion
-) -> tuple[Upgrade | None, Upgrade | None, Upgrade | None]:
-    """Return the nearest newer release without hits, the one with the fewest, and the newest."""
-    names = upgrades.newer(installed, known, now.keys(), asked.device)
-    if not names:
-        return None, None, None
-    counts = upgrades.failing(now.keys(), known, asked.device)
-
-    def to(name: str) -> Upgrade:
-        return upgrades.upgrade(name, now, known, asked.device)
-
-    nearest = next((one for name in names if not counts[name] and (one := to(name)).clean), None)
-    fewest = to(min(names, key=counts.__getitem__))
-    if fewest.unknown:  # few known bugs may mean that little is known
-        fewest = min(map(to, names), key=lambda one: one.bad)
-    return nearest, fewest, to(names[-1])
-
-
-def _those(now: Mapping[Spot, Stand], says: Says) -> tuple[Stand, ...]:
-    return tuple(one for one in now.values() if one.says is says)
-
-
-def _hits(
-    standing: Mapping[str, BasisPackage],
-    now: Mapping[Spot, Stand],
-    installed: Installed,
-    known: KnownEvidence,
-) -> tuple[Hit, ...]:
-    failing: dict[str, list[Stand]] = {}
-    for spot, one in now.items():
-        if one.says is Says.HITS:
-            failing.setdefault(spot.case, []).append(one)
-    return tuple(_hit(standing[name], found, installed, known) for name, found in failing.items())
+def _those(now: Mapping[Spot, CellAnswer], says: Says) -> tuple[CellAnswer, ...]:
+    return tuple(cell for cell in now.values() if cell.says is says)
 
 
 def _hit(
-    at: BasisPackage, stands: Sequence[Stand], installed: Installed, known: KnownEvidence
+    position: CasePosition, cells: Sequence[CellAnswer], installed: Installed, known: KnownEvidence
 ) -> Hit:
-    seen = stands[0].rests_on[0]
+    seen = cells[0].rests_on[0]
     environment = known.environments[seen.cell.environment]
-    newer, older = _avoiding(at, stands, installed, known)
+    newer, older = _avoiding(position, cells, installed, known)
     return Hit(
-        case=at.case,
-        stands=tuple(stands),
-        verdict=judge(expected(at.case, seen.cell, environment), seen),
-        differences=differences(at.case, stands[0], installed, known),
-        remedies=_remedies(at, stands, known),
+        case=position.case,
+        stands=tuple(cells),
+        verdict=judge(expected(position.case, seen.cell, environment), seen),
+        differences=tuple(_differences(position.case, cells[0], installed, known)),
+        remedies=tuple(_remedies(position, cells, known)),
         newer=newer,
         older=older,
     )
 
 
-def differences(
-    case: Case, one: Stand, installed: Installed, known: KnownEvidence
-) -> tuple[VersionDifference, ...]:
-    """Return what a case needs or names, and stands otherwise where it was measured."""
-    found = []
+def _differences(
+    case: Case, cell: CellAnswer, installed: Installed, known: KnownEvidence
+) -> Iterator[VersionDifference]:
+    """Yield the packages that the case needs or names in another version than was measured."""
     for name in sorted({*case.packages, *deciding(case, known), TORCH}):
-        measured = tuple(dict.fromkeys(_measured(name, row, known) for row in one.rests_on))
-        if measured != (installed.version(name),):
-            found.append(
-                VersionDifference(package=name, ours=installed.version(name), measured=measured)
+        ours = installed.version(name)
+        measured = tuple(
+            dict.fromkeys(
+                row.provenance.torch_build
+                if name == TORCH
+                else known.environments[row.cell.environment].version(name)
+                for row in cell.rests_on
             )
-    return tuple(found)
-
-
-def _measured(name: str, row: Observation, known: KnownEvidence) -> str:
-    if name == TORCH:
-        return row.provenance.torch_build
-    return known.environments[row.cell.environment].version(name)
+        )
+        if measured != (ours,):
+            yield VersionDifference(package=name, ours=ours, measured=measured)
 
 
 def _remedies(
-    at: BasisPackage, stands: Sequence[Stand], known: KnownEvidence
-) -> tuple[Remedy, ...]:
-    found = []
-    for name, workaround in at.case.block.workarounds.items():
-        tried = [stand(at, name, one.precision, one.device, known) for one in stands]
-        heals = tuple(one for one in tried if one.says is Says.CLEAR)
-        if heals:
-            found.append(
-                Remedy(name=name, says=workaround.says, skips=workaround.skips, stands=heals)
+    position: CasePosition, cells: Sequence[CellAnswer], known: KnownEvidence
+) -> list[Remedy]:
+    """Return the workarounds that pass, the most useful first."""
+    remedies = []
+    for name, workaround in position.case.block.workarounds.items():
+        tried = [answer(position, name, cell.precision, cell.device, known) for cell in cells]
+        passing = tuple(cell for cell in tried if cell.says is Says.CLEAR)
+        if passing:
+            remedies.append(
+                Remedy(name=name, says=workaround.says, skips=workaround.skips, stands=passing)
             )
-    return tuple(sorted(found, key=_usefulness))
 
+    def usefulness(remedy: Remedy) -> tuple[bool, int, int]:
+        measured = sum(cell.level is Level.MEASURED for cell in remedy.stands)
+        return remedy.skips, -len(remedy.stands), -measured
 
-def _usefulness(remedy: Remedy) -> tuple[bool, int, int]:
-    measured = sum(one.level is Level.MEASURED for one in remedy.stands)
-    return remedy.skips, -len(remedy.stands), -measured
+    return sorted(remedies, key=usefulness)
 
 
 def _avoiding(
-    at: BasisPackage, stands: Sequence[Stand], installed: Installed, known: KnownEvidence
+    position: CasePosition, cells: Sequence[CellAnswer], installed: Installed, known: KnownEvidence
 ) -> tuple[Avoiding | None, Avoiding | None]:
-    """Return the nearest versions on both sides at which the case passes wherever it hits."""
-    assert at.place is not None  # noqa: S101 - what hits has a place
-    exact = at.place.exact
+    """Return the nearest versions, newer and older, at which the failing precisions pass."""
+    case, near = position.case, position.neighbours
+    assert near is not None  # noqa: S101 - what fails has neighbours
 
     def passes(name: str) -> bool:
-        cells = [Cell(at.case.name, PLAIN, name, one.precision, one.device) for one in stands]
-        return all(known.fails(cell) is False for cell in cells)
+        there = [Cell(case.name, PLAIN, name, cell.precision, cell.device) for cell in cells]
+        return all(known.fails(cell) is False for cell in there)
 
     def first(names: Sequence[str]) -> Avoiding | None:
-        name = next((name for name in names if name not in exact and passes(name)), None)
-        return None if name is None else _changes(at.case, name, installed, known)
+        name = next((name for name in names if name not in near.exact and passes(name)), None)
+        if name is None:
+            return None
+        version = known.environments[name].version
+        packages = deciding(case, known)
+        changes = {name: version(name) for name in packages}
+        return Avoiding(
+            environment=name,
+            changes={name: new for name, new in changes.items() if new != installed.version(name)},
+        )
 
-    return first(at.place.above), first(at.place.below)
+    return first(near.above), first(near.below)
 
 
-def _changes(case: Case, name: str, installed: Installed, known: KnownEvidence) -> Avoiding:
-    environment = known.environments[name]
-    changes = {
-        package: environment.version(package)
-        for package in deciding(case, known)
-        if environment.version(package) != installed.version(package)
-    }
-    return Avoiding(environment=name, changes=changes)
+# Upgrades: what moving to another release fixes, and what it breaks
+
+
+def _upgrades(
+    now: Mapping[Spot, CellAnswer], installed: Installed, known: KnownEvidence, device: Device
+) -> tuple[Upgrade | None, Upgrade | None, Upgrade | None]:
+    """Return the nearest newer release without hits, the one with the fewest, and the newest."""
+    names = _newer(installed, known, now, device)
+    if not names:
+        return None, None, None
+    # Counting the known failures first spares most releases a comparison cell by cell.
+    counts = Counter(
+        known.environments[cell.environment].column
+        for cell in known.seen.failing()
+        if cell.workaround == PLAIN and cell.device is device and (cell.case, cell.precision) in now
+    )
+
+    def to(name: str) -> Upgrade:
+        return _upgrade(name, now, known, device)
+
+    candidates = (to(name) for name in names if not counts[name])
+    nearest = next((upgrade for upgrade in candidates if upgrade.clean), None)
+    fewest = to(min(names, key=counts.__getitem__))
+    if fewest.unknown:  # few known bugs may mean that little is known
+        fewest = min(map(to, names), key=lambda upgrade: upgrade.bad)
+    return nearest, fewest, to(names[-1])
+
+
+def _newer(
+    installed: Installed, known: KnownEvidence, spots: Collection[Spot], device: Device
+) -> tuple[str, ...]:
+    """Return the releases, oldest first, that are newer and on which anything is known."""
+    if not installed.version(TRANSFORMERS):
+        return ()
+    ours = Version(installed.version(TRANSFORMERS))
+    return tuple(
+        name
+        for name in known.releases()
+        if Version(name) > ours
+        and any(says_at(name, spot, known, device) in {Says.HITS, Says.CLEAR} for spot in spots)
+    )
+
+
+def _upgrade(
+    release: str, now: Mapping[Spot, CellAnswer], known: KnownEvidence, device: Device
+) -> Upgrade:
+    """Compare a release with somebody's versions, cell by cell."""
+    there = {spot: says_at(release, spot, known, device) for spot in now}
+
+    def those(before: Says, after: Says) -> tuple[Spot, ...]:
+        return tuple(spot for spot in now if now[spot].says is before and there[spot] is after)
+
+    pins = known.environments[release].pins
+    return Upgrade(
+        release=release,
+        packages={name: pins[name] for name in COMPANIONS if name in pins},
+        heals=those(Says.HITS, Says.CLEAR),
+        keeps=those(Says.HITS, Says.HITS),
+        loses=(*those(Says.HITS, Says.UNKNOWN), *those(Says.HITS, Says.NOT_APPLICABLE)),
+        breaks=those(Says.CLEAR, Says.HITS),
+        brings=those(Says.NOT_APPLICABLE, Says.HITS),
+        doubts=those(Says.UNKNOWN, Says.HITS),
+        unknown=tuple(spot for spot in now if there[spot] is Says.UNKNOWN),
+    )
+
+
+def says_at(release: str, spot: Spot, known: KnownEvidence, device: Device) -> Says:
+    """Return what was measured of a case on a release, with the packages of its day."""
+    case = known.cases[spot.case]
+    base = known.environments[release]
+    is_release = base.source is Source.RELEASE
+    name = with_extras(release, case.extras) if is_release else release
+    environment = known.environments.get(name)
+    if environment is None:  # extras are resolved only for releases that the case may run on
+        pinned = [
+            requirement
+            for requirement in case.head.dependencies
+            if canonicalize_name(requirement.name) in base.pins
+        ]
+        unmet = requirements.unsatisfied(pinned, base.pins, base.markers)
+        return Says.NOT_APPLICABLE if unmet else Says.UNKNOWN
+    cell = Cell(case.name, PLAIN, environment.name, spot.precision, device)
+    match known.fails(cell):
+        case True:
+            return Says.HITS
+        case False:
+            return Says.CLEAR
+        case None:
+            applies = not (known.declines(cell) or obstacles(case, environment, device))
+            return Says.UNKNOWN if applies else Says.NOT_APPLICABLE

@@ -1,7 +1,7 @@
 """How sure an answer is: measured at these versions, derived from both sides, or unknown.
 
-A set of packages stands among the environments of a case by the versions of the packages that
-the case's expectations name. Nothing is concluded beyond what was measured: unknown is no pass.
+A set of packages is placed among the environments of a case by the versions of the packages that
+the case's expectations name. Nothing is concluded beyond what was measured: unknown is not a pass.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -51,7 +51,7 @@ class Says(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stand:
+class CellAnswer:
     """What is known of one cell of a case at somebody's versions."""
 
     case: str
@@ -67,78 +67,87 @@ class Stand:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VersionPlace:
-    """Where versions stand among environments."""
+class VersionNeighbours:
+    """The environments of a case around a set of versions."""
 
     vectors: Mapping[str, Vector]
-    """The versions of the named packages, by environment."""
+    """The versions of the deciding packages, by environment."""
     exact: tuple[str, ...]
     below: tuple[str, ...]
-    """Environments with no named package newer than ours, the newest first."""
+    """Environments in which no deciding package is newer than ours, the newest first."""
     above: tuple[str, ...]
-    """Environments with no named package older than ours, the oldest first."""
+    """Environments in which no deciding package is older than ours, the oldest first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BasisPackage:
-    """What a set of packages is for a case: a place among its environments, or why it has none."""
+class CasePosition:
+    """Where a set of packages stands among the environments of a case, or why it has no place."""
 
     case: Case
-    place: VersionPlace | None
-    stopped: Says = Says.UNKNOWN
-    """Where there is no place: unknown, or not applicable."""
+    neighbours: VersionNeighbours | None
+    says: Says = Says.UNKNOWN
+    """Where it has no place: unknown, or not applicable."""
     why: str = ""
 
 
-def deciding(case: Case, known: KnownEvidence) -> tuple[str, ...]:
-    """Return the packages by whose versions somebody stands among a case's environments.
+class Spot(NamedTuple):
+    """A case in a precision, in whatever environment."""
 
-    In stacks of a program that is the program, too: no release by itself has it.
+    case: str
+    precision: Precision
+
+
+def deciding(case: Case, known: KnownEvidence) -> tuple[str, ...]:
+    """Return the packages whose versions decide where a set of packages stands for a case.
+
+    In downstream stacks that includes the program: no release by itself has it.
     """
-    programs = {one.program for one in known.only_in(case)} - {""}
+    programs = {environment.program for environment in known.only_in(case)} - {""}
     return tuple(dict.fromkeys([*named(case), *sorted(programs)]))
 
 
 def named(case: Case) -> tuple[str, ...]:
     """Return the packages that a case's expectations and pairs name, transformers first."""
-    found: set[str] = {
+    names: set[str] = {
         canonicalize_name(requirement.name)
         for entry in case.block.fails
         for requirement in entry.when
     }
-    found |= {name for pair in case.block.environments for name, _ in taken_apart(pair).changed}
-    return (TRANSFORMERS, *sorted(found - {TRANSFORMERS}))
+    names |= {name for pair in case.block.environments for name, _ in taken_apart(pair).changed}
+    return (TRANSFORMERS, *sorted(names - {TRANSFORMERS}))
 
 
-def grounds(
+def positions(
     cases: Iterable[Case], installed: Installed, known: KnownEvidence
-) -> dict[str, BasisPackage]:
-    """Say of each case where a set of packages stands for it."""
-    places: dict[object, VersionPlace] = {}
-    found = {}
+) -> dict[str, CasePosition]:
+    """Return for each case where a set of packages stands among its environments."""
+    neighbours: dict[object, VersionNeighbours] = {}
+    by_case = {}
     for case in cases:
-        reason = _reason(case, installed, known)
-        if reason is not None:
-            stopped, why = reason
-            found[case.name] = BasisPackage(case=case, place=None, stopped=stopped, why=why)
+        names = deciding(case, known)
+        obstacle = _obstacle(case, names, installed, known)
+        if obstacle is not None:
+            says, why = obstacle
+            by_case[case.name] = CasePosition(case=case, neighbours=None, says=says, why=why)
             continue
-        key = (deciding(case, known), case.extras, case.block.environments)
-        if key not in places:  # most cases name nothing but transformers
-            places[key] = _place(case, installed, known)
-        found[case.name] = BasisPackage(case=case, place=places[key])
-    return found
+        key = (names, case.extras, case.block.environments)
+        if key not in neighbours:  # most cases name nothing but transformers
+            neighbours[key] = _neighbours(case, names, installed, known)
+        by_case[case.name] = CasePosition(case=case, neighbours=neighbours[key])
+    return by_case
 
 
-def _place(case: Case, installed: Installed, known: KnownEvidence) -> VersionPlace:
-    names = deciding(case, known)
+def _neighbours(
+    case: Case, names: Sequence[str], installed: Installed, known: KnownEvidence
+) -> VersionNeighbours:
     ours = tuple(_version(name, installed.version(name)) for name in names)
     vectors = {
-        one.name: tuple(_version(name, one.version(name)) for name in names)
-        for one in known.of(case)
-        if all(map(one.version, names))
+        environment.name: tuple(_version(name, environment.version(name)) for name in names)
+        for environment in known.of(case)
+        if all(map(environment.version, names))
     }
     ordered = sorted(vectors, key=vectors.__getitem__)
-    return VersionPlace(
+    return VersionNeighbours(
         vectors=vectors,
         exact=tuple(name for name in ordered if vectors[name] == ours),
         below=tuple(name for name in reversed(ordered) if _under(vectors[name], ours)),
@@ -146,125 +155,147 @@ def _place(case: Case, installed: Installed, known: KnownEvidence) -> VersionPla
     )
 
 
-def _reason(case: Case, installed: Installed, known: KnownEvidence) -> tuple[Says, str] | None:
-    """Say why a set of packages has no place for a case, if it has none."""
-    for name in deciding(case, known):
+def _obstacle(
+    case: Case, names: Sequence[str], installed: Installed, known: KnownEvidence
+) -> tuple[Says, str] | None:
+    """Return why a set of packages has no place for a case; None where it has one."""
+    for name in names:
         if name in installed.loose:
             return Says.UNKNOWN, f"{name} is not pinned ({installed.loose[name]})"
-    if obstacle := _obstacle(case, installed, known):
-        return obstacle
-    missing = [name for name in deciding(case, known) if not installed.version(name)]
-    return (Says.UNKNOWN, f"{missing[0]} is not named") if missing else None
-
-
-def _obstacle(case: Case, installed: Installed, known: KnownEvidence) -> tuple[Says, str] | None:
-    """Say what keeps a case from these versions; beyond what was measured that is unknown."""
-    for asked in case.head.dependencies:
-        name = canonicalize_name(asked.name)
-        if name == TORCH or requirements.holds(asked, installed.pins, installed.markers):
-            continue  # torch is often installed apart, and no case is without it
-        if name in installed.loose:
-            return Says.UNKNOWN, f"{name} is not pinned ({installed.loose[name]})"
-        if not installed.version(name):
-            missing = Says.NOT_APPLICABLE if installed.whole else Says.UNKNOWN
-            return missing, f"needs {asked}, which is not named"
-        if _is_beyond(asked, installed, known):
-            return Says.UNKNOWN, f"{name} {installed.version(name)} is not among what was measured"
-        return Says.NOT_APPLICABLE, f"needs {asked}, has {installed.version(name)}"
+    for requirement in case.head.dependencies:
+        # torch is often installed apart, and every case needs it.
+        if canonicalize_name(requirement.name) != TORCH and not requirements.holds(
+            requirement, installed.pins, installed.markers
+        ):
+            return _unmet(requirement, installed, known)
     python = installed.python
     if python and not SpecifierSet(case.head.requires_python).contains(python, prereleases=True):
         return Says.NOT_APPLICABLE, f"needs Python {case.head.requires_python}, has {python}"
-    return None
+    missing = [name for name in names if not installed.version(name)]
+    return (Says.UNKNOWN, f"{missing[0]} is not listed") if missing else None
 
 
-def _is_beyond(asked: Requirement, installed: Installed, known: KnownEvidence) -> bool:
-    """Say whether a version was never measured, whatever a case asks for.
+def _unmet(
+    requirement: Requirement, installed: Installed, known: KnownEvidence
+) -> tuple[Says, str]:
+    """Say what an unmet requirement means: outside the measured versions the case is unknown."""
+    name = canonicalize_name(requirement.name)
+    version = installed.version(name)
+    if name in installed.loose:
+        return Says.UNKNOWN, f"{name} is not pinned ({installed.loose[name]})"
+    if not version:
+        says = Says.NOT_APPLICABLE if installed.whole else Says.UNKNOWN
+        return says, f"needs {requirement}, which is not listed"
+    versions = (environment.version(name) for environment in known.environments.values())
+    measured = [_version(name, text) for text in versions if text]
+    # Many cases ask for the oldest measured version: that says nothing about older ones.
+    if not measured or not min(measured) <= _version(name, version) <= max(measured):
+        return Says.UNKNOWN, f"{name} {version} is outside the measured versions"
+    return Says.NOT_APPLICABLE, f"needs {requirement}, has {version}"
 
-    Many cases ask for the oldest version that was measured: it says nothing about older ones.
-    """
-    name = canonicalize_name(asked.name)
-    ours = _version(name, installed.version(name))
-    held = [
-        _version(name, one.version(name))
-        for one in known.environments.values()
-        if one.version(name)
-    ]
-    return not held or not min(held) <= ours <= max(held)
 
-
-def stand(
-    at: BasisPackage, workaround: str, precision: Precision, device: Device, known: KnownEvidence
-) -> Stand:
-    """Return what is known of a cell of the ground's case."""
+def answer(
+    position: CasePosition,
+    workaround: str,
+    precision: Precision,
+    device: Device,
+    known: KnownEvidence,
+) -> CellAnswer:
+    """Return what is known of a cell of a case at the versions that stand there."""
 
     def cell(environment: str) -> Cell:
-        return Cell(at.case.name, workaround, environment, precision, device)
+        return Cell(position.case.name, workaround, environment, precision, device)
 
-    def said(says: Says, level: Level, rests_on: Iterable[str] = (), why: str = "") -> Stand:
-        return Stand(
-            case=at.case.name,
-            workaround=workaround,
-            precision=precision,
-            device=device,
-            says=says,
-            level=level,
-            rests_on=tuple(known.seen[cell(name)] for name in rests_on),
-            why=why,
-        )
+    def fails(environment: str) -> bool | None:
+        return known.fails(cell(environment))
 
-    def answer(name: str) -> bool | None:
-        return known.fails(cell(name))
-
-    place = at.place
-    if place is None:
-        return said(at.stopped, Level.UNKNOWN, why=at.why)
-    if place.exact:
-        answers = {name: answer(name) for name in place.exact}
-        if set(answers.values()) in ({True}, {False}):
-            return said(_says(answers[place.exact[0]]), Level.MEASURED, place.exact[:1])
-        why = next((known.why_silent(cell(one)) for one in place.exact), "") or "is contradictory"
-        declined = all(known.declines(cell(one)) for one in place.exact)
-        silent = Says.NOT_APPLICABLE if declined else Says.UNKNOWN
-        return said(silent, Level.UNKNOWN, why=f"{place.exact[0]} {why}")
-    low, high = _edge(place.below, place, answer), _edge(place.above, place, answer)
-    if not low or not high:
-        return said(Says.UNKNOWN, Level.UNKNOWN, why=_outside(deciding(at.case, known), low, high))
-    between = {name: answer(name) for name in place.vectors if _between(name, low, high, place)}
-    answers = {name: one for name, one in between.items() if one is not None}
-    if len(set(answers.values())) > 1:
-        return said(Says.UNKNOWN, Level.UNKNOWN, why=_mixed(answers, (low, high)))
-    return said(_says(answers[low[0]]), Level.DERIVED, (low[0], high[0]))
-
-
-def _says(answer: bool | None) -> Says:  # noqa: FBT001 - it is the answer itself
-    return Says.HITS if answer else Says.CLEAR
-
-
-def _edge(
-    names: Sequence[str], place: VersionPlace, answer: Callable[[str], bool | None]
-) -> tuple[str, ...]:
-    """Return the environments that answer and that no other one stands before."""
-    found: list[str] = []
-    for name in names:
-        mine = place.vectors[name]
-        if found and len(mine) == 1:
-            break  # versions of one package stand in one line
-        nearer = (place.vectors[one] for one in found)
-        behind = any(_under(mine, one) or _under(one, mine) for one in nearer)
-        if not behind and answer(name) is not None:
-            found.append(name)
-    return tuple(found)
-
-
-def _between(name: str, low: Iterable[str], high: Iterable[str], place: VersionPlace) -> bool:
-    mine = place.vectors[name]
-    return any(_under(place.vectors[one], mine) for one in low) and any(
-        _under(mine, place.vectors[one]) for one in high
+    near = position.neighbours
+    rests_on: tuple[str, ...] = ()
+    level = Level.UNKNOWN
+    if near is None:
+        says, why = position.says, position.why
+    elif near.exact:
+        says, why = _measured([cell(name) for name in near.exact], known)
+        if not why:
+            level, rests_on = Level.MEASURED, near.exact[:1]
+    else:
+        low, high = _edge(near.below, near, fails), _edge(near.above, near, fails)
+        says, why = _derived(low, high, near, fails, deciding(position.case, known))
+        if not why:
+            level, rests_on = Level.DERIVED, (low[0], high[0])
+    return CellAnswer(
+        case=position.case.name,
+        workaround=workaround,
+        precision=precision,
+        device=device,
+        says=says,
+        level=level,
+        rests_on=tuple(known.seen[cell(name)] for name in rests_on),
+        why=why,
     )
 
 
-def _under(one: Vector, other: Vector) -> bool:
-    return all(left <= right for left, right in zip(one, other, strict=True))
+def _measured(cells: Sequence[Cell], known: KnownEvidence) -> tuple[Says, str]:
+    """Return what cells at exactly these versions say, and why where that is nothing."""
+    answers = {known.fails(cell) for cell in cells}
+    if answers in ({True}, {False}):
+        return _says(answers == {True}), ""
+    why = next(filter(None, map(known.why_silent, cells)), "has contradicting results")
+    declines = all(map(known.declines, cells))
+    says = Says.NOT_APPLICABLE if declines else Says.UNKNOWN
+    return says, f"{cells[0].environment} {why}"
+
+
+def _derived(
+    low: Sequence[str],
+    high: Sequence[str],
+    near: VersionNeighbours,
+    fails: Callable[[str], bool | None],
+    names: Sequence[str],
+) -> tuple[Says, str]:
+    """Return what cells on both sides and between them agree on, and why where they do not."""
+    if not low or not high:
+        return Says.UNKNOWN, _outside(names, low, high)
+    between = {name: fails(name) for name in near.vectors if _between(name, low, high, near)}
+    answers = {*between.values()} - {None}
+    if len(answers) == 1:
+        return _says(answers == {True}), ""
+    if between[low[0]] is between[high[0]]:
+        return Says.UNKNOWN, f"both outcomes were measured between {low[0]} and {high[0]}"
+    verbs = ["fails" if between[name] else "passes" for name in (low[0], high[0])]
+    why = f"between {low[0]}, which {verbs[0]}, and {high[0]}, which {verbs[1]}"
+    return Says.UNKNOWN, why
+
+
+def _says(fails: bool) -> Says:  # noqa: FBT001 - it is the answer itself
+    return Says.HITS if fails else Says.CLEAR
+
+
+def _edge(
+    names: Sequence[str], near: VersionNeighbours, fails: Callable[[str], bool | None]
+) -> tuple[str, ...]:
+    """Return the environments with an answer that no other such environment is closer than."""
+    edge: list[str] = []
+    for name in names:
+        vector = near.vectors[name]
+        if edge and len(vector) == 1:
+            break  # versions of one package are in one line
+        nearer = (near.vectors[other] for other in edge)
+        behind = any(_under(vector, other) or _under(other, vector) for other in nearer)
+        if not behind and fails(name) is not None:
+            edge.append(name)
+    return tuple(edge)
+
+
+def _between(name: str, low: Iterable[str], high: Iterable[str], near: VersionNeighbours) -> bool:
+    vector = near.vectors[name]
+    return any(_under(near.vectors[other], vector) for other in low) and any(
+        _under(vector, near.vectors[other]) for other in high
+    )
+
+
+def _under(left: Vector, right: Vector) -> bool:
+    return all(ours <= theirs for ours, theirs in zip(left, right, strict=True))
 
 
 def _outside(names: Sequence[str], low: Sequence[str], high: Sequence[str]) -> str:
@@ -278,19 +309,8 @@ def _outside(names: Sequence[str], low: Sequence[str], high: Sequence[str]) -> s
     return f"newer than what was measured ({low[0]})"
 
 
-def _mixed(answers: dict[str, bool | None], edges: tuple[Sequence[str], Sequence[str]]) -> str:
-    said = {True: "fails", False: "passes"}
-    (low, *_), (high, *_) = edges
-    if answers[low] is answers[high]:
-        return f"both outcomes were measured between {low} and {high}"
-    return (
-        f"between {low}, which {said[bool(answers[low])]},"
-        f" and {high}, which {said[bool(answers[high])]}"
-    )
-
-
 @lru_cache(maxsize=4096)
 def _version(name: str, text: str) -> Version:
-    """Read a version; torch's build is chosen when it is installed and says nothing here."""
-    found = Version(text)
-    return Version(found.public) if name == TORCH else found
+    """Parse a version; the local part of torch's names its build, which does not matter here."""
+    version = Version(text)
+    return Version(version.public) if name == TORCH else version

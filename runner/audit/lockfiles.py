@@ -220,4 +220,4 @@ def _holds(marker: object, markers: Mapping[str, str], where: str) -> bool:
 def _bad_marker(where: str, text: str, standard: str, error: Exception) -> RunnerError:
     reason = str(error).partition("\n")[0]
     what = f"the marker {shorten(text, 60)!r} is not one of {standard} ({reason})"
-    return refuse(Problem(where, what, _MAKE_AGAIN))
+    return refuse(Problem(where, what))

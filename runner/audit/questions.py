@@ -12,11 +12,10 @@ from packaging.version import Version
 from repromatrix.runner import project
 from repromatrix.runner.audit.levels import named
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence.glances import GlancedRows, of_places, of_rows
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.judging.expectations import in_releases, only_in
-from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import taken_apart
@@ -31,21 +30,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _STILL = frozenset({Source.RELEASE, Source.PAIR, Source.STACK})
-"""What `main` holds moves, and an interpreter is somebody's own: nobody's versions equal theirs."""
+"""`main` moves and an interpreter is its owner's: nobody else's versions equal theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownEvidence:
-    """Cases, the environments that stand still, and what was seen of the one in the other."""
+    """Cases, the environments whose versions never change, and the rows of the one in the other."""
 
     cases: Mapping[str, Case]
     environments: Mapping[str, Environment]
     seen: GlancedRows
-    """What is current; of a contested cell nothing."""
+    """Current rows; contested cells have none."""
 
     def of(self, case: Case) -> Iterator[Environment]:
         """Yield the environments that a case has cells in, in the order of the table."""
-        return (one for one in self.environments.values() if belongs(case, one))
+        return (held for held in self.environments.values() if belongs(case, held))
 
     def only_in(self, case: Case) -> tuple[Environment, ...]:
         """Return the stacks or pairs that have what a case needs and no release has."""
@@ -58,46 +57,44 @@ class KnownEvidence:
     def releases(self) -> tuple[str, ...]:
         """Return the published releases, oldest first."""
         return tuple(
-            one.name
-            for one in self.environments.values()
-            if one.source is Source.RELEASE and not one.extras
+            environment.name
+            for environment in self.environments.values()
+            if environment.source is Source.RELEASE and not environment.extras
         )
 
     def ran_on(self, device: Device) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the builds of torch and the minor versions of Python that a device ran with."""
-        ran = [one for where, one in self.seen.ran if where is device]
+        ran = [setting for where, setting in self.seen.ran if where is device]
         builds = {build for build, _ in ran if build}
         pythons = {".".join(python.split(".")[:2]) for _, python in ran if python}
         return tuple(sorted(builds)), tuple(sorted(pythons))
 
     def fails(self, cell: Cell) -> bool | None:
-        """Say whether a cell fails; None where nothing is known that could be relied on."""
+        """Return whether a cell fails; None where no result can be relied on."""
         return self.seen.fails(cell)
 
     def declines(self, cell: Cell) -> bool:
-        """Say whether the case itself cannot judge there: no run would change that."""
-        seen = self.seen.get(cell)
-        return seen is not None and seen.outcome is Outcome.DECLINES and not seen.unstable
+        """Return whether the case itself cannot judge there: no run would change that."""
+        row = self.seen.get(cell)
+        return row is not None and row.outcome is Outcome.DECLINES and not row.unstable
 
     def why_silent(self, cell: Cell) -> str:
-        """Say why a cell answers nothing; empty where it does answer."""
-        seen = self.seen.get(cell)
-        if seen is None:
-            return (
-                "is said otherwise by two sources" if cell in self.seen.contested else "was not run"
-            )
-        if fails(seen) is not None:
+        """Say why a cell has no answer; empty where it has one."""
+        row = self.seen.get(cell)
+        if row is None:
+            return "has contradicting results" if cell in self.seen.contested else "was not run"
+        if row.reading.fails is not None:
             return ""
-        if seen.unstable:
+        if row.unstable:
             return "is unstable"
-        if seen.outcome is Outcome.PASSES or seen.outcome.is_failure:
+        if row.outcome.reading.fails is not None:
             return f"never computed in {cell.precision}"
-        return "declines to judge" if seen.outcome is Outcome.DECLINES else f"is {seen.outcome}"
+        return row.outcome.verb
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditQuestion:
-    """Which cells are asked about; no case means all of them."""
+    """The chosen cells; no case means all of them."""
 
     cases: tuple[str, ...] = ()
     precisions: tuple[Precision, ...] = tuple(Precision)
@@ -105,7 +102,7 @@ class AuditQuestion:
     ignored: frozenset[str] = frozenset()
 
     def chosen(self, cases: Mapping[str, Case]) -> tuple[Case, ...]:
-        """Return the cases that are asked about."""
+        """Return the chosen cases without those that are ignored."""
         return tuple(cases[name] for name in self.cases or cases if name not in self.ignored)
 
 
@@ -120,44 +117,44 @@ def known(
 
 
 def standing_still(environments: Mapping[str, Environment]) -> dict[str, Environment]:
-    """Return the environments that somebody's versions may equal."""
+    """Return the environments whose versions somebody's may equal."""
     return {name: one for name, one in environments.items() if one.source in _STILL}
 
 
 def asked(
-    places: Paths, wish: SelectionRequest, ignore: Sequence[str] = ()
+    paths: Paths, request: SelectionRequest, ignore: Sequence[str] = ()
 ) -> tuple[Project, AuditQuestion]:
-    """Return the checkout and the question as values; raises RunnerError for what is not there."""
-    loaded = project.load(places, code=False)
-    selection = select(wish, loaded.cases, loaded.names)
+    """Return the checkout and the question; raises RunnerError for names that do not exist."""
+    loaded = project.load(paths, code=False)
+    selection = select(request, loaded.cases, loaded.names)
     ignored = named_cases(ignore, list(loaded.cases), "--ignore") if ignore else ()
     question = AuditQuestion(
         cases=tuple(name for name in loaded.cases if name in selection.cases),
-        precisions=tuple(one for one in loaded.matrix.precisions if one in selection.precisions),
-        device=wish.device,
+        precisions=tuple(name for name in loaded.matrix.precisions if name in selection.precisions),
+        device=request.device,
         ignored=frozenset(ignored),
     )
     if not question.chosen(loaded.cases):
-        found, allowed = "every chosen case", "cases that are left"
-        raise refuse(OldFault(where="--ignore", found=found, allowed=allowed))
+        raise refuse(Problem("--ignore", "it leaves no case", "Ignore fewer cases."))
     return loaded, question
 
 
 def known_of(
-    loaded: Project, question: AuditQuestion, told: Callable[[], Console], wanted: Keep
+    loaded: Project, question: AuditQuestion, console: Callable[[], Console], wanted: Keep
 ) -> KnownEvidence:
     """Read the wanted evidence of the chosen cases from the repository and from this machine."""
     names = {case.name for case in question.chosen(loaded.cases)}
     still = standing_still(loaded.environments)
-    about = (loaded.cases, still)
-    seen = of_places(
-        loaded.places, lambda text: told().print(text, style="yellow"), about, names, wanted
-    )
+
+    def warn(text: str) -> None:
+        console().print(text, style="yellow")
+
+    seen = of_places(loaded.places, warn, (loaded.cases, still), names, wanted)
     return KnownEvidence(cases=loaded.cases, environments=still, seen=seen)
 
 
 def plain(question: AuditQuestion) -> Keep:
-    """Return what wants the plain cells of a question, and nothing else."""
+    """Return a filter that keeps the plain cells of a question."""
 
     def keep(
         _: str, workaround: str, precision: Precision, device: Device
@@ -169,20 +166,20 @@ def plain(question: AuditQuestion) -> Keep:
 
 
 def around(installed: Installed, loaded: Project, question: AuditQuestion) -> Keep:
-    """Return what wants the plain cells, and of workarounds those near a version."""
+    """Return a filter that keeps the plain cells, and of workarounds those near a version."""
     near = _near(installed, loaded)
-    programs = {one.program for one in loaded.environments.values()}
+    programs = {environment.program for environment in loaded.environments.values()}
     others = {
         case.name
         for case in loaded.cases.values()
         if len(named(case)) > 1 or programs & case.packages
     }
-    plainly = plain(question)
+    keep_plain = plain(question)
 
     def keep(
         case: str, workaround: str, precision: Precision, device: Device
     ) -> Collection[str] | None:
-        wanted = plainly(case, PLAIN, precision, device)
+        wanted = keep_plain(case, PLAIN, precision, device)
         if wanted is not None or workaround == PLAIN or case in others:
             return wanted
         return near
@@ -198,13 +195,12 @@ def _near(installed: Installed, loaded: Project) -> frozenset[str]:
     if not installed.version(TRANSFORMERS):
         return frozenset()
     ours = Version(installed.version(TRANSFORMERS))
-    names = [one.name for one in loaded.matrix.releases]
-    exact = [name for name in names if Version(name) == ours]
-    older = [name for name in names if Version(name) <= ours][-_NEIGHBOURS:]
-    newer = [name for name in names if Version(name) >= ours][:_NEIGHBOURS]
-    bases = set(exact or [*older, *newer])
+    releases = {release.name: Version(release.name) for release in loaded.matrix.releases}
+    older = [name for name, version in releases.items() if version <= ours][-_NEIGHBOURS:]
+    newer = [name for name, version in releases.items() if version >= ours][:_NEIGHBOURS]
+    bases = {name for name, version in releases.items() if version == ours} or {*older, *newer}
     return frozenset(
-        one.name
-        for one in loaded.environments.values()
-        if one.source is Source.RELEASE and taken_apart(one.name).base in bases
+        environment.name
+        for environment in loaded.environments.values()
+        if environment.source is Source.RELEASE and taken_apart(environment.name).base in bases
     )

@@ -1,4 +1,4 @@
-"""The answer of `advise`: text, Markdown and JSON."""
+"""Render the answer of `advise` as text, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -7,215 +7,205 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repromatrix.runner.audit.advice import Advice, Exclusion, ReleaseStanding
-from repromatrix.runner.audit.render_spots import by_case, listed, measured_on
+from repromatrix.runner.audit.render import by_case, listed, measured_on, spot_names
 from repromatrix.runner.markdown import plain
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Outcome
+from repromatrix.runner.model.outcomes import Reading
 from repromatrix.runner.text import plural, shorten
 
 _WIDE = 80
 _FEW = 3
 
 
-def text(found: Advice) -> str:
+def text(advice: Advice) -> str:
     """Return the answer for a terminal."""
-    first = (_answer(found), _apart(found))
-    parts = (*first, _contradicted(found), _excluded(found), _evidence(found))
-    blocks = [*([*part] for part in parts), [_measured(found)]]
+    excluded = [f"  {each.clause:<12} {_why(each)}" for each in advice.exclusions]
+    parts = (_answer, _apart, _contradicted)
+    blocks = [[*part(advice)] for part in parts]
+    blocks += [excluded, [*_missing(advice)], [_measured(advice)]]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def _answer(found: Advice) -> Iterator[str]:
-    what = f"{plural(len(by_case(found.spots)), 'case')}, {' '.join(found.question.precisions)}"
-    newest = found.newest
+def _answer(advice: Advice) -> Iterator[str]:
+    cases = plural(len(by_case(advice.spots)), "case")
+    what = f"{cases}, {' '.join(advice.question.precisions)}"
+    newest = advice.newest
     if newest is None:
-        yield _none(found, what)
-        yield from _best(found)
+        yield _none(advice, what)
+        nearest = _nearest(advice)
+        if nearest is not None:
+            yield f"The fewest fail on {nearest.release}: {listed(nearest.failing)}."
         return
     yield f"{newest.release} is the newest release on which all pass: {what}."
     if newest.not_applicable:
-        yield f"There do not apply: {listed(newest.not_applicable)}."
-    yield f"transformers{found.specifier}"
-    if found.packages:
-        held = ", ".join(f"{name} {version}" for name, version in found.packages.items())
-        yield f"Measured there with {held}, which these cases depend on too."
+        yield f"Not applicable there: {listed(newest.not_applicable)}."
+    yield f"transformers{advice.specifier}"
+    if advice.packages:
+        others = ", ".join(f"{name} {version}" for name, version in advice.packages.items())
+        yield f"Measured there with {others}, which these cases also depend on."
 
 
-def _apart(found: Advice) -> Iterator[str]:
-    """Say what is known of cases that no release by itself can run."""
-    if any(one.passing or one.failing for one in found.apart):
-        yield "Of cases that no release by itself can run:"
-        for one in found.apart:
-            groups = {"fails": one.failing, "passes": one.passing, "unknown": one.unknown}
-            said = (f"{word} {listed(spots)}" for word, spots in groups.items() if spots)
-            yield f"  {one.release}: {'; '.join(said) or 'does not apply'}"
-
-
-def _contradicted(found: Advice) -> Iterator[str]:
-    """Name the pairs that fail on releases that the specifier allows, and what is sure."""
-    if not found.contradicted or found.newest is None:
-        return
-    names = " or ".join(found.packages)
-    yield f"That alone is not enough: with another {names}, releases that it allows fail:"
-    for cells, error in cited(found.contradicted):
-        yield f"  {cells}: {error}"
-    pins = " ".join(f"{name}=={version}" for name, version in found.packages.items())
-    yield f"Measured to pass together: transformers=={found.newest.release} {pins}"
-
-
-def cited(rows: Sequence[Observation]) -> Iterator[tuple[str, str]]:
-    """Yield cells of one case, precision and error together, with their environments."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        cells = f"{row.cell.case} {row.cell.precision} {row.outcome} in"
-        error = "" if row.outcome is Outcome.PASSES else shorten(row.headline, _WIDE)
-        found.setdefault((cells, error), []).append(row.cell.environment)
-    for (cells, error), names in found.items():
-        yield f"{cells} {', '.join(names)}", error
-
-
-def _none(found: Advice, what: str) -> str:
-    if found.undecided:
+def _none(advice: Advice, what: str) -> str:
+    if advice.undecided:
         return f"Not enough evidence: no release is measured to pass all of {what}."
-    if not any(one.failing for one in found.standings):
+    if not any(standing.failing for standing in advice.standings):
         return f"No release can run any of {what}."
     return f"No release passes all of {what}: each is measured to fail somewhere."
 
 
-def _best(found: Advice) -> Iterator[str]:
-    """Say which release comes nearest, so that the question can be made smaller."""
-    best = _nearest(found)
-    if best is not None:
-        yield f"The fewest fail on {best.release}: {listed(best.failing)}."
-
-
-def _nearest(found: Advice) -> ReleaseStanding | None:
+def _nearest(advice: Advice) -> ReleaseStanding | None:
     """Return the newest of the releases on which the fewest fail, where none passes all."""
-    decided = [one for one in found.standings if one.failing and not one.unknown and one.passing]
-    if found.newest is not None or not decided:
+    decided = [
+        standing
+        for standing in advice.standings
+        if standing.failing and standing.passing and not standing.unknown
+    ]
+    if advice.newest is not None or not decided:
         return None
-    return min(reversed(decided), key=lambda one: len(one.failing))
+    return min(reversed(decided), key=lambda standing: len(standing.failing))
 
 
-def _excluded(found: Advice) -> Iterator[str]:
-    for one in found.exclusions:
-        yield f"  {one.clause:<12} {_why(one)}"
+def _apart(advice: Advice) -> Iterator[str]:
+    """Yield what is known of cases that no release by itself can run."""
+    if any(standing.passing or standing.failing for standing in advice.apart):
+        yield "Cases that no release by itself can run:"
+        for standing in advice.apart:
+            groups = {
+                "fails": standing.failing,
+                "passes": standing.passing,
+                "unknown": standing.unknown,
+            }
+            clauses = [f"{word} {listed(spots)}" for word, spots in groups.items() if spots]
+            yield f"  {standing.release}: {'; '.join(clauses) or 'not applicable'}"
 
 
-def _why(one: Exclusion) -> str:
-    """Cite the cells that speak against what a clause keeps out, or those that stand beside it."""
-    cells = [f"{where}: {error}" if error else where for where, error in cited(one.cites)]
-    if one.failing:
-        return "; ".join(cells)
-    return f"{_silent(one)}; {'; '.join(cells)}"
-
-
-def _silent(one: Exclusion) -> str:
-    """Say why a clause stands that no failing cell speaks for."""
-    if not one.releases:
-        side = {">": "older", "<": "newer"}.get(one.clause[0], "else")
-        return f"nothing {side} is measured"
-    silent = one.releases[0]
-    if silent.unknown:
-        return f"{silent.release}: not enough evidence, {listed(silent.unknown)}"
-    return f"{silent.release}: nothing that was asked applies there"
-
-
-def _evidence(found: Advice) -> Iterator[str]:
-    """Name the runs that could change the answer."""
-    if not found.undecided:
+def _contradicted(advice: Advice) -> Iterator[str]:
+    """Yield the pairs that fail on releases that the specifier allows, and what passes."""
+    if not advice.contradicted or advice.newest is None:
         return
-    names = [one.release for one in found.undecided]
+    names = " or ".join(advice.packages)
+    yield f"That alone is not enough: with another {names}, releases that it allows fail:"
+    for cells, error in _cited(advice.contradicted):
+        yield f"  {cells}: {error}"
+    pins = " ".join(f"{name}=={version}" for name, version in advice.packages.items())
+    yield f"Measured to pass together: transformers=={advice.newest.release} {pins}"
+
+
+def _cited(rows: Sequence[Observation]) -> Iterator[tuple[str, str]]:
+    """Yield the cells of one case, precision and error together, with their environments."""
+    environments: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        cells = f"{row.cell.case} {row.cell.precision} {row.outcome} in"
+        error = shorten(_error(row) or "", _WIDE)
+        environments.setdefault((cells, error), []).append(row.cell.environment)
+    for (cells, error), names in environments.items():
+        yield f"{cells} {', '.join(names)}", error
+
+
+def _error(row: Observation) -> str | None:
+    return None if row.outcome.reading is Reading.GOOD else row.headline
+
+
+def _why(exclusion: Exclusion) -> str:
+    """Cite the cells that fail on what a clause keeps out, or those that pass beside it."""
+    cells = "; ".join(
+        f"{where}: {error}" if error else where for where, error in _cited(exclusion.cites)
+    )
+    if exclusion.failing:
+        return cells
+    if not exclusion.releases:
+        side = {">": "older", "<": "newer"}.get(exclusion.clause[0], "else")
+        return f"nothing {side} is measured; {cells}"
+    silent = exclusion.releases[0]
+    if silent.unknown:
+        return f"{silent.release}: not enough evidence, {listed(silent.unknown)}; {cells}"
+    return f"{silent.release}: no chosen case is applicable there; {cells}"
+
+
+def _missing(advice: Advice) -> Iterator[str]:
+    """Yield the command whose runs could change the answer."""
+    if not advice.undecided:
+        return
+    names = [standing.release for standing in advice.undecided]
     shown = ", ".join(names if len(names) <= _FEW else [names[0], "…", names[-1]])
     yield f"Not enough evidence for {plural(len(names), 'newer release')} ({shown}). Run:"
-    yield f"  {command(found.undecided)}"
+    yield f"  {_command(advice.undecided)}"
 
 
-def command(undecided: Sequence[ReleaseStanding]) -> str:
-    """Return the command that measures what is missing."""
-    spots = [spot for one in undecided for spot in one.unknown]
+def _command(undecided: Sequence[ReleaseStanding]) -> str:
+    spots = [spot for standing in undecided for spot in standing.unknown]
     cases = ",".join(dict.fromkeys(spot.case for spot in spots))
     precisions = ",".join(sorted({str(spot.precision) for spot in spots}))
-    releases = ",".join(one.release for one in undecided)
+    releases = ",".join(standing.release for standing in undecided)
     return (
         f"nox -s matrix -- --case {cases} --release {releases}"
         f" --precision {precisions} --workaround none"
     )
 
 
-def _measured(found: Advice) -> str:
-    where = measured_on(found.question.device, found.torch, found.python)
+def _measured(advice: Advice) -> str:
+    where = measured_on(advice.question.device, advice.torch, advice.python)
     return f"{where[0].upper()}{where[1:]}."
 
 
-def markdown(found: Advice) -> str:
+def markdown(advice: Advice) -> str:
     """Return the answer to paste."""
-    first, *rest = _answer(found)
-    lines = [f"**{plain(first)}**", *map(_line, rest)]
-    apart = [line.strip() for line in _apart(found)]
-    why, *cells = [*_contradicted(found)] or [""]
-    pairs = [
-        plain(why),
-        "\n".join(f"- {plain(one)}" for one in cells[:-1]),
-        *map(plain, cells[-1:]),
-    ]
-    excluded = [f"- `{one.clause}`: {plain(_why(one))}" for one in found.exclusions]
-    evidence = [_line(line.strip()) for line in _evidence(found)]
+    first, *rest = _answer(advice)
+    apart = [line.strip() for line in _apart(advice)]
+    why, *cells = [*_contradicted(advice)] or [""]
     blocks = [
-        "  \n".join(lines),
+        "  \n".join([f"**{plain(first)}**", *map(_line, rest)]),
         *apart[:1],
-        "\n".join(f"- {plain(one)}" for one in apart[1:]),
-        *pairs,
-        "\n".join(excluded),
-        "  \n".join(evidence),
-        _measured(found),
+        "\n".join(f"- {plain(line)}" for line in apart[1:]),
+        plain(why),
+        "\n".join(f"- {plain(line)}" for line in cells[:-1]),
+        *map(plain, cells[-1:]),
+        "\n".join(f"- `{each.clause}`: {plain(_why(each))}" for each in advice.exclusions),
+        "  \n".join(_line(line.strip()) for line in _missing(advice)),
+        _measured(advice),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def _line(text: str) -> str:
-    coded = text.startswith(("transformers", "nox -s "))
-    return f"`{text}`" if coded else plain(text)
+    is_code = text.startswith(("transformers", "nox -s "))
+    return f"`{text}`" if is_code else plain(text)
 
 
-def as_json(found: Advice) -> str:
-    """Return the answer for a program."""
-    return json.dumps(_object(found), indent=1, ensure_ascii=False) + "\n"
-
-
-def _object(found: Advice) -> dict[str, Any]:
-    nearest = _nearest(found)
-    return {
-        "cases": list(by_case(found.spots)),
-        "precisions": [str(one) for one in found.question.precisions],
-        "device": str(found.question.device),
-        "newest": found.newest.release if found.newest else None,
+def as_json(advice: Advice) -> str:
+    """Return the answer for a program; keys and values are a contract."""
+    nearest = _nearest(advice)
+    answer = {
+        "cases": list(by_case(advice.spots)),
+        "precisions": list(map(str, advice.question.precisions)),
+        "device": str(advice.question.device),
+        "newest": advice.newest.release if advice.newest else None,
         "fewest-failing": _standing(nearest) if nearest else None,
-        "specifier": f"transformers{found.specifier}" if found.newest else None,
-        "within": list(found.within),
-        "packages": dict(found.packages),
+        "specifier": f"transformers{advice.specifier}" if advice.newest else None,
+        "within": list(advice.within),
+        "packages": dict(advice.packages),
         "contradicted-by": [
             {**_cell(row), "packages": dict(taken_apart(row.cell.environment).changed)}
-            for row in found.contradicted
+            for row in advice.contradicted
         ],
-        "exclusions": [_exclusion(one) for one in found.exclusions],
-        "not-enough-evidence": [one.release for one in found.undecided],
-        "run": command(found.undecided) if found.undecided else None,
-        "releases": [_standing(one) for one in found.standings],
-        "apart": [_standing(one) for one in found.apart],
-        "measured-on": {"torch": list(found.torch), "python": list(found.python)},
-        "exit": int(found.code),
+        "exclusions": [
+            {
+                "clause": exclusion.clause,
+                "releases": [standing.release for standing in exclusion.releases],
+                "why": _why(exclusion),
+                "cites": list(map(_cell, exclusion.cites)),
+            }
+            for exclusion in advice.exclusions
+        ],
+        "not-enough-evidence": [standing.release for standing in advice.undecided],
+        "run": _command(advice.undecided) if advice.undecided else None,
+        "releases": list(map(_standing, advice.standings)),
+        "apart": list(map(_standing, advice.apart)),
+        "measured-on": {"torch": list(advice.torch), "python": list(advice.python)},
+        "exit": int(advice.code),
     }
-
-
-def _exclusion(one: Exclusion) -> dict[str, Any]:
-    return {
-        "clause": one.clause,
-        "releases": [standing.release for standing in one.releases],
-        "why": _why(one),
-        "cites": [_cell(row) for row in one.cites],
-    }
+    return json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
 
 
 def _cell(row: Observation) -> dict[str, Any]:
@@ -224,15 +214,16 @@ def _cell(row: Observation) -> dict[str, Any]:
         "environment": row.cell.environment,
         "precision": str(row.cell.precision),
         "outcome": str(row.outcome),
-        "error": None if row.outcome is Outcome.PASSES else row.headline,
+        "error": _error(row),
         "source": row.source,
     }
 
 
-def _standing(one: ReleaseStanding) -> dict[str, Any]:
-    groups = ("passing", "failing", "not_applicable", "unknown")
-    spots = {
-        name.replace("_", "-"): [f"{spot.case}:{spot.precision}" for spot in getattr(one, name)]
-        for name in groups
+def _standing(standing: ReleaseStanding) -> dict[str, Any]:
+    return {
+        "release": standing.release,
+        "passing": spot_names(standing.passing),
+        "failing": spot_names(standing.failing),
+        "not-applicable": spot_names(standing.not_applicable),
+        "unknown": spot_names(standing.unknown),
     }
-    return {"release": one.release, **spots}

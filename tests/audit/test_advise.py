@@ -210,7 +210,7 @@ def test_of_a_case_that_only_pairs_can_run_each_pair_is_told() -> None:
     found = advise(known_of({toy.name: toy}, known.environments, rows), BF16)
 
     assert text(found).split("\n\n")[1].splitlines() == [
-        "Of cases that no release by itself can run:",
+        "Cases that no release by itself can run:",
         "  4.49.0+peft0.15.2: fails toy_breaks (bf16)",
         "  4.50.0+peft0.15.2: passes toy_breaks (bf16)",
     ]

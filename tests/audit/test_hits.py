@@ -22,11 +22,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repromatrix.runner.audit.hits import audit
-from repromatrix.runner.audit.levels import Level
+from repromatrix.runner.audit.levels import Level, Spot
 from repromatrix.runner.audit.packages import Installed, Other
 from repromatrix.runner.audit.questions import AuditQuestion, known
 from repromatrix.runner.audit.render import as_json, markdown, text
-from repromatrix.runner.audit.upgrades import Spot
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def test_a_workaround_that_was_tried_elsewhere_is_not_known_to_work() -> None:
     assert hit.remedies == ()
 
 
-def test_an_upgrade_says_what_it_heals_and_what_it_breaks() -> None:
+def test_an_upgrade_says_what_it_fixes_and_what_it_breaks() -> None:
     toys = {
         name: case(BREAKS, name=name) for name in ("healed", "kept", "broken", "brought", "doubted")
     }
@@ -221,19 +220,19 @@ def test_the_text_says_what_was_audited_what_hits_and_what_an_upgrade_does() -> 
     assert text(audit(installed("4.50.0"), helped(), BF16)) == (
         "mine.txt (requirements file): transformers 4.50.0, torch 2.6.0\n"
         "Evidence: measured on CPU, torch 2.13.0+cpu, Python 3.11; yours is torch 2.6.0.\n"
-        "1 case hits (1 cell: 1 measured, 0 derived); 0 passing (0 measured), 0 not applicable.\n"
+        "1 known bug (1 cell: 1 measured, 0 derived); 0 passing (0 measured), 0 not applicable.\n"
         "\n"
         "toy_breaks  bf16  measured\n"
         "  A toy breaks\n"
         "  ValueError: it breaks\n"
         "  avoided by newer: transformers 4.51.0; older: transformers 4.49.0\n"
         "  works here: works (measured): Do it otherwise.\n"
-        "  works here: avoid (measured, only by not doing the thing): Leave it.\n"
+        "  works here: avoid (measured, disables the feature): Leave it.\n"
         "\n"
         "To transformers 4.51.0, the nearest newer release on which all of this passes:\n"
-        "  heals 1: toy_breaks (bf16)\n"
+        "  fixes 1: toy_breaks (bf16)\n"
         "To transformers 4.52.0, the newest measured release:\n"
-        "  keeps 1: toy_breaks (bf16)\n"
+        "  still has 1: toy_breaks (bf16)\n"
     )
 
 
@@ -252,7 +251,7 @@ def test_where_nothing_is_known_the_answer_does_not_sound_like_a_pass() -> None:
     shown = text(audit(installed("4.48.0"), helped(), BF16))
 
     assert shown.splitlines()[2] == (
-        "Nothing is known of these versions; 1 cell unknown, which is no pass,"
+        "No evidence for these versions; 1 cell unknown (not a pass),"
         " 0 passing (0 measured), 0 not applicable."
     )
     assert shown.splitlines()[-2:] == [
@@ -319,7 +318,7 @@ def test_of_many_cases_each_line_keeps_what_is_intended_and_how_sure_a_workaroun
 
     line = "  toy_3  bf16            measured  works here: works (measured)  (change, intended)\n"
     assert line in text(found)
-    assert markdown(found).count("| works (measured), avoid (measured, only by not doing") == 7
+    assert markdown(found).count("| works (measured), avoid (measured, disables the feature") == 7
     assert markdown(found).count(" A toy breaks  (change, intended) |") == 7
 
 

@@ -20,7 +20,7 @@ from factories import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.audit.levels import Level, Says, Stand, grounds, named, stand
+from repromatrix.runner.audit.levels import CellAnswer, Level, Says, answer, named, positions
 from repromatrix.runner.audit.questions import KnownEvidence, known
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
@@ -42,13 +42,13 @@ LINE = {
 PEFT = BREAKS.replace("transformers>=4.50,<4.51", "peft>=0.14,<0.16")
 
 
-def at(mine: Installed, facts: KnownEvidence | None = None) -> Stand:
+def at(mine: Installed, facts: KnownEvidence | None = None) -> CellAnswer:
     facts = facts or what_is_known(LINE)
-    (ground,) = grounds(facts.cases.values(), mine, facts).values()
-    return stand(ground, "", Precision.BF16, Device.CPU, facts)
+    (position,) = positions(facts.cases.values(), mine, facts).values()
+    return answer(position, "", Precision.BF16, Device.CPU, facts)
 
 
-def short(one: Stand) -> tuple[Says, Level, tuple[str, ...]]:
+def short(one: CellAnswer) -> tuple[Says, Level, tuple[str, ...]]:
     return one.says, one.level, tuple(row.cell.environment for row in one.rests_on)
 
 
@@ -105,10 +105,10 @@ def test_a_cell_that_proves_nothing_answers_nothing() -> None:
     assert said == [
         "4.50.0 is unstable",
         "4.50.0 never computed in bf16",
-        "4.50.0 is out-of-memory",
+        "4.50.0 runs out of memory",
         "4.50.0 was not run",
     ]
-    assert at(installed(), contested).why == "4.50.0 is said otherwise by two sources"
+    assert at(installed(), contested).why == "4.50.0 has contradicting results"
 
 
 def test_the_packages_that_count_are_those_that_expectations_and_pairs_name() -> None:

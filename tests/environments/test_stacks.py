@@ -174,7 +174,7 @@ def test_advice_says_what_is_known_of_a_case_in_the_stacks_that_can_run_it() -> 
     found = advise(facts, AuditQuestion(precisions=(Precision.BF16,)))
 
     assert text(found).split("\n\n")[1].splitlines() == [
-        "Of cases that no release by itself can run:",
+        "Cases that no release by itself can run:",
         "  ms-swift3.10.0: fails toy_breaks (bf16)",
         "  ms-swift3.3.0: passes toy_breaks (bf16)",
     ]
