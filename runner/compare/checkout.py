@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repromatrix.runner import project
-from repromatrix.runner.compare.diff import (
-    Rows,
-    answer,
-    change,
-    without_environment,
-)
+from repromatrix.runner.compare.diff import Rows, answer, change, without_environment
 from repromatrix.runner.environments import building, development
-from repromatrix.runner.environments.building import Built, UnbuildableError
+from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.environments.checkouts import Checkout
-from repromatrix.runner.errors import ExitCode, OldFault, refuse
+from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.evidence.store import Store
@@ -34,11 +29,11 @@ from repromatrix.runner.planning.plan import applicable, missing
 if TYPE_CHECKING:
     from repromatrix.runner.compare.sides import DiffRequest
 
-_IMPORTING = frozenset({"ImportError", "ModuleNotFoundError"})
+_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 _WRAPPED = ("Failed to import ", "Could not import module ")
-_FEW = 2
+_SEVERAL = 2
 _EVERY = 1.0
-"""Seconds between two looks whether a checkout was edited."""
+"""Seconds between two checks whether the checkout was edited."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,10 +47,10 @@ class CheckoutTrial:
 
 
 class CheckoutRuns:
-    """Measures a checkout; its rows go to the store of trials."""
+    """Runs cells on a checkout; its rows go to the store of trials."""
 
     def __init__(self, asked: DiffRequest, checkout: Checkout, store: Store) -> None:
-        """Look at how the checkout stands now: whatever is edited later is not what was asked."""
+        """Record the state of the checkout: what is edited later is not what was asked about."""
         self.asked = asked
         self.checkout = checkout
         self.store = store
@@ -68,9 +63,9 @@ class CheckoutRuns:
         )
 
     def trials(self, base: str, before: Rows) -> tuple[CheckoutTrial, ...]:
-        """Return what is to be run on a release and on what is laid on top of it.
+        """Return what is to be run on a release and on the environments that extend it.
 
-        That is what is not known, and what differs from the release and was not repeated.
+        Those are cells without a result, and cells that differ from the release and ran once.
         """
         return tuple(self._trial(name, before) for name in self.asked.environments(base))
 
@@ -81,14 +76,15 @@ class CheckoutRuns:
         )
         cases = self.asked.project.cases
         rows = answering_rows(self.store.rows(), cases, {environment.name: environment})
-        known = {one: row for one, row in rows.items() if not self._doubted(row, before)}
+        known = {
+            cell: row
+            for cell, row in rows.items()
+            if row.repeats > 1 or not self._differs(row, before)
+        }
         due = applicable(cells, cases, environment)
         if not self.asked.rerun:
             due = missing(due, cases, environment, known)
         return CheckoutTrial(base=base, environment=environment, cells=cells, due=due)
-
-    def _doubted(self, row: Observation, before: Rows) -> bool:
-        return row.repeats == 1 and self._differs(row, before)
 
     def _differs(self, row: Observation, before: Rows) -> bool:
         case = self.asked.project.cases.get(row.cell.case)
@@ -97,12 +93,12 @@ class CheckoutRuns:
             and change(case, before.get(without_environment(row.cell)), row).differs
         )
 
-    def prepare(self, found: Iterable[CheckoutTrial]) -> tuple[Ready, ...]:
-        """Build what the trials need, and look once whether the checkout can be imported there.
+    def prepare(self, trials: Iterable[CheckoutTrial]) -> tuple[Ready, ...]:
+        """Build what the trials need, and check once whether the checkout can be imported there.
 
         Raises RunnerError (exit 4).
         """
-        ready = tuple(map(self._ready, (one for one in found if one.due)))
+        ready = tuple(self._ready(trial) for trial in trials if trial.due)
         if ready and not self.importable:
             reason = unimportable(ready[0].built, self.tree, sandbox=self.asked.terms.sandbox)
             if reason:
@@ -111,32 +107,23 @@ class CheckoutRuns:
         return ready
 
     def _ready(self, trial: CheckoutTrial) -> Ready:
-        return Ready(
-            environment=trial.environment,
-            built=self._built(trial.base),
-            cells=trial.due,
-            tree=self.tree,
-        )
-
-    def _built(self, name: str) -> Built:
         loaded = self.asked.project
         try:
-            return building.build(loaded.places, project.recipe(loaded, name))
+            built = building.build(loaded.places, project.recipe(loaded, trial.base))
         except UnbuildableError as error:
-            fault = OldFault(where=name, found=f"unbuildable: {error}", allowed="one that is built")
-            raise refuse(fault, ExitCode.UNBUILDABLE) from error
+            raise unbuildable(trial.base, str(error)) from error
+        return Ready(environment=trial.environment, built=built, cells=trial.due, tree=self.tree)
 
-    def run(self, ready: Iterable[Ready], before: Rows) -> None:
+    def run(self, ready: Sequence[Ready], before: Rows) -> None:
         """Run cells, repeating those that differ from the other side; raises RunnerError."""
-        every = tuple(ready)
-        if not every:
+        if not ready:
             return
-        with self.asked.watched() as audience:
-            audience.began(len(every), sum(len(one.cells) for one in every))
-            for one in every:
-                self._run(one, before, audience)
+        with self.asked.watched() as listener:
+            listener.began(len(ready), sum(len(part.cells) for part in ready))
+            for part in ready:
+                self._run(part, before, listener)
 
-    def _run(self, ready: Ready, before: Rows, audience: RunListener) -> None:
+    def _run(self, ready: Ready, before: Rows, listener: RunListener) -> None:
         cases = self.asked.project.cases
 
         def differs(row: Observation, _: Environment) -> bool:
@@ -147,9 +134,9 @@ class CheckoutRuns:
                 case Observation():
                     self._keep(event)
                     entry = expected(cases[event.cell.case], event.cell, ready.environment)
-                    audience.measured(event, judge(entry, event))
+                    listener.measured(event, judge(entry, event))
                 case Phase():
-                    audience.phase(event.environment, event.doing)
+                    listener.phase(event.environment, event.doing)
                 case _:
                     pass
 
@@ -159,47 +146,45 @@ class CheckoutRuns:
             raise self._unimportable(ready.built.name, str(error)) from error
         finally:
             self.store_waiting()
-        audience.done(ready.environment.name)
+        listener.done(ready.environment.name)
 
     def _keep(self, row: Observation) -> None:
-        """Store a row once it is sure that nothing was edited until it was there."""
+        """Store rows only after a check that nothing was edited while they were measured."""
         self.waiting.append(row)
         if time.monotonic() - self.looked > _EVERY:
             self.store_waiting()
 
     def store_waiting(self) -> None:
-        """Store what waits; raises RunnerError where it may have run something else by now."""
+        """Store the waiting rows; raises RunnerError where the checkout has been edited."""
         rows, self.waiting = self.waiting, []
         self.looked = time.monotonic()
         if rows and development.marks(self.checkout.folder) != self.marks:
-            fault = OldFault(
-                where=str(self.checkout.folder),
-                found="a file that was edited while its cells ran",
-                allowed="sources that stand still",
-                fix="Start again; what was measured before the edit is kept as such.",
+            fault = Problem(
+                str(self.checkout.folder),
+                "the checkout changed while its cases were running",
+                "Stop editing and run again; earlier results are kept.",
             )
             raise refuse(fault)
         self.store.put(*rows)
 
-    def side(self, found: Iterable[CheckoutTrial], before: Rows) -> Rows:
+    def side(self, trials: Sequence[CheckoutTrial], before: Rows) -> Rows:
         """Return what is known of the checkout; raises RunnerError (exit 4).
 
         It is raised where no case could import it though cases pass on the other side.
         """
-        trials_ = tuple(found)
-        seen = dict(self._seen(trials_))
-        reason = _imports_nothing(seen, before)
+        after = dict(self._rows(trials))
+        reason = _imports_nothing(after, before)
         if reason:
-            raise self._unimportable(trials_[0].base, reason)
-        return seen
+            raise self._unimportable(trials[0].base, reason)
+        return after
 
-    def _seen(self, found: Iterable[CheckoutTrial]) -> Iterator[tuple[Cell, Observation]]:
+    def _rows(self, trials: Iterable[CheckoutTrial]) -> Iterator[tuple[Cell, Observation]]:
         cases, rows = self.asked.project.cases, list(self.store.rows())
-        for trial in found:
+        for trial in trials:
             environments = {trial.environment.name: trial.environment}
             wanted = frozenset(trial.cells)
             grid = Grid(
-                cases={name: cases[name] for name in dict.fromkeys(c.case for c in trial.cells)},
+                cases={cell.case: cases[cell.case] for cell in trial.cells},
                 environments=environments,
                 precisions=self.asked.project.matrix.precisions,
                 devices=(self.asked.terms.device,),
@@ -209,32 +194,37 @@ class CheckoutRuns:
                     yield without_environment(row.cell), row
 
     def _unimportable(self, base: str, reason: str) -> Exception:
-        fault = OldFault(
-            where=str(self.checkout.root),
-            found=f"{self.checkout.package} cannot be imported in the environment of {base}:"
-            f" {' '.join(reason.split())}",
-            allowed="sources that fit the other packages of the release",
-            fix="Name another base release, as a rule the newest before the checkout.",
+        package, reason = self.checkout.package, " ".join(reason.split())
+        fault = Problem(
+            str(self.checkout.root),
+            f"{package} cannot be imported in the environment of {base}: {reason}",
+            "Name another base release, usually the newest before the checkout.",
         )
         return refuse(fault, ExitCode.UNBUILDABLE)
 
 
+def unbuildable(name: str, reason: str) -> Exception:
+    """Return the error for an environment that cannot be built (exit 4)."""
+    fault = Problem(name, f"the environment cannot be built ({reason})")
+    return refuse(fault, ExitCode.UNBUILDABLE)
+
+
 def _imports_nothing(after: Rows, before: Rows) -> str:
-    """Return the reason where every case of several fails to import what it could before."""
+    """Return the reason where all of several cases fail to import what they could before."""
     bad = {cell: row for cell, row in after.items() if answer(row) is Reading.BAD}
-    answered = [cell for cell, row in after.items() if answer(row) in {Reading.GOOD, Reading.BAD}]
+    answered = [row for row in after.values() if row.reading.fails is not None]
     good_before = any(answer(before.get(cell)) is Reading.GOOD for cell in bad)
-    several = len({cell.case for cell in bad}) >= _FEW
-    if len(bad) < len(answered) or not several or not good_before:
+    are_several = len({cell.case for cell in bad}) >= _SEVERAL
+    if len(bad) < len(answered) or not are_several or not good_before:
         return ""
-    heads = [_importing(row) for row in bad.values()]
-    return max(sorted(set(heads)), key=heads.count) if all(heads) else ""
+    reasons = [_import_error(row) for row in bad.values()]
+    return max(sorted(set(reasons)), key=reasons.count) if all(reasons) else ""
 
 
-def _importing(row: Observation) -> str:
+def _import_error(row: Observation) -> str:
     failed = row.failed
     if failed is None:
         return ""
     wrapped = failed.message.startswith(_WRAPPED)
     text = f"{failed.error_class}: {' '.join(failed.message.split())}"
-    return text[:400] if failed.error_class in _IMPORTING or wrapped else ""
+    return text[:400] if failed.error_class in _IMPORT_ERRORS or wrapped else ""

@@ -17,16 +17,15 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading
 
-_TOLD = 0.1
-"""By how much of itself a measured number moves before it is named."""
-
+_FAR = 0.1
+"""The relative change of a measured number from which on it is listed."""
 
 Rows = Mapping[Cell, Observation]
 """One side: what is known of each cell."""
 
 
 class CellChange(StrEnum):
-    """What became of a cell from one side to the other."""
+    """How a cell changed from one side to the other."""
 
     BROKE = "broke"
     FIXED = "fixed"
@@ -62,19 +61,19 @@ class Moved:
 
 
 def answer(seen: Observation | None) -> Reading:
-    """Return what an observation says for its side."""
+    """Return what a side says of a cell."""
     return Reading.ABSENT if seen is None else seen.reading
 
 
 def is_described(case: Case | None, seen: Observation) -> bool:
-    """Say whether a failure is one that the case describes, wherever it expects it."""
+    """Return whether a failure is one that the case describes, wherever it expects it."""
     return case is not None and any(described(entry, seen) for entry in case.block.fails)
 
 
-def change(  # noqa: PLR0911 - a table too
+def change(  # noqa: PLR0911 - a table
     case: Case | None, before: Observation | None, after: Observation | None
 ) -> CellChange:
-    """Say what became of a cell; of a case that nobody here has, only signatures are known."""
+    """Return how a cell changed; without its case only the signatures are compared."""
     answers = (answer(before), answer(after))
     if Reading.UNKNOWN in answers:
         return CellChange.UNKNOWN
@@ -114,11 +113,11 @@ def _is_far(one: float, other: float) -> bool:
         return False
     if not (math.isfinite(one) and math.isfinite(other)):
         return True
-    return abs(other - one) > _TOLD * max(abs(one), abs(other))
+    return abs(other - one) > _FAR * max(abs(one), abs(other))
 
 
 class DiffGround(StrEnum):
-    """What is not the same on both sides beside the answer."""
+    """What differs between both sides beside the result."""
 
     CASE = "case"
     PINS = "pins"
@@ -138,7 +137,7 @@ class DiffGround(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellDifference:
-    """One cell on both sides, and what became of it; a side without the cell is None."""
+    """One cell on both sides, and how it changed; a side without the cell is None."""
 
     cell: Cell
     """What both sides have in common: of two environments it names neither."""
@@ -150,7 +149,7 @@ class CellDifference:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether both sides ran the same: then the change is one of what was measured."""
+        """Whether both sides ran the same code: then the change is one of the result."""
         return not any(ground.makes_another_cell for ground in self.grounds)
 
 
@@ -160,9 +159,9 @@ def without_environment(cell: Cell) -> Cell:
 
 
 def grounds(before: Observation | None, after: Observation | None) -> tuple[DiffGround, ...]:
-    """Name what else is not the same where both sides ran a cell in the same environment.
+    """Return what else differs where both sides ran a cell in the same environment.
 
-    Of two environments nothing is named: their pins are meant to differ.
+    For two environments that is nothing: their pins are meant to differ.
     """
     if before is None or after is None or before.cell.environment != after.cell.environment:
         return ()
@@ -199,12 +198,12 @@ def compare(before: Rows, after: Rows, cases: Mapping[str, Case]) -> tuple[CellD
 def in_table_order(
     differences: Iterable[CellDifference], cases: Iterable[str], environments: Iterable[str]
 ) -> tuple[CellDifference, ...]:
-    """Sort by case and environment; those that are not known here come last, by name."""
+    """Sort by case and environment; those that this checkout does not have come last, by name."""
     case_at = {name: number for number, name in enumerate(cases)}
     environment_at = {name: number for number, name in enumerate(environments)}
 
-    def place(one: CellDifference) -> tuple[object, ...]:
-        cell = one.cell
+    def place(difference: CellDifference) -> tuple[object, ...]:
+        cell = difference.cell
         return (
             *(case_at.get(cell.case, len(case_at)), cell.case, cell.workaround),
             *(tuple(type(cell.precision)).index(cell.precision), cell.device),

@@ -1,4 +1,4 @@
-"""Render a diff, of two environments or of two sets of evidence, as text, Markdown or JSON."""
+"""Render a diff of two environments or of two sets of evidence as text, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEADINGS = {
     CellChange.CHANGED: "Changed",
     CellChange.NEW: "New: on the second side only",
     CellChange.GONE: "Gone: on the first side only",
-    CellChange.UNKNOWN: "Unknown: a side has no answer",
+    CellChange.UNKNOWN: "Unknown: a side has no result",
 }
 MOVED = "Measured numbers that changed where both sides pass"
 GROUNDS = {
@@ -45,12 +45,12 @@ GROUNDS = {
     DiffGround.HARDWARE: "other hardware",
 }
 _OF_EVIDENCE = frozenset({"environment", "comparable", "grounds"})
-"""What the JSON says of a cell only where two sets of evidence are compared."""
+"""Keys of a cell in the JSON that exist only where two sets of evidence are compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DiffReport:
-    """A comparison with all that its page says."""
+    """A comparison, and what is needed to render it."""
 
     before: str
     """The first side, in words."""
@@ -60,13 +60,13 @@ class DiffReport:
     sides: tuple[str, str] | None = None
     """What is typed for two environments; None where two sets of evidence are compared."""
     run: str = ""
-    """The run that measured what was not known of two environments."""
+    """The run that measured the cells of two environments that had no result."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What is typed for a case that is a file of the user's."""
+    """What is typed for a case that is the user's own file."""
     environments: Sequence[str] = ()
-    """Those of this checkout in its order: evidence of another cannot be measured again here."""
+    """Those of this checkout, in order: cells of others cannot be measured again here."""
     of_one_set: bool = False
-    """Whether both sides are publications of one published set."""
+    """Whether both sides are snapshots of one published set."""
 
     @property
     def comparable(self) -> tuple[CellDifference, ...]:
@@ -75,23 +75,23 @@ class DiffReport:
 
     @property
     def not_comparable(self) -> tuple[CellDifference, ...]:
-        """The cells that share no more than their names."""
+        """The cells that have only their name in common."""
         return tuple(difference for difference in self.differences if not difference.is_comparable)
 
     @property
     def exit_code(self) -> ExitCode:
-        """Whether anything differs; undecided where nothing comparable has an answer."""
+        """Whether anything differs; undecided where nothing comparable has a result."""
         if any(difference.change.differs for difference in self.differences):
             return ExitCode.UNEXPECTED
         known = any(difference.change is not CellChange.UNKNOWN for difference in self.comparable)
         return ExitCode.AS_EXPECTED if known else ExitCode.UNDECIDED
 
     def again(self, cell: Cell) -> str:
-        """Return the command that measures a cell again; nothing where it is not known here."""
+        """Return the command that measures a cell again; empty if this checkout lacks it."""
         if self.sides:
             case = self.files.get(cell.case, cell.case)
             command = ["diff", "--", *self.sides, "--case", case]
-        elif self._is_known(cell):
+        elif self._has(cell):
             command = ["matrix", "--", "--case", cell.case, "--release", cell.environment]
         else:
             return ""
@@ -99,20 +99,20 @@ class DiffReport:
         device = [] if cell.device == "cpu" else ["--device", cell.device]
         return shlex.join(["nox", "-s", *command, *variant, *device, "--rerun"])
 
-    def _is_known(self, cell: Cell) -> bool:
+    def _has(self, cell: Cell) -> bool:
         case = self.cases.get(cell.case)
-        known = case is not None and cell.workaround in case.variants
-        return known and cell.environment in self.environments
+        has_variant = case is not None and cell.workaround in case.variants
+        return has_variant and cell.environment in self.environments
 
     def title(self, name: str) -> str:
-        """Return what a case is about, or that this checkout does not have it."""
+        """Return the title of a case, or that this checkout does not have it."""
         case = self.cases.get(name)
         return case.block.title if case else "a case that this checkout does not have"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellGroup:
-    """The cells of a case that share what happened on both sides, and on what grounds."""
+    """The cells of a case with the same results on both sides, and the same grounds."""
 
     cells: tuple[Cell, ...]
     before: str
@@ -120,9 +120,9 @@ class CellGroup:
     grounds: str
 
     def names(self, order: Sequence[str]) -> str:
-        """Name the cells: `plain bf16, fp16 on 4.50.0 4.50.1; cache-off bf16 on 4.50.0`.
+        """Return the cells in words: `plain bf16, fp16 on 4.50.0 4.50.1; cache-off bf16 on 4.50.0`.
 
-        A stretch in which no environment of the order is missing is named by its ends.
+        Neighbouring environments of the order are shortened to the first and the last.
         """
         environments: dict[tuple[str, str, str], list[str]] = {}
         for cell in self.cells:
@@ -158,14 +158,14 @@ def _folded(names: Iterable[str], order: Sequence[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DiffSection:
-    """Cells of which the same became, by case."""
+    """The cells that changed in the same way, by case."""
 
     heading: str
     groups: Mapping[str, tuple[CellGroup, ...]]
 
     @property
     def has_grounds(self) -> bool:
-        """Whether anything else than the answer is not the same in some cell."""
+        """Whether anything beside the result differs in some cell."""
         return any(group.grounds for groups in self.groups.values() for group in groups)
 
 
@@ -180,23 +180,19 @@ def render(report: DiffReport, form: str) -> str:
             return text(report)
 
 
-# What every page says
+# What text and Markdown share
 
 
 def headline(report: DiffReport) -> tuple[str, ...]:
-    """Return the first lines: what was compared, what came of it, on what, and from where."""
+    """Return the first lines: what was compared, with what result, measured on what."""
     how = "" if report.sides else "; nothing was run"
-    before = _measured(report, [difference.before for difference in report.differences])
-    after = _measured(report, [difference.after for difference in report.differences])
-    lines = (
+    lines = [
         f"{report.before} against {report.after}{how}.",
         f"Of {_counted(report.comparable)}: {_tallied(report.comparable)}.",
-        *_of_not_comparable(report),
-        *_of_machines(report),
-        *_of_one_set(report),
-        f"First side: {before}.",
-        f"Second side: {after}.",
-    )
+        *_warnings(report),
+        f"First side: {_measured(report, (each.before for each in report.differences))}.",
+        f"Second side: {_measured(report, (each.after for each in report.differences))}.",
+    ]
     return tuple(map(printable, lines))
 
 
@@ -212,7 +208,8 @@ def _counted(differences: Sequence[CellDifference]) -> str:
     return f"{plural(len(differences), 'cell')} of {cases}{where}"
 
 
-def _of_not_comparable(report: DiffReport) -> Iterator[str]:
+def _warnings(report: DiffReport) -> Iterator[str]:
+    """Yield why a difference may not be one of the code."""
     cells = report.not_comparable
     if cells:
         why = Counter(ground for difference in cells for ground in difference.grounds)
@@ -222,9 +219,6 @@ def _of_not_comparable(report: DiffReport) -> Iterator[str]:
             if ground.makes_another_cell and why[ground]
         )
         yield f"Not comparable: {_counted(cells)} ({named}): {_tallied(cells)}."
-
-
-def _of_machines(report: DiffReport) -> Iterator[str]:
     machine = {DiffGround.TORCH, DiffGround.HARDWARE}
     number = sum(
         difference.change.differs and bool(machine & {*difference.grounds})
@@ -233,31 +227,27 @@ def _of_machines(report: DiffReport) -> Iterator[str]:
     if number:
         differences = plural(number, "difference")
         yield f"Other hardware or another torch build may be the cause of {differences}."
-
-
-def _of_one_set(report: DiffReport) -> Iterator[str]:
     if report.of_one_set:
         yield (
-            "Two publications of one set share no cell: a published cell belongs to the"
-            " publication that measured it last. To compare with an older set, take its folder"
-            " out of the history."
+            "Two snapshots of one set share no cell: a published cell belongs to the snapshot that"
+            " measured it last. To compare with an older set, take its folder out of the history."
         )
 
 
 def _measured(report: DiffReport, rows: Iterable[Observation | None]) -> str:
-    held = [row for row in rows if row and answer(row) is not Reading.ABSENT]
-    ran = [row for row in held if row.outcome.was_run]
-    devices = _listed({row.cell.device.upper() for row in ran})
-    hardware = _listed({row.provenance.hardware for row in ran})
-    torch = _listed({row.provenance.torch_build for row in ran})
-    python = _listed({row.provenance.python for row in ran})
+    applicable = [row for row in rows if row and answer(row) is not Reading.ABSENT]
+    ran = [row for row in applicable if row.outcome.was_run]
+    devices = _names(row.cell.device.upper() for row in ran)
+    hardware = _names(row.provenance.hardware for row in ran)
+    torch = _names(row.provenance.torch_build for row in ran)
+    python = _names(row.provenance.python for row in ran)
     where = f"measured on {devices} ({hardware}), torch {torch}, Python {python}"
     known = f"; {_known(report, ran)}" if report.sides else ""
-    return f"{plural(len(held), 'cell')}, {where if ran else 'none measured'}{known}"
+    return f"{plural(len(applicable), 'cell')}, {where if ran else 'none measured'}{known}"
 
 
-def _listed(names: set[str]) -> str:
-    return " and ".join(sorted(names - {""})) or "nothing"
+def _names(names: Iterable[str]) -> str:
+    return " and ".join(sorted({*names} - {""})) or "nothing"
 
 
 def _known(report: DiffReport, ran: Sequence[Observation]) -> str:
@@ -271,20 +261,16 @@ def _known(report: DiffReport, ran: Sequence[Observation]) -> str:
 
 
 def sections(report: DiffReport) -> Iterator[DiffSection]:
-    """Yield what differs, first where both sides ran the same, then where they did not.
+    """Yield what differs: first where both sides ran the same code, then where they did not.
 
     Cells that neither side ran are counted, and not listed.
     """
     for prefix, cells in (("", report.comparable), ("Not comparable: ", report.not_comparable)):
         for change, heading in HEADINGS.items():
-            listed = [
-                difference
-                for difference in cells
-                if difference.change is change and _was_run(difference)
-            ]
-            if listed:
+            changed = [each for each in cells if each.change is change and _was_run(each)]
+            if changed:
                 named = f"{prefix}{WORDS[change]}" if prefix else heading
-                yield DiffSection(heading=named, groups=_grouped(report, listed))
+                yield DiffSection(heading=named, groups=_grouped(report, changed))
 
 
 def _was_run(difference: CellDifference) -> bool:
@@ -300,34 +286,33 @@ def _grouped(
     for difference in differences:
         case = report.cases.get(difference.cell.case)
         grounds = ", ".join(GROUNDS[ground] for ground in difference.grounds)
-        said = (happened(case, difference.before), happened(case, difference.after), grounds)
-        by_case.setdefault(difference.cell.case, {}).setdefault(said, []).append(difference.cell)
+        key = (happened(case, difference.before), happened(case, difference.after), grounds)
+        by_case.setdefault(difference.cell.case, {}).setdefault(key, []).append(difference.cell)
     return {
         name: tuple(
-            CellGroup(cells=tuple(cells), before=said[0], after=said[1], grounds=said[2])
-            for said, cells in groups.items()
+            CellGroup(cells=tuple(cells), before=before, after=after, grounds=grounds)
+            for (before, after, grounds), cells in groups.items()
         )
         for name, groups in by_case.items()
     }
 
 
-def happened(case: Case | None, seen: Observation | None) -> str:
-    """Return what a side says of a cell, with its error, and whether it is the case's bug."""
-    if seen is None:
+def happened(case: Case | None, row: Observation | None) -> str:
+    """Return what happened in a cell on one side, and whether it is the case's bug."""
+    if row is None:
         return "not on this side"
-    detail = seen.failed.headline if seen.failed else seen.reason
-    said = shorten(f"{seen.outcome}: {detail}" if detail else str(seen.outcome), _WIDE)
-    if seen.unstable:
-        return f"unstable: {said}"
-    if seen.exercised is Exercised.NO:
-        return f"{said} (never computed in its precision)"
-    if answer(seen) is Reading.BAD and case is not None and case.block.fails:
-        return f"{said} ({'as' if is_described(case, seen) else 'not as'} the case describes)"
-    return said
+    text = shorten(row.described, _WIDE)
+    if row.unstable:
+        return f"unstable: {text}"
+    if row.exercised is Exercised.NO:
+        return f"{text} (never computed in its precision)"
+    if answer(row) is Reading.BAD and case is not None and case.block.fails:
+        return f"{text} ({'as' if is_described(case, row) else 'not as'} the case describes)"
+    return text
 
 
 def moved(report: DiffReport) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the measured numbers that changed: cell, name, and both numbers."""
+    """Yield the measured numbers that changed: cell, name, before and after."""
     for difference in report.comparable:
         cell = difference.cell
         variant = f"[{cell.workaround}]" if cell.workaround else ""
@@ -345,29 +330,25 @@ def text(report: DiffReport) -> str:
     """Return the page for a terminal."""
     lines = [*headline(report)]
     for section in sections(report):
-        lines.extend(["", section.heading])
+        lines += ["", section.heading]
         for name, groups in section.groups.items():
             lines.append("  " + shorten(f"{name}: {report.title(name)}", _WIDE))
             for group in groups:
-                lines.extend(_text_of(report, group))
-    numbers = list(moved(report))
-    lines.extend(["", MOVED] if numbers else [])
-    lines.extend(
-        f"  {cell}: {name} {before} before, {after} after" for cell, name, before, after in numbers
-    )
-    # Names and messages may be somebody else's, and a terminal obeys control characters.
+                again = report.again(group.cells[0])
+                lines += [
+                    f"    {group.names(report.environments)}",
+                    f"      before  {group.before}",
+                    f"      after   {group.after}",
+                    *([f"      note    {group.grounds}"] if group.grounds else []),
+                    *([f"      again   {again}"] if again else []),
+                ]
+    numbers = [
+        f"  {cell}: {name} {before} before, {after} after"
+        for cell, name, before, after in moved(report)
+    ]
+    lines += ["", MOVED, *numbers] if numbers else []
+    # Names and messages may come from others, and a terminal obeys control characters.
     return "\n".join([*map(printable, lines), ""])
-
-
-def _text_of(report: DiffReport, group: CellGroup) -> Iterator[str]:
-    yield f"    {group.names(report.environments)}"
-    yield f"      before  {group.before}"
-    yield f"      after   {group.after}"
-    if group.grounds:
-        yield f"      note    {group.grounds}"
-    again = report.again(group.cells[0])
-    if again:
-        yield f"      again   {again}"
 
 
 # Markdown
@@ -415,30 +396,23 @@ def as_json(report: DiffReport) -> str:
 
     Of two environments every cell is listed, of two sets of evidence those that are not the same.
     """
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "before": report.before,
         "after": report.after,
         "headline": list(headline(report)),
         "counts": _counts(report.comparable),
     }
-    listed: Iterable[CellDifference] = report.differences
     if report.sides is None:
-        told["not-the-same-cells"] = _counts(report.not_comparable)
-        listed = (difference for difference in report.differences if _is_listed(difference))
-    return (
-        json.dumps(
-            {**told, "cells": [_cell(report, difference) for difference in listed]}, indent=1
-        )
-        + "\n"
-    )
+        answer["not-the-same-cells"] = _counts(report.not_comparable)
+    answer["cells"] = [
+        _cell(report, each) for each in report.differences if report.sides or _is_listed(each)
+    ]
+    return json.dumps(answer, indent=1) + "\n"
 
 
 def _is_listed(difference: CellDifference) -> bool:
-    return (
-        difference.change is not CellChange.SAME
-        or not difference.is_comparable
-        or bool(difference.moved)
-    )
+    is_same = difference.change is CellChange.SAME and difference.is_comparable
+    return not is_same or bool(difference.moved)
 
 
 def _counts(differences: Iterable[CellDifference]) -> dict[str, int]:
@@ -447,12 +421,13 @@ def _counts(differences: Iterable[CellDifference]) -> dict[str, int]:
 
 
 def _cell(report: DiffReport, difference: CellDifference) -> dict[str, Any]:
-    told = {
-        "case": difference.cell.case,
-        "workaround": difference.cell.workaround,
-        "environment": difference.cell.environment,
-        "precision": str(difference.cell.precision),
-        "device": str(difference.cell.device),
+    cell = difference.cell
+    keys = {
+        "case": cell.case,
+        "workaround": cell.workaround,
+        "environment": cell.environment,
+        "precision": str(cell.precision),
+        "device": str(cell.device),
         "change": str(difference.change),
         "comparable": difference.is_comparable,
         "grounds": [str(ground) for ground in difference.grounds],
@@ -461,13 +436,13 @@ def _cell(report: DiffReport, difference: CellDifference) -> dict[str, Any]:
         "moved": {
             each.name: [_number(each.before), _number(each.after)] for each in difference.moved
         },
-        "again": report.again(difference.cell),
+        "again": report.again(cell),
     }
-    return {key: told[key] for key in told if report.sides is None or key not in _OF_EVIDENCE}
+    return {key: keys[key] for key in keys if report.sides is None or key not in _OF_EVIDENCE}
 
 
 def _number(value: float) -> float | str:
-    """Return a number as JSON has it; it has neither infinity nor what is no number."""
+    """Return a number for JSON, which has neither infinity nor NaN."""
     return value if abs(value) < float("inf") else str(value)
 
 

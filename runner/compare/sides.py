@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from repromatrix.runner.compare.checkout import CheckoutRuns, unbuildable
 from repromatrix.runner.compare.diff import Rows, compare, without_environment
-from repromatrix.runner.errors import ExitCode, Interrupted, OldFault, RunnerError, refuse
+from repromatrix.runner.errors import Conflict, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import foreign
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.evidence.published import read_publications
@@ -24,9 +24,6 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import Selection, environments_of
 from repromatrix.runner.project import Project, informed
 
-if TYPE_CHECKING:
-    from repromatrix.runner.compare.checkout import CheckoutRuns
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DiffRequest:
@@ -38,10 +35,10 @@ class DiffRequest:
     terms: Terms
     rerun: bool
     watched: Callable[[], AbstractContextManager[RunListener]]
-    """Opens what shows the progress of a part."""
+    """Opens the progress display of a part."""
 
     def environments(self, name: str) -> list[str]:
-        """Return an environment of the grid and what is laid on top of it."""
+        """Return an environment of the grid and those that extend it."""
         return environments_of([name], self.project.names)
 
     def cells(self, base: str) -> tuple[Cell, ...]:
@@ -57,7 +54,7 @@ class DiffRequest:
 
 
 def of_pairs(selection: Selection, project: Project, names: list[str]) -> Selection:
-    """Leave the cases that are asked about on every pair among the named environments."""
+    """Keep the cases that have cells in every pair among the named environments."""
     pairs = {name for name in names if project.environments[name].source is Source.PAIR}
     kept = {
         name for name in selection.cases if pairs <= set(project.cases[name].block.environments)
@@ -65,21 +62,21 @@ def of_pairs(selection: Selection, project: Project, names: list[str]) -> Select
     return dataclasses.replace(selection, cases=frozenset(kept))
 
 
-ALLOWED = f"evidence on both sides: {foreign.STORE}, {foreign.SET}, or a publication by its name"
+_NAME_EVIDENCE = f"Name {foreign.STORE}, {foreign.SET}, or a snapshot by its name."
 _DATED = re.compile(r"\d{4}-\d\d-\d\d(-[a-z])?")
 _STORES = frozenset({".sqlite", ".sqlite3", ".db"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvidenceSide:
-    """What one side holds, and what it is in words without a path of this machine."""
+    """The rows of one side, and a title without a path of this machine."""
 
     title: str
     rows: tuple[Observation, ...]
 
 
 def is_evidence(text: str, loaded: Project) -> bool:
-    """Say whether a side is meant to be evidence, be it there or not."""
+    """Return whether a side is meant to be evidence, even if it does not exist."""
     if text in loaded.names:
         return False
     path = Path(text).expanduser()
@@ -90,22 +87,23 @@ def is_evidence(text: str, loaded: Project) -> bool:
 
 
 def is_publication(text: str, loaded: Project) -> bool:
-    """Say whether a side that is evidence is a publication of this checkout."""
+    """Return whether a side that is evidence is a snapshot of this checkout."""
     return text not in loaded.names and not Path(text).expanduser().exists()
 
 
 def read_side(text: str, loaded: Project) -> EvidenceSide:
-    """Return what a side holds; raises RunnerError where it is none, or not to be read."""
+    """Return the evidence of a side; raises RunnerError where it is missing or unreadable."""
     path = Path(text).expanduser()
     if text in loaded.names:
-        raise _mixed(text, "an environment beside evidence")
+        why = "an environment is compared with another environment"
+        raise refuse(Conflict(text, "evidence", why, _NAME_EVIDENCE))
     if path.is_dir():
         return _of_folder(text, path)
     if path.is_file():
         rows = tuple(foreign.read_store(path))
         return EvidenceSide(title=f"the store {path.name}", rows=rows)
     if path.exists():
-        raise _mixed(text, "neither a file nor a folder")
+        raise refuse(Problem(text, "it is neither a file nor a folder", _NAME_EVIDENCE))
     return _of_publication(text, loaded.places)
 
 
@@ -115,41 +113,30 @@ def _of_folder(text: str, path: Path) -> EvidenceSide:
     except RunnerError as error:
         if (path / "publications.toml").is_file():
             raise
-        remedy = error.faults[0].fix
-        raise _mixed(text, "a folder without publications.toml", remedy) from error
-    named = ", ".join(sorted({row.source for row in rows})) or "nothing"
-    return EvidenceSide(title=f"the published set of {named}", rows=rows)
+        fix = error.faults[0].fix or _NAME_EVIDENCE
+        raise refuse(Problem(text, "the folder has no publications.toml", fix)) from error
+    names = ", ".join(sorted({row.source for row in rows})) or "nothing"
+    return EvidenceSide(title=f"the published set of {names}", rows=rows)
 
 
-def _of_publication(text: str, places: Paths) -> EvidenceSide:
-    known = read_publications(places.published)
+def _of_publication(text: str, paths: Paths) -> EvidenceSide:
+    known = read_publications(paths.published)
     if text not in known:
-        if _is_path(text):
-            raise _mixed(text, "no such file")
-        named = ", ".join(known) or "none yet"
-        raise _mixed(
-            text,
-            "no such file, and no such publication",
-            f"Publications of this checkout: {named}.",
-        )
-    rows = tuple(row for row in foreign.read_set(places.published) if row.source == text)
-    return EvidenceSide(title=f"the publication {text}", rows=rows)
-
-
-def _is_path(text: str) -> bool:
-    return "/" in text or Path(text).suffix in _STORES
-
-
-def _mixed(text: str, found: str, remedy: str = "") -> RunnerError:
-    return refuse(OldFault(where=text, found=found, allowed=ALLOWED, fix=remedy))
+        if "/" in text or Path(text).suffix in _STORES:
+            raise refuse(Problem(text, "the file does not exist", _NAME_EVIDENCE))
+        names = ", ".join(known) or "none yet"
+        what = "there is neither a file nor a snapshot of this name"
+        raise refuse(Problem(text, what, f"Snapshots of this checkout: {names}."))
+    rows = tuple(row for row in foreign.read_set(paths.published) if row.source == text)
+    return EvidenceSide(title=f"the snapshot {text}", rows=rows)
 
 
 def side(asked: DiffRequest, name: str, rows: Sequence[Observation]) -> Rows:
-    """Return what is known of an environment, and of the extras that are laid on top of it."""
+    """Return what is known of an environment, and of those that extend it by extras."""
     project = informed(asked.project, rows)
     grid = Grid(
-        cases={one: project.cases[one] for one in project.cases if one in asked.selection.cases},
-        environments={one: project.environments[one] for one in asked.environments(name)},
+        cases={name: case for name, case in project.cases.items() if name in asked.selection.cases},
+        environments={held: project.environments[held] for held in asked.environments(name)},
         precisions=project.matrix.precisions,
         devices=(asked.terms.device,),
     )
@@ -167,49 +154,35 @@ def measure(
     rows: Sequence[Observation],
     only: Collection[Cell] | None = None,
 ) -> list[Observation]:
-    """Run what no evidence answers, or what is named, and return all rows there are then.
+    """Run the cells without a result, or the named ones again, and return all rows.
 
     Raises Interrupted, and RunnerError (exit 4) where an environment cannot be built; what was
     measured is kept either way.
     """
-    planned = _planned(asked, rows, only)
-    environments = planned.project.environments
-    wanted = {name for name in planned.selection.environments if planned.due(environments[name])}
-    if not wanted:
-        return list(rows)
-    chosen = dataclasses.replace(planned.selection, environments=frozenset(wanted))
-    planned = dataclasses.replace(planned, selection=chosen)
-    with asked.watched() as audience:
-        tally = planned.execute(store, audience)
-    if tally.interrupted:
-        raise Interrupted
-    _refuse_unbuilt(tally.unbuilt)
-    return [*rows, *store.rows()]
-
-
-def _planned(asked: DiffRequest, rows: Sequence[Observation], only: Collection[Cell] | None) -> Run:
-    project = informed(asked.project, rows)
-    selection = asked.selection
+    project, selection = informed(asked.project, rows), asked.selection
     if only is not None:
         selection = dataclasses.replace(selection, only=frozenset(only))
-    return Run(
+    planned = Run(
         project=project,
         selection=selection,
         terms=asked.terms,
         known=known_rows(rows, project),
         rerun=asked.rerun or only is not None,
     )
-
-
-def _refuse_unbuilt(unbuilt: Mapping[str, str]) -> None:
-    faults = [
-        OldFault(
-            where=name, found=f"unbuildable: {reason}", allowed="an environment that can be made"
-        )
-        for name, reason in unbuilt.items()
-    ]
-    if faults:
-        raise refuse(faults[0], ExitCode.UNBUILDABLE)
+    due = frozenset(
+        name for name in selection.environments if planned.due(project.environments[name])
+    )
+    if not due:
+        return list(rows)
+    selection = dataclasses.replace(selection, environments=due)
+    with asked.watched() as listener:
+        planned = dataclasses.replace(planned, selection=selection)
+        tally = planned.execute(store, listener)
+    if tally.interrupted:
+        raise Interrupted
+    for name, reason in tally.unbuilt.items():
+        raise unbuildable(name, reason)
+    return [*rows, *store.rows()]
 
 
 Sides = tuple[Rows, Rows]
@@ -231,16 +204,16 @@ def with_checkout(
     asked: DiffRequest, base: str, bench: CheckoutRuns, rows: Sequence[Observation], store: Store
 ) -> Sides:
     """Return a release and a checkout in its environment; raises RunnerError and Interrupted."""
-    # First: one that cannot be imported is told before anything is measured.
+    # First of all, so that a checkout that cannot be imported is refused before anything runs.
     bench.prepare(bench.trials(base, side(asked, base, rows)))
     rows = measure(asked, store, rows)
     known = side(asked, base, rows)
-    found = bench.trials(base, known)
-    bench.run(bench.prepare(found), known)
+    trials = bench.trials(base, known)
+    bench.run(bench.prepare(trials), known)
 
     def sides(rows: Sequence[Observation]) -> Sides:
         before = side(asked, base, rows)
-        return before, bench.side(found, before)
+        return before, bench.side(trials, before)
 
     return _settled(asked, sides, rows, store)
 
@@ -253,22 +226,19 @@ def _settled(
 ) -> Sides:
     """Measure again what differs and was measured on another machine, or with another torch.
 
-    Otherwise a difference between two machines would be told as one between two sources.
+    Otherwise a difference between two machines would look like one between two sources.
     """
-    found = sides(rows)
-    foreign = frozenset(_foreign(asked, *found))
-    return sides(measure(asked, store, rows, foreign)) if foreign else found
+    both = sides(rows)
+    elsewhere = frozenset(_foreign(asked, *both))
+    return sides(measure(asked, store, rows, elsewhere)) if elsewhere else both
 
 
 def _foreign(asked: DiffRequest, before: Rows, after: Rows) -> Iterator[Cell]:
-    within: Collection[str] = asked.selection.environments
     for difference in compare(before, after, asked.project.cases):
-        both = [row for row in (difference.before, difference.after) if row and row.outcome.was_run]
-        if difference.change.differs and len({_ground(row) for row in both}) > 1:
-            for row in both:
-                if row.cell.environment in within and row.provenance.run != asked.terms.run:
+        rows = [row for row in (difference.before, difference.after) if row and row.outcome.was_run]
+        machines = {(row.provenance.hardware, row.provenance.torch_build) for row in rows}
+        if difference.change.differs and len(machines) > 1:
+            for row in rows:
+                is_ours = row.cell.environment in asked.selection.environments
+                if is_ours and row.provenance.run != asked.terms.run:
                     yield row.cell
-
-
-def _ground(row: Observation) -> tuple[str, str]:
-    return row.provenance.hardware, row.provenance.torch_build

@@ -1,7 +1,7 @@
-"""What each publication changed against the set that stood there before: `changes.json`.
+"""What each snapshot changed against the one before it: `changes.json`.
 
-The published set holds only what is known now, so that this is written when it is replaced; of
-what was replaced before the file existed nothing is known, and nobody says otherwise.
+The published set holds only what is known now, so a change is recorded when the set is replaced.
+What was replaced before the file existed is not known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from repromatrix.runner.compare.diff import CellChange, compare
-from repromatrix.runner.errors import OldFault, refuse
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence.database import addressed
 from repromatrix.runner.evidence.published import WRITTEN
 from repromatrix.runner.model.case import Case
@@ -22,7 +22,7 @@ from repromatrix.runner.model.observation import Observation
 
 FORMAT = 1
 NAME = "changes.json"
-_TOLD = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED)
+_LISTED = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED)
 _ERROR = 160
 
 _Key = tuple[CellChange, str, str, str, str, str, str]
@@ -30,7 +30,7 @@ _Key = tuple[CellChange, str, str, str, str, str, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changed:
-    """Cells of one variant in one precision that became otherwise in the same way."""
+    """Cells of one variant in one precision that changed in the same way."""
 
     change: CellChange
     case: str
@@ -44,7 +44,7 @@ class Changed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SnapshotRecord:
-    """One publication against the one before it; cells on one side only are counted by case."""
+    """A snapshot against the one before it; cells on one side only are counted by case."""
 
     publication: str
     date: str
@@ -60,24 +60,26 @@ def compared(
     cases: Mapping[str, Case],
     order: Sequence[str],
 ) -> tuple[tuple[Changed, ...], Counter[str], Counter[str]]:
-    """Return what became of each cell, and how many cells of each case are new and gone.
+    """Return how cells changed, and how many cells of each case are new and gone.
 
-    What the machine decided is neither.
+    Cells whose outcome the machine decided are not counted.
     """
     old, now = ({row.cell: row for row in rows} for rows in (before, after))
     differences = compare(old, now, cases)
     groups: dict[_Key, list[str]] = {}
-    for one in differences:
-        if one.before and one.after and one.change in _TOLD and one.cell.case in cases:
-            key = _key(one.change, one.before, one.after)
-            groups.setdefault(key, []).append(one.cell.environment)
+    for difference in differences:
+        cell, before_, after_ = difference.cell, difference.before, difference.after
+        if before_ and after_ and difference.change in _LISTED and cell.case in cases:
+            where = cell.case, cell.workaround, cell.precision.value, cell.device.value
+            key = (difference.change, *where, _happened(before_), _happened(after_))
+            groups.setdefault(key, []).append(cell.environment)
     place = {name: number for number, name in enumerate(order)}
     changed = (
         _changed(key, sorted(names, key=lambda name: place.get(name, len(place))))
         for key, names in sorted(groups.items())
     )
-    new = _counted(one.after for one in differences if one.before is None)
-    gone = _counted(one.before for one in differences if one.after is None)
+    new = _counted(each.after for each in differences if each.before is None)
+    gone = _counted(each.before for each in differences if each.after is None)
     return tuple(changed), new, gone
 
 
@@ -85,16 +87,10 @@ def _counted(rows: Iterable[Observation | None]) -> Counter[str]:
     return Counter(row.cell.case for row in rows if row and row.outcome.is_evidence)
 
 
-def _key(what: CellChange, before: Observation, after: Observation) -> _Key:
-    cell = after.cell
-    where = cell.case, cell.workaround, cell.precision.value, cell.device.value
-    return (what, *where, _told(before), _told(after))
-
-
-def _told(seen: Observation) -> str:
-    if seen.failed is None:
-        return seen.outcome.value
-    return " ".join(seen.failed.headline.split())[:_ERROR]
+def _happened(row: Observation) -> str:
+    if row.failed is None:
+        return row.outcome.value
+    return " ".join(row.failed.headline.split())[:_ERROR]
 
 
 def _changed(key: _Key, environments: Sequence[str]) -> Changed:
@@ -141,15 +137,15 @@ def _record(record: SnapshotRecord) -> dict[str, Any]:
 
 
 def read_changes(folder: Path) -> tuple[SnapshotRecord, ...]:
-    """Return what publications changed, newest first; raises RunnerError for a newer format."""
+    """Return what snapshots changed, newest first; raises RunnerError for a newer format."""
     path = folder / NAME
     if not path.exists():
         return ()
     with addressed(NAME, WRITTEN):
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] > FORMAT:
-            found, allowed = f"format {content['format']}", f"format {FORMAT} or older"
-            raise refuse(OldFault(where=NAME, found=found, allowed=allowed, fix="Update."))
+            what = f"it has format {content['format']}, this version reads {FORMAT} or older"
+            raise refuse(Problem(NAME, what, "Update repromatrix."))
         return tuple(_read(one) for one in content["publications"])
 
 

@@ -181,7 +181,7 @@ AFTER = held(
     seen(Outcome.OUT_OF_MEMORY, cell("4.49.0", Precision.FP32)),
 )
 WHOLE = DiffReport(
-    before="the publication 2026-11-21",
+    before="the snapshot 2026-11-21",
     after="the store other.sqlite",
     differences=compared(BEFORE, AFTER, (*NAMES, "main")),
     cases=CASES,
@@ -189,7 +189,7 @@ WHOLE = DiffReport(
 )
 
 PAGE = """\
-the publication 2026-11-21 against the store other.sqlite; nothing was run.
+the snapshot 2026-11-21 against the store other.sqlite; nothing was run.
 Of 10 cells of 2 cases in 8 environments: 5 broken, 0 fixed, 0 changed, 1 new, 1 gone, 2 unknown, \
 1 same.
 Not comparable: 1 cell of 1 case in 1 environment (the pins changed in 1): 0 broken, 1 fixed, \
@@ -219,11 +219,11 @@ Gone: on the first side only
       before  passes
       after   not on this side
 
-Unknown: a side has no answer
+Unknown: a side has no result
   toy_breaks: A toy breaks
     plain fp32 on 4.49.0
       before  passes
-      after   out-of-memory
+      after   runs out of memory
       again   nox -s matrix -- --case toy_breaks --release 4.49.0 --precision fp32 --workaround \
 none --rerun
 
@@ -250,12 +250,12 @@ def test_what_is_pasted_says_the_same_as_tables() -> None:
     )
     headings = [line for line in pasted.splitlines() if line.startswith("#")]
 
-    assert pasted.startswith("**the publication 2026-11-21 against the store other.sqlite;")
+    assert pasted.startswith("**the snapshot 2026-11-21 against the store other.sqlite;")
     assert headings == [
         "### Broken",
         "### New: on the second side only",
         "### Gone: on the first side only",
-        "### Unknown: a side has no answer",
+        "### Unknown: a side has no result",
         "### Not comparable: fixed",
     ]
     assert row in pasted.splitlines()
@@ -307,8 +307,8 @@ def test_numbers_that_moved_are_told_where_both_sides_pass() -> None:
 def test_two_publications_of_one_set_are_said_to_share_no_cell() -> None:
     answer = dataclasses.replace(WHOLE, of_one_set=True)
 
-    assert "belongs to the publication that measured it last" in text(answer)
-    assert "belongs to the publication that measured it last" not in text(WHOLE)
+    assert "belongs to the snapshot that measured it last" in text(answer)
+    assert "belongs to the snapshot that measured it last" not in text(WHOLE)
 
 
 def test_hostile_names_stay_text_and_are_in_no_command() -> None:

@@ -86,7 +86,7 @@ Changed
       again   nox -s diff -- 4.50.0 '../my clone' --case toy_breaks --precision bf16 --workaround \
 aside --rerun
 
-Unknown: a side has no answer
+Unknown: a side has no result
   toy_melts: A toy breaks
     plain bf16
       before  fails: ValueError: it breaks
@@ -172,10 +172,10 @@ def test_a_number_that_moved_is_named_and_is_no_change() -> None:
             seen(Outcome.PASSES, exercised=Exercised.NO),
             "passes (never computed in its precision)",
         ),
-        (seen(Outcome.DECLINES), "declines"),
+        (seen(Outcome.DECLINES), "declines to judge"),
         (
             dataclasses.replace(seen(Outcome.NOT_APPLICABLE), reason="needs peft"),
-            "not-applicable: needs peft",
+            "is not applicable (needs peft)",
         ),
         (seen(Outcome.CRASHES), "crashes (not as the case describes)"),
     ],

@@ -213,7 +213,7 @@ def test_nothing_is_stored_of_a_checkout_that_is_edited_while_its_cells_run(
     kept = [row.outcome for row in store.rows()]
     store.close()
 
-    assert "a file that was edited while its cells ran" in str(caught.value)
+    assert "the checkout changed while its cases were running" in str(caught.value)
     assert kept == [Outcome.PASSES]
 
 
