@@ -11,7 +11,15 @@ from repromatrix.reports.drawing import drawn
 from repromatrix.reports.exports import badges, feed, osv
 from repromatrix.reports.exports.matrix_js import assignment, data
 from repromatrix.reports.exports.pins import pins
-from repromatrix.reports.exports.rows import ExportTable, as_json, case_sheet, tabulate
+from repromatrix.reports.exports.rows import (
+    ExportTable,
+    as_csv,
+    as_json,
+    case_sheet,
+    encoded,
+    listed,
+    tabulate,
+)
 from repromatrix.reports.exports.rows import files as both
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.changes import changes, changes_sheet
@@ -57,11 +65,9 @@ def first_page_files(survey: Survey, setting: MeasuredOn) -> Iterator[tuple[str,
     """Yield the data and the tables: the path of each below the site, and its content."""
     yield "data/matrix.js", assignment("matrix", data(survey))
     yield "data/known.js", assignment("known", signatures(survey, setting.brief))
-    frame = tabulate(survey.rows.values(), survey.order)
-    # Output of a case may hold halves of characters, which UTF-8 cannot express.
-    table = frame.to_csv(index=False, lineterminator="\n")
-    yield "cells.csv", table.encode("utf-8", "backslashreplace")
-    yield "cells.json", as_json(frame).encode()
+    columns, rows = listed(survey.rows.values(), survey.order)
+    yield "cells.csv", encoded(as_csv(columns, rows))
+    yield "cells.json", as_json(tabulate(survey.rows.values(), survey.order)).encode()
 
 
 FOLDERS = ("badge", "case", "download", "model", "osv", "package", "release")

@@ -68,6 +68,12 @@ class Mark(StrEnum):
                 return Verdict.UNPROVEN
 
 
+def verdict_label(verdict: Verdict) -> str:
+    """Return how pages name a verdict; files keep its value."""
+    # "Fixed" would be taken for "fixed in" a release.
+    return "unexpected pass" if verdict is Verdict.FIXED else verdict.value.replace("-", " ")
+
+
 _GLYPHS = {
     Mark.PASSES: "✓",
     Mark.FAILS: "✕",
@@ -87,7 +93,7 @@ _WORDS = {
     Mark.PASSES: "passes",
     Mark.FAILS: "fails as described",
     Mark.REGRESSED: "regressed: fails, expected to pass",
-    Mark.FIXED: "fixed: passes, expected to fail",
+    Mark.FIXED: "unexpected pass: expected to fail",
     Mark.CHANGED: "changed: fails, not as described",
     Mark.NOT_APPLICABLE: "not applicable",
     Mark.UNSTABLE: "unstable: repeats or machines disagree",
@@ -166,7 +172,7 @@ class SeenMark(NamedTuple):
         return self.style != self.mark.value
 
 
-_UNSEEN = SeenMark(Mark.NOT_RUN, Mark.NOT_RUN.value, "not run", "not run")
+_UNSEEN = SeenMark(Mark.NOT_RUN, Mark.NOT_RUN.value, Outcome.NOT_RUN.verb, Outcome.NOT_RUN.verb)
 
 
 def seen_as(row: Judged | None, precision: Precision) -> SeenMark:
@@ -206,35 +212,18 @@ def _seen(  # noqa: PLR0913, PLR0917 - all that the words depend on
     unexercised: bool,
     stale: bool,
 ) -> SeenMark:
-    said = _CLAUSES[mark].format(happened=happening(outcome), repeats=repeats, precision=precision)
-    told = shortened(detail, _HEADLINE)
-    words = shortened(error or happening(outcome), _WORD)
+    happened = outcome.verb
+    clause = _CLAUSES[mark].format(happened=happened, repeats=repeats, precision=precision)
+    headline = shortened(detail, _HEADLINE)
+    words = shortened(error or happened, _WORD)
     if mark is Mark.INFERRED:
         words = "not run, inferred"
     return SeenMark(
         mark=mark,
         style=f"{mark.value} stale" if stale else mark.value,
-        text=(f"{said}: {told}" if told else said) + ("; stale" if stale else ""),
+        text=(f"{clause}: {headline}" if headline else clause) + ("; stale" if stale else ""),
         words=words + (", not exercised" if unexercised else "") + (", stale" if stale else ""),
     )
-
-
-def happening(outcome: Outcome) -> str:
-    """Return an outcome as a verb."""
-    match outcome:
-        case Outcome.UNBUILDABLE:
-            return "environment could not be built"
-        case (
-            Outcome.PASSES
-            | Outcome.FAILS
-            | Outcome.CRASHES
-            | Outcome.DECLINES
-            | Outcome.TIMES_OUT
-            | Outcome.OUT_OF_MEMORY
-            | Outcome.NOT_APPLICABLE
-            | Outcome.NOT_RUN
-        ):
-            return outcome.value.replace("-", " ")
 
 
 def explained(row: Judged) -> str:

@@ -107,18 +107,6 @@ def spans(names: Collection[str], order: Sequence[str]) -> str:
     return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 cell`, `1,204 cells`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as a list in words: `fp32, bf16 and fp16`."""
-    if len(names) < 2:  # noqa: PLR2004 - one name needs no conjunction
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def requirement_words(requirement: Requirement) -> str:
     """Return a requirement with its lower bound first; packaging sorts `<` before `>=`."""
     written = str(requirement)

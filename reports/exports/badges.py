@@ -9,12 +9,13 @@ from enum import StrEnum
 
 from repromatrix.reports.drawing import drawn_xml
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
-from repromatrix.reports.text import counted, listed, shortened, visible
+from repromatrix.reports.text import shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
+from repromatrix.runner.text import join, plural
 
 _LABEL, _PICTURE = 60, 17
 """Letters: of a label, and of what stands in the picture, which is 200 pixels wide."""
@@ -98,7 +99,7 @@ def _said(newest: str, failing: list[Precision], *, ever: bool) -> tuple[str, Co
     if not newest:
         return "unknown", Colour.UNKNOWN
     if failing:
-        precisions = listed([one.value for one in Precision if one in failing])
+        precisions = join([one.value for one in Precision if one in failing])
         return f"fails in {precisions} on {visible(newest)}", Colour.BAD
     earlier = ", failed earlier" if ever else ""
     return f"passes on {visible(newest)}{earlier}", Colour.GOOD
@@ -158,7 +159,7 @@ def _of_kind(survey: Survey, known: _Known, *, bug: bool) -> _Known:
 def _of_release(name: str, known: _Known, setting: MeasuredOn, *, intended: int) -> Badge:
     judged = [failed for failed in known.values() if failed is not None]
     unknown = len(known) - len(judged)
-    message = f"{sum(judged)} of {counted(len(judged), 'bug')} fail" if judged else "unknown"
+    message = f"{sum(judged)} of {plural(len(judged), 'bug')} fail" if judged else "unknown"
     short = f"{sum(judged)} of {len(judged)} fail" if judged else message
     meant = f", {intended} more as intended" if intended else ""
     gap = f", {unknown} unknown" if unknown and judged else ""

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from repromatrix.reports.drawing import drawn_xml, whole
-from repromatrix.reports.text import counted, visible
+from repromatrix.reports.text import visible
+from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
     from repromatrix.reports.build import Published
@@ -68,7 +69,7 @@ def feed(page: ChangesPage, published: Published, setting: Iterable[str]) -> Fee
 
 
 def _entries(act: Act, told: str) -> Iterator[FeedEntry]:
-    number = counted(len(act.steps), "change") if act.steps else "no change"
+    number = plural(len(act.steps), "change") if act.steps else "no change"
     counts = [f"{kind.change}: {kind.says}" for kind in act.kinds]
     counts += [f"new: {act.new.says}"] if act.new.says else []
     counts += [f"gone: {act.gone.says}"] if act.gone.says else []

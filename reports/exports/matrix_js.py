@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain, groupby
 from typing import Generic, TypeVar
 
-from repromatrix.reports.marks import Mark, explained, mark_of
+from repromatrix.reports.marks import Mark, explained, mark_of, verdict_label
 from repromatrix.reports.sections.grid import lines
 from repromatrix.reports.text import in_address, number, page_of, shortened, visible
 from repromatrix.reports.view import Survey
@@ -116,7 +116,8 @@ class Data:
     precisions: tuple[Precision, ...]
     devices: tuple[Device, ...]
     outcomes: tuple[Outcome, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: Mapping[Verdict, str]
+    """How each verdict is named on the page."""
     marks: Mapping[Mark, Sign]
     areas: Mapping[str, str]
     columns: tuple[ColumnHead, ...]
@@ -157,7 +158,7 @@ def data(survey: Survey) -> Data:
         precisions=tuple(Precision),
         devices=survey.devices,
         outcomes=tuple(Outcome),
-        verdicts=tuple(Verdict),
+        verdicts={verdict: verdict_label(verdict) for verdict in Verdict},
         marks={
             mark: Sign(glyph=mark.glyph, words=mark.words, verdict=mark.verdict) for mark in Mark
         },

@@ -68,12 +68,26 @@ def listed(
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
-    """Return rows as CSV; what is unknown is empty."""
+    """Return rows as CSV: unknown values are empty, and no text is a formula of a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows(_without_formulas(list(rows)))
     return text.getvalue()
+
+
+_FORMULA = frozenset("=+-@\t\r")
+
+
+def _without_formulas(rows: Sequence[Sequence[Value]]) -> Sequence[Sequence[Value]]:
+    """Put an apostrophe before each text that a spreadsheet would take for a formula."""
+    # Searched at once: a table has tens of thousands of values, and hardly any is one.
+    formulas = {
+        value for row in rows for value in row if isinstance(value, str) and value[:1] in _FORMULA
+    }
+    if not formulas:
+        return rows
+    return [[f"'{value}" if value in formulas else value for value in row] for row in rows]
 
 
 def in_order(judged: Iterable[Judged], order: Sequence[str]) -> list[Judged]:
@@ -182,9 +196,6 @@ def flagged(frame: pd.DataFrame, devices: Sequence[str]) -> pd.DataFrame:
     return counts.reindex(index=[*FLAGS], columns=[*devices], fill_value=0)
 
 
-_FORMULA = frozenset("=+-@\t\r")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportTable:
     """A table of plain values; `path` is where it lies below the site, without its ending."""
@@ -196,21 +207,13 @@ class ExportTable:
 
 def files(sheet: ExportTable) -> Iterator[tuple[str, bytes]]:
     """Yield both files of a table: its path, and its content."""
-    yield f"{sheet.path}.csv", _encoded(as_csv(sheet.columns, _harmless(sheet.rows)))
+    yield f"{sheet.path}.csv", encoded(as_csv(sheet.columns, sheet.rows))
     content = {"columns": sheet.columns, "rows": sheet.rows}
-    yield f"{sheet.path}.json", _encoded(json.dumps(content, ensure_ascii=False))
+    yield f"{sheet.path}.json", encoded(json.dumps(content, ensure_ascii=False))
 
 
-def _harmless(rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
-    """Let no spreadsheet take a message for a formula."""
-    # Looked for in one go: a table has tens of thousands of values, and hardly one of them.
-    found = {one for row in rows for one in row if one.__class__ is str and one[:1] in _FORMULA}
-    if not found:
-        return rows
-    return [tuple(f"'{one}" if one in found else one for one in row) for row in rows]
-
-
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
+    """Return a text as UTF-8; output of a case may hold halves of characters, which it cannot."""
     return text.encode("utf-8", "backslashreplace")
 
 

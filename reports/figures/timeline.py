@@ -8,11 +8,12 @@ from enum import StrEnum
 from itertools import groupby
 
 from repromatrix.reports.figures.scale import STEP, Tick, at, ticks
-from repromatrix.reports.text import listed, visible
+from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.text import join
 
 _BAND, _HEAD = 18, 16
 
@@ -113,7 +114,7 @@ def _unknown(row: Judged | None) -> State:
 
 
 def _label(variant: str, precisions: list[str]) -> str:
-    named = "all" if len(precisions) == len(Precision) else listed(precisions)
+    named = "all" if len(precisions) == len(Precision) else join(precisions)
     return visible(f"{variant}, {named}" if variant else named)
 
 

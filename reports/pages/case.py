@@ -18,12 +18,10 @@ from repromatrix.reports.sections.numbers import Dtypes, Measured, dtypes, measu
 from repromatrix.reports.sections.workarounds import WorkaroundAdvice, advise
 from repromatrix.reports.text import (
     Link,
-    counted,
     first_sentence,
     in_address,
     link_to,
     link_to_family,
-    listed,
     paragraphs,
     requirements_words,
     visible,
@@ -33,6 +31,7 @@ from repromatrix.runner.judging.axes import Axis, axes
 from repromatrix.runner.judging.ranges import ranges_along
 from repromatrix.runner.model.case import EVERY, Case, Failure
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.text import join, plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +155,7 @@ def _facts(survey: Survey, case: Case) -> tuple[Fact, ...]:
         "found by": block.found_by or "",
         "needs": ", ".join(block.needs),
         "depends on": requirements_words(case.head.dependencies),
-        "on every release": f"with {listed(case.extras)}" if case.extras else "",
+        "on every release": f"with {join(case.extras)}" if case.extras else "",
         "Python": case.head.requires_python,
         "isolation": block.isolation.value,
         "exercises": block.exercises.value,
@@ -210,7 +209,7 @@ def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
         return "nothing measured"
     unknown = applicable - len(failing)
     gap = f", {unknown} unknown" if unknown else ""
-    return f"fails on {sum(failing)} of {counted(len(failing), what)}{gap}"
+    return f"fails on {sum(failing)} of {plural(len(failing), what)}{gap}"
 
 
 def _expectation(entry: Failure) -> Expectation:
@@ -227,8 +226,8 @@ def _covered(entry: Failure) -> str:
     narrowed = len(entry.precisions) < len(Precision)
     told = (
         requirements_words(entry.when) or "every release",
-        listed([item.value for item in entry.precisions]) if narrowed else "",
-        listed([item.value for item in entry.devices]) if len(entry.devices) < len(Device) else "",
+        join([item.value for item in entry.precisions]) if narrowed else "",
+        join([item.value for item in entry.devices]) if len(entry.devices) < len(Device) else "",
         _variants(entry),
     )
     return "; ".join(text for text in told if text)
@@ -238,4 +237,4 @@ def _variants(entry: Failure) -> str:
     if EVERY in entry.workarounds:
         return "plain and with every workaround"
     names = [name or "plain" for name in entry.workarounds]
-    return "" if names == ["plain"] else listed(names)
+    return "" if names == ["plain"] else join(names)

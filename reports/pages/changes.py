@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repromatrix.reports.exports.rows import ExportTable
-from repromatrix.reports.text import counted, in_address, page_of, shortened, visible
+from repromatrix.reports.text import in_address, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
+from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
     from repromatrix.reports.build import Published
@@ -111,10 +112,8 @@ def _act(survey: Survey, record: SnapshotRecord) -> Act:
 
 
 def _kind(change: CellChange, steps: tuple[Step, ...]) -> ChangeKind:
-    cases = counted(len({one.case for one in steps}), "case")
-    return ChangeKind(
-        change=change, says=f"{counted(len(steps), 'change')} in {cases}", steps=steps
-    )
+    cases = plural(len({one.case for one in steps}), "case")
+    return ChangeKind(change=change, says=f"{plural(len(steps), 'change')} in {cases}", steps=steps)
 
 
 def _step(survey: Survey, one: Changed) -> Step:
@@ -135,12 +134,10 @@ def _step(survey: Survey, one: Changed) -> Step:
 
 
 def _counts(found: Collection[tuple[str, int]]) -> Counts:
-    cells = counted(sum(number for _, number in found), "cell")
+    cells = plural(sum(number for _, number in found), "cell")
     return Counts(
-        says=f"{cells} of {counted(len(found), 'case')}" if found else "",
-        cases=tuple(
-            f"{visible(case)}: {counted(number, 'cell')}" for case, number in sorted(found)
-        ),
+        says=f"{cells} of {plural(len(found), 'case')}" if found else "",
+        cases=tuple(f"{visible(case)}: {plural(number, 'cell')}" for case, number in sorted(found)),
     )
 
 

@@ -8,19 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repromatrix.reports.exports import rows
-from repromatrix.reports.marks import Mark, explanation, mark_of
+from repromatrix.reports.marks import Mark, explanation, mark_of, verdict_label
 from repromatrix.reports.sections.failures import FailurePlace, places
 from repromatrix.reports.sections.messages import Message, messages
-from repromatrix.reports.text import (
-    Link,
-    counted,
-    link_to,
-    listed,
-    page_of,
-    shortened,
-    spans,
-    visible,
-)
+from repromatrix.reports.text import Link, link_to, page_of, shortened, spans, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.axes import axes
 from repromatrix.runner.judging.claims import ClaimStanding
@@ -30,6 +21,7 @@ from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
+from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +94,7 @@ def _fails(survey: Survey, case: Case) -> Iterator[str]:
             if found:
                 alike.setdefault(found, []).append(precision.value)
         for ranges, precisions in alike.items():
-            yield visible(f"{listed(precisions)}{survey.on(device)}: {ranges}")
+            yield visible(f"{join(precisions)}{survey.on(device)}: {ranges}")
 
 
 SCRIPTS = (
@@ -235,10 +227,10 @@ def _headline(survey: Survey, note: str) -> Headline:
 
 
 def _sentence(survey: Survey) -> str:
-    precisions = listed([precision.value for precision in Precision])
+    precisions = join([precision.value for precision in Precision])
     names = [item.name for item in survey.columns if item.source is Source.RELEASE]
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
-    against = f"{counted(len(names), 'release')} of transformers{span}"
+    against = f"{plural(len(names), 'release')} of transformers{span}"
     return f"{_bugs(survey)}, held against {against} under {precisions}."
 
 
@@ -284,7 +276,7 @@ def _tally(verdict: Verdict, counts: pd.DataFrame) -> MarkTally:
     marks = [mark for mark in Mark if mark.verdict is verdict]
     return MarkTally(
         verdict=verdict,
-        words=verdict.value.replace("-", " ", 1),
+        words=verdict_label(verdict),
         numbers=_numbers(counts, [mark.value for mark in marks]),
         counts=tuple(
             Count(

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
-from repromatrix.reports.text import family_path, in_address, listed, page_of, visible
+from repromatrix.reports.text import family_path, in_address, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.axes import axes
 from repromatrix.runner.judging.ranges import ranges_along
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.text import join
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +109,7 @@ def _spells(survey: Survey, case: Case) -> Iterator[Spell]:
             if ranges:
                 alike.setdefault(ranges, []).append(precision.value)
         for ranges, precisions in alike.items():
-            yield Spell(precisions=listed(precisions), device=device.value, ranges=ranges)
+            yield Spell(precisions=join(precisions), device=device.value, ranges=ranges)
 
 
 def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:

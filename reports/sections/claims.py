@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repromatrix.reports.marks import seen_as
-from repromatrix.reports.text import (
-    Link,
-    counted,
-    in_address,
-    link_to,
-    listed,
-    requirements_words,
-    visible,
-)
+from repromatrix.reports.text import Link, in_address, link_to, requirements_words, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.claims import CheckedClaim, ClaimStanding
 from repromatrix.runner.model.case import PLAIN, Case, Claim
 from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.text import join, plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +46,7 @@ def _stated(survey: Survey, checked: CheckedClaim) -> Stated:
 def _where(claim: Claim) -> str:
     told = (
         requirements_words(claim.when),
-        listed([precision.value for precision in claim.precisions]),
+        join([precision.value for precision in claim.precisions]),
         f"with {claim.workaround}" if claim.workaround != PLAIN else "",
     )
     where = "; ".join(text for text in told if text) or "everywhere"
@@ -68,9 +61,9 @@ def _agreement(checked: CheckedClaim) -> str:
         case ClaimStanding.UNCHECKED:
             return "no measured cell is covered"
         case ClaimStanding.CONFIRMED:
-            return f"agrees with {counted(total, 'cell')}"
+            return f"agrees with {plural(total, 'cell')}"
         case ClaimStanding.CONTRADICTED:
-            return f"contradicted by {len(checked.contradicting):,} of {counted(total, 'cell')}"
+            return f"contradicted by {len(checked.contradicting):,} of {plural(total, 'cell')}"
 
 
 def _example(survey: Survey, cell: Cell) -> Link:

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from repromatrix.reports.marks import Mark, happening, mark_of
-from repromatrix.reports.text import excerpt, listed, shortened, visible
+from repromatrix.reports.marks import Mark, mark_of
+from repromatrix.reports.text import excerpt, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.text import join
 
 _MESSAGE = 4_000
 _TRACEBACK = 12_000
@@ -61,7 +62,7 @@ def _identity(seen: Observation) -> str:
 def _signed(survey: Survey, rows: list[Judged], anchor: str) -> Signed:
     seen = rows[0].seen
     failed = seen.failed
-    unexplained = f"{happening(seen.outcome)}: {seen.reason}" if seen.reason else seen.outcome.value
+    unexplained = f"{seen.outcome.verb}: {seen.reason}" if seen.reason else seen.outcome.verb
     return Signed(
         anchor=anchor,
         signature=failed.signature if failed else unexplained,
@@ -94,7 +95,7 @@ def places(survey: Survey, rows: Iterable[Judged]) -> tuple[FailurePlace, ...]:
     return tuple(
         FailurePlace(
             variants=_variants(variants),
-            precisions=listed([one.value for one in precisions]),
+            precisions=join([one.value for one in precisions]),
             device=device.value,
             releases=releases,
         )
@@ -107,5 +108,5 @@ def _variants(names: list[str]) -> str:
     others = [visible(name) for name in names if name != PLAIN]
     if not others:
         return ""
-    words = f"with {listed(others)}"
+    words = f"with {join(others)}"
     return f"plain and {words}" if PLAIN in names else words

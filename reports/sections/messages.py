@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from repromatrix.reports.sections.failures import FailurePlace, Signed, failures
-from repromatrix.reports.text import counted, excerpt, listed, page_of, shortened, visible
+from repromatrix.reports.text import excerpt, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import PLAIN, Case
@@ -17,6 +17,7 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.model.signature import NOISE
+from repromatrix.runner.text import join, plural
 
 _TEXT, _HEADLINE, _VERSIONS = 6_000, 220, 12
 
@@ -87,7 +88,7 @@ def _version(survey: Survey, rows: Sequence[Judged], lines: tuple[MessageLine, .
     precisions = dict.fromkeys(row.seen.cell.precision.value for row in rows)
     return Version(
         releases=survey.spans(row.seen.cell.environment for row in rows),
-        precisions=listed(list(precisions)),
+        precisions=join(list(precisions)),
         headline=shortened(failed.headline if failed else "", _HEADLINE),
         lines=lines,
     )
@@ -155,7 +156,7 @@ def _sighting(name: str, signed: Signed) -> Sighting:
         case=visible(name),
         href=f"{page_of(name)}#{signed.anchor}",
         places=tuple(map(_brief, signed.places[:_PLACES])),
-        more=f"and {counted(left_out, 'more place')}" if left_out > 0 else "",
+        more=f"and {plural(left_out, 'more place')}" if left_out > 0 else "",
     )
 
 
@@ -163,7 +164,7 @@ def _brief(place: FailurePlace) -> FailurePlace:
     named = place.releases.split(", ")
     if len(named) <= _MESSAGE_SPANS + 1:
         return place
-    left_out = counted(len(named) - _MESSAGE_SPANS, "more span")
+    left_out = plural(len(named) - _MESSAGE_SPANS, "more span")
     return replace(place, releases=f"{', '.join(named[:_MESSAGE_SPANS])} and {left_out}")
 
 
@@ -268,7 +269,7 @@ def _trace(case: Case, signed: Signed, heals: tuple[str, ...]) -> Trace:
         f"{place.precisions}{place.variants and f' {place.variants}'}: {place.releases}"
         for place in signed.places[:2]
     )
-    on_top = f" (with {listed(case.extras)} installed)" if case.extras else ""
+    on_top = f" (with {join(case.extras)} installed)" if case.extras else ""
     return Trace(
         signature=signed.signature,
         headline=signed.headline,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from repromatrix.reports.figures.shares import Part, shares
-from repromatrix.reports.text import listed, number, visible
+from repromatrix.reports.text import number, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.text import join
 
 _Key = tuple[str, str, "Precision"]
 
@@ -66,7 +67,7 @@ def measured(survey: Survey, name: str) -> tuple[Measured, ...]:
         Measured(
             name=visible(label),
             variant=visible(variant),
-            precisions=listed(precisions),
+            precisions=join(precisions),
             device=device,
             runs=runs,
         )

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from repromatrix.reports.text import counted, visible
+from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.text import plural
 
 NOTHING = "Nothing has been measured yet."
 _NOTHING_HERE = "Nothing of this has been measured yet."
@@ -96,7 +97,7 @@ def _machine(seen: Observation) -> _Machine:
 def _sentence(one: _Machine, cells: int, which: str) -> str:
     return visible(
         f"Measured on {one.device} ({one.hardware}), torch {one.torch}, Python {one.python}: "
-        f"{counted(cells, 'cell')}{which} from {one.source}."
+        f"{plural(cells, 'cell')}{which} from {one.source}."
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from repromatrix.reports.marks import happening
-from repromatrix.reports.text import listed, number, page_of, shortened, visible
+from repromatrix.reports.text import number, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import (
     CellChange,
@@ -18,7 +17,8 @@ from repromatrix.runner.compare.diff import (
 )
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.model.outcomes import Outcome, Precision
+from repromatrix.runner.text import join
 
 _ERROR = 160
 SHOWN = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED, CellChange.NEW, CellChange.GONE)
@@ -136,7 +136,7 @@ def _difference(  # noqa: PLR0913, PLR0917 - a row of the table
         case=visible(case),
         href=page_of(case),
         workaround=visible(workaround),
-        precisions=listed([one.value for one in Precision if one in found]),
+        precisions=join([one.value for one in Precision if one in found]),
         device=device,
         before=before,
         after=after,
@@ -146,11 +146,11 @@ def _difference(  # noqa: PLR0913, PLR0917 - a row of the table
 def told(seen: Observation | None) -> str:
     """Return what happened in a few words: the error of a failure, else the outcome."""
     if seen is None:
-        return "not applicable"
+        return Outcome.NOT_APPLICABLE.verb
     if seen.failed is not None and seen.outcome.is_failure:
         return shortened(seen.failed.headline, _ERROR)
     reason = shortened(seen.reason, _ERROR)
-    return f"{happening(seen.outcome)}: {reason}" if reason else happening(seen.outcome)
+    return f"{seen.outcome.verb}: {reason}" if reason else seen.outcome.verb
 
 
 def _shifts(difference: CellDifference) -> Iterable[Shift]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from repromatrix.reports.text import listed, visible
+from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.text import join
 
 
 class Effect(StrEnum):
@@ -103,7 +104,7 @@ def _effects(survey: Survey, case: Case, name: str, device: Device) -> Iterator[
         if where := _where(survey, case.name, name, precision, device):
             alike.setdefault(where, []).append(precision.value)
     for where, precisions in alike.items():
-        yield Effects(precisions=listed(precisions), device=device.value, where=where)
+        yield Effects(precisions=join(precisions), device=device.value, where=where)
 
 
 def _where(

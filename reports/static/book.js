@@ -57,7 +57,7 @@ const Book = (() => {
       passes: [...book.precisions, "any"],
       precision: book.precisions,
       device: book.devices,
-      verdict: book.verdicts,
+      verdict: Object.keys(book.verdicts),
       outcome: book.outcomes,
       is: Query.FLAGS,
       area: Object.keys(book.areas),

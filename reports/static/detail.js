@@ -16,7 +16,7 @@ const Detail = (() => {
       for (const column of having(asked)) {
         const told = toldAt(book, asked.track, column, precision);
         const text = [told.outcome.replaceAll("-", " "), ...flags(told)].join(", ") + (told.text ? `: ${told.text}` : "");
-        const said = `${text} (${told.verdict.replaceAll("-", " ")})`;
+        const said = `${text} (${book.verdicts[told.verdict]})`;
         runs.set(said, [...(runs.get(said) ?? []), book.columns[column].name]);
       }
       const parts = [...runs].map(([text, names]) => (runs.size > 1 ? `${names.join(", ")} ${text}` : text));
@@ -48,7 +48,7 @@ const Detail = (() => {
     const cells = [
       element("th", { role: "rowheader", scope: "row" }, book.precisions[precision]),
       outcome,
-      element("td", {}, element("span", { class: `v-${told.verdict}` }, told.verdict.replaceAll("-", " "))),
+      element("td", {}, element("span", { class: `v-${told.verdict}` }, book.verdicts[told.verdict])),
       element("td", {}, told.text ? element("code", {}, told.text) : ""),
       element("td", {}, exercised),
       element("td", {}, run.numbers[place]),

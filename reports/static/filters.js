@@ -28,7 +28,7 @@ const Filters = (() => {
     // They stand in the page already, so that nothing moves when they are filled.
     for (const select of form.querySelectorAll(".choices select")) {
       const key = select.dataset.key;
-      const titles = key === "area" ? book.areas : {};
+      const titles = { area: book.areas, verdict: book.verdicts }[key] ?? {};
       select.append(...book.words[key].map((name) => element("option", { value: name }, titles[name] ?? name)));
       select.addEventListener("change", () => { put(key, select.value); });
       selects.set(key, select);

@@ -341,7 +341,11 @@ def test_what_nobody_reported_is_not_called_reported() -> None:
             Mark.REGRESSED,
             f"fails, expected to pass: {HEADLINE}",
         ),
-        ({"outcome": Outcome.DECLINES, "reason": "no"}, Mark.NOT_APPLICABLE, "declines: no"),
+        (
+            {"outcome": Outcome.DECLINES, "reason": "no"},
+            Mark.NOT_APPLICABLE,
+            "declines to judge: no",
+        ),
         (
             {"unstable": True, "repeats": 3},
             Mark.UNSTABLE,
@@ -355,9 +359,9 @@ def test_what_nobody_reported_is_not_called_reported() -> None:
         (
             {"outcome": Outcome.OUT_OF_MEMORY, "reason": "2 GB"},
             Mark.OUT_OF_MEMORY,
-            "out of memory: 2 GB",
+            "runs out of memory: 2 GB",
         ),
-        ({"outcome": Outcome.NOT_RUN}, Mark.NOT_RUN, "not run"),
+        ({"outcome": Outcome.NOT_RUN}, Mark.NOT_RUN, "was not run"),
         (
             {"outcome": Outcome.TIMES_OUT, "reason": "60 s"},
             Mark.REGRESSED,
@@ -845,8 +849,8 @@ def test_a_release_with_one_reason_for_all_cells_is_one_line() -> None:
     blocks = case_page(surveyed(), CASE).blocks
     notes = {built.releases: built.note for block in blocks for built in block.built}
 
-    assert notes["main",] == "environment could not be built: no route to host"
-    assert notes["4.49.0",] == "not applicable: needs transformers>=4.50, has 4.49.0"
+    assert notes["main",] == "cannot be built: no route to host"
+    assert notes["4.49.0",] == "is not applicable: needs transformers>=4.50, has 4.49.0"
     assert (blocks[0].variants, blocks[-1].variants) == ((), ())
 
 

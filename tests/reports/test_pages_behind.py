@@ -71,7 +71,7 @@ BROKE = ReleaseDifference(
     workaround="",
     precisions="bf16",
     device="cpu",
-    before="not applicable: needs transformers>=4.50, has 4.49.0",
+    before="is not applicable: needs transformers>=4.50, has 4.49.0",
     after=HEADLINE,
 )
 BRIEF = "cpu, torch 2.13.0, Python 3.11"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from repromatrix.reports.exports.rows import COLUMNS, WIDE, as_csv, listed, marks, tabulate, totals
-from repromatrix.reports.marks import Mark, SeenMark, seen_as
+from repromatrix.reports.marks import Mark, SeenMark, seen_as, verdict_label
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import LOCAL, Failed, MemoryUse, Observation, Provenance
@@ -186,3 +186,19 @@ def test_the_rows_are_written_as_pandas_would_write_them() -> None:
         expected = frame.to_csv(index=False, lineterminator="\n")
 
         assert expected == as_csv(*listed(rows, ORDER, wide=wide))
+
+
+def test_no_csv_holds_a_formula_of_a_spreadsheet() -> None:
+    rows = [("=1+1", 2, -0.5), ("fine", None, 1.0)]
+
+    assert as_csv(("error", "repeats", "value"), rows) == (
+        "error,repeats,value\n'=1+1,2,-0.5\nfine,,1.0\n"
+    )
+
+
+def test_pages_say_unexpected_pass_where_files_say_fixed() -> None:
+    labels = {verdict.value: verdict_label(verdict) for verdict in Verdict}
+
+    assert labels["fixed"] == "unexpected pass"
+    assert labels["as-expected"] == "as expected"
+    assert Mark.FIXED.words == "unexpected pass: expected to fail"
