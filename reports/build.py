@@ -1,11 +1,16 @@
-"""Build the site: one static folder that opens from disk, written whole."""
+"""Build the site: one static folder that opens from disk, written whole.
+
+`ROUTES` lists the pages. The navigation is drawn from those of them that have a title.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from repromatrix.reports.drawing import drawn
 from repromatrix.reports.exports import badges, feed, osv
@@ -17,20 +22,20 @@ from repromatrix.reports.exports.rows import (
     as_json,
     case_sheet,
     encoded,
+    files,
     listed,
     tabulate,
 )
-from repromatrix.reports.exports.rows import files as both
-from repromatrix.reports.pages.case import case_page
-from repromatrix.reports.pages.changes import changes, changes_sheet
+from repromatrix.reports.pages.case import CasePage, case_page
+from repromatrix.reports.pages.changes import ChangesPage, changes, changes_sheet
 from repromatrix.reports.pages.claims import claims, claims_sheet
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.model import Family, families, family_sheet
 from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
-from repromatrix.reports.pages.release import ReleasePage, Releases, address_of, failing_sheet
-from repromatrix.reports.sections import release_changes as steps_of
+from repromatrix.reports.pages.release import ReleasePage, Releases, failing_sheet
 from repromatrix.reports.sections.messages import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
+from repromatrix.reports.sections.release_changes import Between, between, changes_table
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.published import Publication
@@ -39,13 +44,12 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment
 
 Files = Iterator[tuple[str, bytes]]
-Draw = Callable[..., bytes]
-"""Takes the name of a template, the context of its page and the way to the first page."""
+"""The path of each file below the site, and its content."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """The publications by name, what each changed, newest first, and the address of the site."""
+    """The snapshots by name, what each changed, newest first, and the address of the site."""
 
     publications: Mapping[str, Publication] = field(default_factory=dict)
     records: tuple[SnapshotRecord, ...] = ()
@@ -54,105 +58,163 @@ class Published:
 
     @property
     def newest(self) -> Publication | None:
-        """The newest publication; None where nothing was published."""
+        """The newest snapshot; None where nothing was published."""
         return max(self.publications.values(), key=lambda one: (one.date, one.name), default=None)
 
 
-ASSETS = ("index.css", *(name for name in SCRIPTS if not name.startswith("data/")))
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What pages are made from; what several of them need is computed once."""
+
+    survey: Survey
+    published: Published
+    note: str = ""
+
+    @cached_property
+    def settings(self) -> Settings:
+        """On what cells were measured."""
+        return Settings(self.survey)
+
+    @cached_property
+    def whole(self) -> MeasuredOn:
+        """On what all cells were measured."""
+        return self.settings.whole()
+
+    @cached_property
+    def cases(self) -> dict[str, CasePage]:
+        """The pages of cases by name."""
+        return {name: case_page(self.survey, case) for name, case in self.survey.cases.items()}
+
+    def of_case(self, name: str) -> MeasuredOn:
+        """Return on what a case was measured."""
+        return self.settings.of_cases((name,), "this case")
+
+    @cached_property
+    def steps(self) -> dict[str, Between]:
+        """What each release changed against the one before it."""
+        return between(self.survey)
+
+    @cached_property
+    def releases(self) -> list[ReleasePage]:
+        """The pages of releases, oldest first."""
+        arranged = Releases(self.survey, self.steps)
+        return [arranged.page(name) for name in self.survey.releases]
+
+    @cached_property
+    def packages(self) -> tuple[PackagePage, ...]:
+        """The pages of packages."""
+        return packages(self.survey, self.steps)
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """The pages of families of models."""
+        return families(self.survey, {name: page.workarounds for name, page in self.cases.items()})
+
+    @cached_property
+    def changes(self) -> ChangesPage:
+        """The page of what snapshots changed."""
+        return changes(self.survey, self.published)
 
 
-def first_page_files(survey: Survey, setting: MeasuredOn) -> Iterator[tuple[str, bytes]]:
-    """Yield the data and the tables: the path of each below the site, and its content."""
-    yield "data/matrix.js", assignment("matrix", data(survey))
-    yield "data/known.js", assignment("known", signatures(survey, setting.brief))
-    columns, rows = listed(survey.rows.values(), survey.order)
-    yield "cells.csv", encoded(as_csv(columns, rows))
-    yield "cells.json", as_json(tabulate(survey.rows.values(), survey.order)).encode()
+class Route(NamedTuple):
+    """A page: where it lies, what draws it, and from what."""
+
+    path: str
+    template: str
+    context: Callable[[Site], Any]
+    title: str
+    """How the navigation calls it."""
+    tables: Callable[[Site], Iterable[ExportTable]] = lambda _: ()
+    """The tables that it links to."""
 
 
-FOLDERS = ("badge", "case", "download", "model", "osv", "package", "release")
-"""Below these a file that is no longer drawn is removed."""
+class Page(NamedTuple):
+    """One page of a folder, the cells that it is about, and the tables that it links to."""
 
-_UP = "../"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
-    """A release in the list of all."""
-
-    href: str
-    page: ReleasePage
+    path: str
+    context: object
+    setting: MeasuredOn
+    tables: Sequence[ExportTable] = ()
 
 
-def draw_pages(survey: Survey, published: Published, settings: Settings, drawn: Draw) -> Files:
-    """Yield every file behind the first page: its path below the site, and its content."""
-    cases = {name: case_page(survey, case) for name, case in survey.cases.items()}
-    of_case = {name: settings.of_cases((name,), "this case") for name in cases}
-    for name, page in cases.items():
-        yield f"case/{name}.html", drawn("case.html.jinja", page, _UP, of_case[name])
-        if page.pinned is not None:
-            yield page.pinned.path, page.pinned.text.encode("utf-8", "backslashreplace")
-    yield "data/pins.js", assignment("pins", pins(survey))
-    yield from _releases(survey, settings, drawn)
-    found = families(survey, {name: cases[name].workarounds for name in cases})
-    yield from _models(found, settings, drawn)
-    yield from _changes(survey, published, settings.whole(), drawn)
-    told = claims({name: page.claims for name, page in cases.items()})
-    yield "claims.html", drawn("claims.html.jinja", told, "")
-    yield from both(claims_sheet(told))
-    for name in survey.cases:
-        yield from both(case_sheet(survey, name))
-    for badge in badges.badges(survey, settings):
-        yield from badges.files(badge)
-    told_of = {name: of_case[name].sentences for name in cases}
-    yield from osv.entries(survey, published, told_of)
+class Folder(NamedTuple):
+    """Pages of one kind, one folder below the first page."""
+
+    template: str
+    pages: Callable[[Site], Iterator[Page]]
 
 
-def _releases(survey: Survey, settings: Settings, drawn: Draw) -> Files:
-    steps = steps_of.between(survey)
-    arranged = Releases(survey, steps)
-    listed = [Listed(href=address_of(name), page=arranged.page(name)) for name in survey.releases]
-    yield "releases.html", drawn("releases.html.jinja", listed, "")
-    yield from both(
-        ExportTable(path="releases", columns=steps_of.COLUMNS, rows=steps_of.rows(steps))
-    )
-    for name, one in zip(survey.releases, listed, strict=True):
-        of_release = settings.of_release(name)
-        yield f"release/{name}.html", drawn("release.html.jinja", one.page, _UP, of_release)
-        yield from both(failing_sheet(one.page))
-        if name in steps:
-            rows = steps_of.rows({name: steps[name]})
-            yield from both(
-                ExportTable(path=f"release/{name}-changes", columns=steps_of.COLUMNS, rows=rows)
-            )
-    yield from _packages(packages(survey, steps), settings, drawn)
+def _cases(site: Site) -> Iterator[Page]:
+    for name, page in site.cases.items():
+        table = case_sheet(site.survey, name)
+        yield Page(f"case/{name}.html", page, site.of_case(name), [table])
 
 
-def _packages(found: Sequence[PackagePage], settings: Settings, drawn: Draw) -> Files:
-    yield "packages.html", drawn("packages.html.jinja", found, "")
-    for page in found:
-        installed = settings.with_package(page.name)
-        yield page.href, drawn("package.html.jinja", page, _UP, installed)
-        yield from both(package_sheet(page))
+def _releases(site: Site) -> Iterator[Page]:
+    for name, page in zip(site.survey.releases, site.releases, strict=True):
+        tables = [failing_sheet(page)]
+        if name in site.steps:
+            tables.append(changes_table(f"release/{name}-changes", {name: site.steps[name]}))
+        yield Page(f"release/{name}.html", page, site.settings.of_release(name), tables)
 
 
-def _models(found: Sequence[Family], settings: Settings, drawn: Draw) -> Files:
-    yield "models.html", drawn("models.html.jinja", found, "")
-    for family in found:
-        of_family = settings.of_cases((one.case for one in family.members), "these cases")
-        yield family.path, drawn("model.html.jinja", family, _UP, of_family)
-        yield from both(family_sheet(family))
+def _packages(site: Site) -> Iterator[Page]:
+    for page in site.packages:
+        yield Page(page.href, page, site.settings.with_package(page.name), [package_sheet(page)])
 
 
-def _changes(survey: Survey, published: Published, setting: MeasuredOn, drawn: Draw) -> Files:
-    page = changes(survey, published)
-    yield "changes.html", drawn("changes.html.jinja", page, "")
-    yield from both(changes_sheet(page.acts))
-    yield "feed.xml", feed.written(feed.feed(page, published, setting.sentences))
+def _families(site: Site) -> Iterator[Page]:
+    for family in site.families:
+        cases = (member.case for member in family.members)
+        setting = site.settings.of_cases(cases, "these cases")
+        yield Page(family.path, family, setting, [family_sheet(family)])
 
+
+ROUTES = (
+    Route(
+        "index.html",
+        "index.html.jinja",
+        lambda site: index(site.survey, site.note),
+        "All cases",
+    ),
+    Route(
+        "releases.html",
+        "releases.html.jinja",
+        lambda site: site.releases,
+        "Releases",
+        lambda site: [changes_table("releases", site.steps)],
+    ),
+    Route("models.html", "models.html.jinja", lambda site: site.families, "Models"),
+    Route("packages.html", "packages.html.jinja", lambda site: site.packages, "Packages"),
+    Route(
+        "changes.html",
+        "changes.html.jinja",
+        lambda site: site.changes,
+        "Changes",
+        lambda site: [changes_sheet(site.changes.acts)],
+    ),
+    Route(
+        "claims.html",
+        "claims.html.jinja",
+        lambda site: claims(site.cases),
+        "Claims",
+        lambda site: [claims_sheet(claims(site.cases))],
+    ),
+)
+FOLDERS = (
+    Folder("case.html.jinja", _cases),
+    Folder("release.html.jinja", _releases),
+    Folder("package.html.jinja", _packages),
+    Folder("model.html.jinja", _families),
+)
+_PRUNED = ("badge", "case", "download", "model", "osv", "package", "release")
+"""Below these folders a file that is no longer drawn is removed."""
 
 _STATIC = Path(__file__).parent / "static"
-_ASSETS = ("style.css", "pages.css", "grid.js", "pinned.js", *ASSETS)
+_ASSETS = (
+    *("style.css", "pages.css", "index.css", "grid.js", "pinned.js"),
+    *(name for name in SCRIPTS if not name.startswith("data/")),
+)
 
 
 def render(  # noqa: PLR0913 - what is drawn, and where to
@@ -170,39 +232,62 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     `environments` come in the order of the table, oldest first. `areas` gives titles, in the order
     of the page. `note` is one sentence for the headline. What is no longer drawn is removed.
     """
-    found = survey(cases, environments, judged, areas)
-    pages = dict(draw(found, note, published or Published()))
-    for parent in {(folder / name).parent for name in pages}:
+    view = survey(cases, environments, judged, areas)
+    content_of = dict(draw(Site(survey=view, published=published or Published(), note=note)))
+    for parent in {(folder / name).parent for name in content_of}:
         parent.mkdir(parents=True, exist_ok=True)
-    for name, content in pages.items():
+    for name, content in content_of.items():
         _write(folder / name, content)
-    for left in _files(folder):
-        if left.relative_to(folder).as_posix() not in pages:
-            left.unlink(missing_ok=True)
+    for path in [path for name in _PRUNED for path in (folder / name).rglob("*")]:
+        # A draft belongs to another run that is writing.
+        is_ours = path.is_file() and path.suffix != ".draft"
+        if is_ours and path.relative_to(folder).as_posix() not in content_of:
+            path.unlink(missing_ok=True)
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield what lies in our folders; a draft belongs to somebody who is writing."""
-    for name in FOLDERS:
-        found = (folder / name).rglob("*")
-        yield from (path for path in found if path.is_file() and path.suffix != ".draft")
-
-
-def draw(
-    found: Survey, note: str = "", published: Published | None = None
-) -> Iterator[tuple[str, bytes]]:
-    """Yield every file of the site: its path below the folder, and its content."""
+def draw(site: Site) -> Files:
+    """Yield every file of the site."""
     for name in _ASSETS:
         yield name, (_STATIC / name).read_bytes()
-    settings, known = Settings(found), published or Published()
-    whole = settings.whole()
+    for folder in FOLDERS:
+        for page in folder.pages(site):
+            yield page.path, _draw(site, folder.template, page.context, "../", page.setting)
+            for table in page.tables:
+                yield from files(table)
+    for route in ROUTES:
+        yield route.path, _draw(site, route.template, route.context(site), "", site.whole)
+        for table in route.tables(site):
+            yield from files(table)
+    yield from _exports(site)
 
-    def draw_page(template: str, page: object, root: str, setting: MeasuredOn = whole) -> bytes:
-        return drawn(template, page=page, root=root, setting=setting, base_url=known.base_url)
 
-    yield from draw_pages(found, known, settings, draw_page)
-    yield from first_page_files(found, whole)
-    yield "index.html", draw_page("index.html.jinja", index(found, note), "")
+def _draw(site: Site, template: str, page: object, root: str, setting: MeasuredOn) -> bytes:
+    """Draw a page; `root` leads to the first page."""
+    base_url = site.published.base_url
+    return drawn(
+        template, page=page, root=root, setting=setting, base_url=base_url, navigation=ROUTES
+    )
+
+
+def _exports(site: Site) -> Files:
+    """Yield what lies beside the pages: data, tables, downloads, badges, the feed."""
+    view = site.survey
+    yield "data/matrix.js", assignment("matrix", data(view))
+    yield "data/known.js", assignment("known", signatures(view, site.whole.brief))
+    yield "data/pins.js", assignment("pins", pins(view))
+    yield "cells.csv", encoded(as_csv(*listed(view.rows.values(), view.order)))
+    yield "cells.json", as_json(tabulate(view.rows.values(), view.order)).encode()
+    for page in site.cases.values():
+        if page.pinned is not None:
+            yield page.pinned.path, encoded(page.pinned.text)
+    yield (
+        "feed.xml",
+        feed.written(feed.feed(site.changes, site.published, site.whole.sentences)),
+    )
+    for badge in badges.badges(view, site.settings):
+        yield from badges.files(badge)
+    sentences = {name: site.of_case(name).sentences for name in view.cases}
+    yield from osv.entries(view, site.published, sentences)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.pages.case import CasePage
 from repromatrix.reports.sections.claims import Stated
 from repromatrix.reports.text import page_of, visible
 from repromatrix.runner.judging.claims import ClaimStanding
@@ -29,12 +30,12 @@ class ClaimsPage:
     unchecked: tuple[Told, ...]
 
 
-def claims(stated: Mapping[str, Iterable[Stated]]) -> ClaimsPage:
-    """Return every claim by how it stands; `stated` has those of each case."""
+def claims(pages: Mapping[str, CasePage]) -> ClaimsPage:
+    """Return every claim by how it stands, from the pages of cases."""
     found = [
         Told(case=visible(name), href=page_of(name), claim=claim)
-        for name, of_case in stated.items()
-        for claim in of_case
+        for name, page in pages.items()
+        for claim in page.claims
     ]
     by = {one: tuple(item for item in found if item.claim.standing is one) for one in ClaimStanding}
     return ClaimsPage(

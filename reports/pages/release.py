@@ -61,6 +61,7 @@ class ReleasePage:
     """The page of one release."""
 
     name: str
+    href: str
     is_release: bool
     before: tuple[Link, ...]
     after: tuple[Link, ...]
@@ -109,6 +110,7 @@ class Releases:
         shown = self._shown[name]
         return ReleasePage(
             name=visible(name),
+            href=address_of(name),
             is_release=environment.source is Source.RELEASE,
             before=_links(names[place - 1 : place] if place else ()),
             after=_links(names[place + 1 : place + 2]),

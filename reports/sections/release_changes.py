@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.text import number, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import (
@@ -167,26 +168,25 @@ def _shifts(difference: CellDifference) -> Iterable[Shift]:
         )
 
 
-def rows(found: Mapping[str, Between]) -> tuple[tuple[str, ...], ...]:
-    """Return every difference as a row of a table: the release, and what became of what."""
-    return tuple(
-        (
-            release,
-            one.before,
-            difference.change.value,
-            difference.case,
-            difference.workaround,
-            difference.precisions,
-            difference.device,
-            difference.before,
-            difference.after,
-        )
-        for release, one in found.items()
-        for difference in one.differences
+def changes_table(path: str, steps: Mapping[str, Between]) -> ExportTable:
+    """Return every difference as a table: the release, and how each cell changed."""
+    columns = ("release", "against", "change", "case", "workaround", "precisions", "device")
+    return ExportTable(
+        path=path,
+        columns=(*columns, "before", "after"),
+        rows=tuple(
+            (
+                release,
+                step.before,
+                difference.change.value,
+                difference.case,
+                difference.workaround,
+                difference.precisions,
+                difference.device,
+                difference.before,
+                difference.after,
+            )
+            for release, step in steps.items()
+            for difference in step.differences
+        ),
     )
-
-
-COLUMNS = (
-    *("release", "against", "change", "case", "workaround", "precisions", "device"),
-    *("before", "after"),
-)
