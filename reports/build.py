@@ -1,6 +1,6 @@
 """Build the site: one static folder that opens from disk, written whole.
 
-`ROUTES` lists the pages. The navigation is drawn from those of them that have a title.
+`ROUTES` lists the pages, and the navigation is drawn from it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from repromatrix.reports.drawing import drawn
 from repromatrix.reports.exports import badges, feed, osv
@@ -33,7 +33,7 @@ from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.model import Family, families, family_sheet
 from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
 from repromatrix.reports.pages.release import ReleasePage, Releases, failing_sheet
-from repromatrix.reports.sections.messages import signatures
+from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, between, changes_table
 from repromatrix.reports.view import Survey, survey
@@ -116,19 +116,23 @@ class Site:
         return changes(self.survey, self.published)
 
 
-class Route(NamedTuple):
-    """A page: where it lies, what draws it, and from what."""
+class PageRoute(NamedTuple):
+    """A page: `NAME.html`, drawn by `NAME.html.jinja`."""
 
-    path: str
-    template: str
-    context: Callable[[Site], Any]
+    name: str
     title: str
     """How the navigation calls it."""
+    context: Callable[[Site], object]
     tables: Callable[[Site], Iterable[ExportTable]] = lambda _: ()
     """The tables that it links to."""
 
+    @property
+    def path(self) -> str:
+        """Where it lies, from the first page."""
+        return f"{self.name}.html"
 
-class Page(NamedTuple):
+
+class DrawnPage(NamedTuple):
     """One page of a folder, the cells that it is about, and the tables that it links to."""
 
     path: str
@@ -137,75 +141,68 @@ class Page(NamedTuple):
     tables: Sequence[ExportTable] = ()
 
 
-class Folder(NamedTuple):
-    """Pages of one kind, one folder below the first page."""
+class PageFolder(NamedTuple):
+    """Pages of one kind, drawn by one template, one folder below the first page."""
 
     template: str
-    pages: Callable[[Site], Iterator[Page]]
+    pages: Callable[[Site], Iterator[DrawnPage]]
 
 
-def _cases(site: Site) -> Iterator[Page]:
+def _cases(site: Site) -> Iterator[DrawnPage]:
     for name, page in site.cases.items():
         table = case_sheet(site.survey, name)
-        yield Page(f"case/{name}.html", page, site.of_case(name), [table])
+        yield DrawnPage(f"case/{name}.html", page, site.of_case(name), [table])
 
 
-def _releases(site: Site) -> Iterator[Page]:
+def _releases(site: Site) -> Iterator[DrawnPage]:
     for name, page in zip(site.survey.releases, site.releases, strict=True):
         tables = [failing_sheet(page)]
         if name in site.steps:
             tables.append(changes_table(f"release/{name}-changes", {name: site.steps[name]}))
-        yield Page(f"release/{name}.html", page, site.settings.of_release(name), tables)
+        yield DrawnPage(f"release/{name}.html", page, site.settings.of_release(name), tables)
 
 
-def _packages(site: Site) -> Iterator[Page]:
+def _packages(site: Site) -> Iterator[DrawnPage]:
     for page in site.packages:
-        yield Page(page.href, page, site.settings.with_package(page.name), [package_sheet(page)])
+        setting = site.settings.with_package(page.name)
+        yield DrawnPage(page.href, page, setting, [package_sheet(page)])
 
 
-def _families(site: Site) -> Iterator[Page]:
+def _families(site: Site) -> Iterator[DrawnPage]:
     for family in site.families:
         cases = (member.case for member in family.members)
         setting = site.settings.of_cases(cases, "these cases")
-        yield Page(family.path, family, setting, [family_sheet(family)])
+        yield DrawnPage(family.path, family, setting, [family_sheet(family)])
 
 
 ROUTES = (
-    Route(
-        "index.html",
-        "index.html.jinja",
-        lambda site: index(site.survey, site.note),
-        "All cases",
-    ),
-    Route(
-        "releases.html",
-        "releases.html.jinja",
-        lambda site: site.releases,
+    PageRoute("index", "All cases", lambda site: index(site.survey, site.note)),
+    PageRoute(
+        "releases",
         "Releases",
+        lambda site: site.releases,
         lambda site: [changes_table("releases", site.steps)],
     ),
-    Route("models.html", "models.html.jinja", lambda site: site.families, "Models"),
-    Route("packages.html", "packages.html.jinja", lambda site: site.packages, "Packages"),
-    Route(
-        "changes.html",
-        "changes.html.jinja",
-        lambda site: site.changes,
+    PageRoute("models", "Models", lambda site: site.families),
+    PageRoute("packages", "Packages", lambda site: site.packages),
+    PageRoute(
+        "changes",
         "Changes",
+        lambda site: site.changes,
         lambda site: [changes_sheet(site.changes.acts)],
     ),
-    Route(
-        "claims.html",
-        "claims.html.jinja",
-        lambda site: claims(site.cases),
+    PageRoute(
+        "claims",
         "Claims",
+        lambda site: claims(site.cases),
         lambda site: [claims_sheet(claims(site.cases))],
     ),
 )
 FOLDERS = (
-    Folder("case.html.jinja", _cases),
-    Folder("release.html.jinja", _releases),
-    Folder("package.html.jinja", _packages),
-    Folder("model.html.jinja", _families),
+    PageFolder("case.html.jinja", _cases),
+    PageFolder("release.html.jinja", _releases),
+    PageFolder("package.html.jinja", _packages),
+    PageFolder("model.html.jinja", _families),
 )
 _PRUNED = ("badge", "case", "download", "model", "osv", "package", "release")
 """Below these folders a file that is no longer drawn is removed."""
@@ -255,7 +252,8 @@ def draw(site: Site) -> Files:
             for table in page.tables:
                 yield from files(table)
     for route in ROUTES:
-        yield route.path, _draw(site, route.template, route.context(site), "", site.whole)
+        template = f"{route.path}.jinja"
+        yield route.path, _draw(site, template, route.context(site), "", site.whole)
         for table in route.tables(site):
             yield from files(table)
     yield from _exports(site)

@@ -36,12 +36,12 @@ class Mark(StrEnum):
     @property
     def glyph(self) -> str:
         """The shape that tells the mark without its colour."""
-        return _GLYPHS[self]
+        return _LOOKS[self].glyph
 
     @property
     def words(self) -> str:
         """What the mark means, for the legend."""
-        return _WORDS[self]
+        return _LOOKS[self].words
 
     @property
     def verdict(self) -> Verdict:
@@ -49,14 +49,8 @@ class Mark(StrEnum):
         match self:
             case Mark.PASSES | Mark.FAILS:
                 return Verdict.AS_EXPECTED
-            case Mark.REGRESSED:
-                return Verdict.REGRESSED
-            case Mark.FIXED:
-                return Verdict.FIXED
-            case Mark.CHANGED:
-                return Verdict.CHANGED
-            case Mark.NOT_APPLICABLE:
-                return Verdict.NOT_APPLICABLE
+            case Mark.REGRESSED | Mark.FIXED | Mark.CHANGED | Mark.NOT_APPLICABLE:
+                return Verdict(self.value)
             case (
                 Mark.UNSTABLE
                 | Mark.NOT_EXERCISED
@@ -68,56 +62,82 @@ class Mark(StrEnum):
                 return Verdict.UNPROVEN
 
 
+class _Look(NamedTuple):
+    """How a mark is drawn, what it means, and how a sentence about a cell begins."""
+
+    glyph: str
+    words: str
+    clause: str
+
+
+_LOOKS = {
+    Mark.PASSES: _Look(
+        "✓",
+        "passes",
+        "{happened} as expected",
+    ),
+    Mark.FAILS: _Look(
+        "✕",
+        "fails as described",
+        "{happened} as expected",
+    ),
+    Mark.REGRESSED: _Look(
+        "R",
+        "regressed: fails, expected to pass",
+        "{happened}, expected to pass",
+    ),
+    Mark.FIXED: _Look(
+        "F",
+        "unexpected pass: expected to fail",
+        "{happened}, expected to fail",
+    ),
+    Mark.CHANGED: _Look(
+        "C",
+        "changed: fails, not as described",
+        "{happened}, but not as described",
+    ),
+    Mark.NOT_APPLICABLE: _Look(
+        "–",  # noqa: RUF001 - drawn, not typed
+        "not applicable",
+        "{happened}",
+    ),
+    Mark.UNSTABLE: _Look(
+        "~",
+        "unstable: repeats or machines disagree",
+        "unstable in {repeats} runs, last {happened}",
+    ),
+    Mark.NOT_EXERCISED: _Look(
+        "○",
+        "never computed in its precision",
+        "{happened}, but never computed in {precision}",
+    ),
+    Mark.OUT_OF_MEMORY: _Look(
+        "M",
+        "out of memory",
+        "{happened}",
+    ),
+    Mark.UNBUILDABLE: _Look(
+        "U",
+        "environment not buildable",
+        "{happened}",
+    ),
+    Mark.NOT_RUN: _Look(
+        "·",
+        "not run",
+        "{happened}",
+    ),
+    Mark.INFERRED: _Look(
+        "=",
+        "inferred: not run, between two measured cells that agree",
+        "not run, inferred",
+    ),
+}
+
+
 def verdict_label(verdict: Verdict) -> str:
     """Return how pages name a verdict; files keep its value."""
     # "Fixed" would be taken for "fixed in" a release.
     return "unexpected pass" if verdict is Verdict.FIXED else verdict.value.replace("-", " ")
-
-
-_GLYPHS = {
-    Mark.PASSES: "✓",
-    Mark.FAILS: "✕",
-    Mark.REGRESSED: "R",
-    Mark.FIXED: "F",
-    Mark.CHANGED: "C",
-    Mark.NOT_APPLICABLE: "–",  # noqa: RUF001 - drawn, not typed
-    Mark.UNSTABLE: "~",
-    Mark.NOT_EXERCISED: "○",
-    Mark.OUT_OF_MEMORY: "M",
-    Mark.UNBUILDABLE: "U",
-    Mark.NOT_RUN: "·",
-    Mark.INFERRED: "=",
-}
-
-_WORDS = {
-    Mark.PASSES: "passes",
-    Mark.FAILS: "fails as described",
-    Mark.REGRESSED: "regressed: fails, expected to pass",
-    Mark.FIXED: "unexpected pass: expected to fail",
-    Mark.CHANGED: "changed: fails, not as described",
-    Mark.NOT_APPLICABLE: "not applicable",
-    Mark.UNSTABLE: "unstable: repeats or machines disagree",
-    Mark.NOT_EXERCISED: "never computed in its precision",
-    Mark.OUT_OF_MEMORY: "out of memory",
-    Mark.UNBUILDABLE: "environment not buildable",
-    Mark.NOT_RUN: "not run",
-    Mark.INFERRED: "inferred: not run, between two measured cells that agree",
-}
-
-_CLAUSES = {
-    Mark.PASSES: "{happened} as expected",
-    Mark.FAILS: "{happened} as expected",
-    Mark.REGRESSED: "{happened}, expected to pass",
-    Mark.FIXED: "{happened}, expected to fail",
-    Mark.CHANGED: "{happened}, but not as described",
-    Mark.NOT_APPLICABLE: "{happened}",
-    Mark.UNSTABLE: "unstable in {repeats} runs, last {happened}",
-    Mark.NOT_EXERCISED: "{happened}, but never computed in {precision}",
-    Mark.OUT_OF_MEMORY: "{happened}",
-    Mark.UNBUILDABLE: "{happened}",
-    Mark.NOT_RUN: "{happened}",
-    Mark.INFERRED: "not run, inferred",
-}
 
 
 def mark_of(row: Judged) -> Mark:
@@ -125,14 +145,8 @@ def mark_of(row: Judged) -> Mark:
     match row.verdict:
         case Verdict.AS_EXPECTED:
             return Mark.PASSES if row.seen.outcome is Outcome.PASSES else Mark.FAILS
-        case Verdict.REGRESSED:
-            return Mark.REGRESSED
-        case Verdict.FIXED:
-            return Mark.FIXED
-        case Verdict.CHANGED:
-            return Mark.CHANGED
-        case Verdict.NOT_APPLICABLE:
-            return Mark.NOT_APPLICABLE
+        case Verdict.REGRESSED | Verdict.FIXED | Verdict.CHANGED | Verdict.NOT_APPLICABLE:
+            return Mark(row.verdict.value)
         case Verdict.UNPROVEN:
             return _unproven(row.seen) if row.inferred is None else Mark.INFERRED
 
@@ -141,12 +155,8 @@ def _unproven(seen: Observation) -> Mark:
     if seen.unstable:
         return Mark.UNSTABLE
     match seen.outcome:
-        case Outcome.OUT_OF_MEMORY:
-            return Mark.OUT_OF_MEMORY
-        case Outcome.UNBUILDABLE:
-            return Mark.UNBUILDABLE
-        case Outcome.NOT_RUN:
-            return Mark.NOT_RUN
+        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+            return Mark(seen.outcome.value)
         case (
             Outcome.PASSES
             | Outcome.FAILS
@@ -213,7 +223,7 @@ def _seen(  # noqa: PLR0913, PLR0917 - all that the words depend on
     stale: bool,
 ) -> SeenMark:
     happened = outcome.verb
-    clause = _CLAUSES[mark].format(happened=happened, repeats=repeats, precision=precision)
+    clause = _LOOKS[mark].clause.format(happened=happened, repeats=repeats, precision=precision)
     headline = shortened(detail, _HEADLINE)
     words = shortened(error or happened, _WORD)
     if mark is Mark.INFERRED:

@@ -5,19 +5,20 @@ What is asked of it once per case is arranged once for all cases: a page asks fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from repromatrix.reports.exports import rows
 from repromatrix.reports.marks import SeenMark, seen_as
-from repromatrix.reports.text import spans
+from repromatrix.reports.text import spans, visible
+from repromatrix.runner.judging.axes import Axis, axes
 from repromatrix.runner.judging.claims import CheckedClaim, check_claims
 from repromatrix.runner.judging.expectations import in_releases, only_in
-from repromatrix.runner.judging.ranges import fails
+from repromatrix.runner.judging.ranges import Range, ranges_along
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -25,10 +26,13 @@ from repromatrix.runner.model.outcomes import Device, Precision
 if TYPE_CHECKING:
     import pandas as pd
 
-Series = dict[tuple[str, Device, Precision], dict[str, "Judged"]]
-"""(workaround, device, precision) to what was observed, by environment, oldest first."""
+SeriesKey = tuple[str, Device, Precision]
+"""Workaround, device and precision."""
 
-Failing = dict[tuple[str, Device, Precision], dict[str, bool]]
+Series = dict[SeriesKey, dict[str, "Judged"]]
+"""What was observed, by environment, oldest first."""
+
+Failing = dict[SeriesKey, dict[str, bool]]
 
 Stack = tuple[SeenMark, ...]
 """What the cells of one variant in one environment show, one per precision."""
@@ -156,8 +160,38 @@ class Survey:
         """Return what was observed of a case as series along the environments."""
         return self._series.get(name, {})
 
+    def ranges(self, case: Case, key: SeriesKey, along: Iterable[Axis]) -> tuple[Range, ...]:
+        """Return the ranges along some axes in which a series of a case fails."""
+        rows = {name: row.seen for name, row in self.series(case.name).get(key, {}).items()}
+        return tuple(failing for axis in along for failing in ranges_along(axis, rows))
+
+    def failing_ranges(self, case: Case) -> Iterator[tuple[Device, list[str], tuple[str, ...]]]:
+        """Yield where the plain case fails: device, precisions that agree, and their ranges."""
+        along = axes(case, self.by_name)
+        for device in self.devices:
+            alike: dict[tuple[str, ...], list[str]] = {}
+            for precision in Precision:
+                ranges = self.ranges(case, (PLAIN, device, precision), along)
+                if ranges:
+                    texts = tuple(visible(each.text) for each in ranges)
+                    alike.setdefault(texts, []).append(precision.value)
+            for texts, precisions in alike.items():
+                yield device, precisions, texts
+
+    def by_area(self, cases: Iterable[Case]) -> list[Case]:
+        """Sort cases by area, in the order of the page, and by name."""
+        rank = {area: place for place, area in enumerate(self.areas)}
+        return sorted(
+            cases,
+            key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
+        )
+
+    def area(self, case: Case) -> str:
+        """Return the title of the area of a case."""
+        return visible(self.areas.get(case.block.area, case.block.area))
+
     def failing(self, name: str) -> Failing:
-        """Say along each series of a case where it fails; what says nothing is left out."""
+        """Return where each series of a case fails; environments without a result are left out."""
         return self._failing.get(name, {})
 
     @cached_property
@@ -167,7 +201,7 @@ class Survey:
                 key: {
                     environment: failed
                     for environment, row in rows.items()
-                    if (failed := fails(row.seen)) is not None
+                    if (failed := row.seen.reading.fails) is not None
                 }
                 for key, rows in series.items()
             }

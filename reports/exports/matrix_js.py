@@ -147,11 +147,7 @@ class _Numbered(Generic[_Value]):
 def data(survey: Survey) -> Data:
     """Return the data of the table on every device."""
     pen = _TableDataWriter(survey)
-    rank = {key: position for position, key in enumerate(survey.areas)}
-    ordered = sorted(
-        survey.cases.values(),
-        key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
-    )
+    ordered = survey.by_area(survey.cases.values())
     cases = tuple(_entry(case, pen.tracks(case)) for case in ordered)
     areas = dict.fromkeys(case.block.area for case in ordered)
     return Data(

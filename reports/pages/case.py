@@ -6,14 +6,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
-from repromatrix.reports.figures.plot import Plot, plots
-from repromatrix.reports.figures.timeline import Timeline, timeline
-from repromatrix.reports.sections.cells import CellBlock, Repeat, blocks, repeat
+from repromatrix.reports.figures.releases import Plot, Timeline, plots, timeline
+from repromatrix.reports.sections.cells import (
+    CellBlock,
+    Repeat,
+    SuggestedCommand,
+    blocks,
+    commands,
+    repeat,
+)
 from repromatrix.reports.sections.claims import Stated, stated
-from repromatrix.reports.sections.commands import SuggestedCommand, commands
-from repromatrix.reports.sections.failures import Signed, failures
+from repromatrix.reports.sections.failures import Signed, Wording, failures, wording
 from repromatrix.reports.sections.grid import GridTable, grid
-from repromatrix.reports.sections.messages import Wording, wording
 from repromatrix.reports.sections.numbers import Dtypes, Measured, dtypes, measured
 from repromatrix.reports.sections.workarounds import WorkaroundAdvice, advise
 from repromatrix.reports.text import (

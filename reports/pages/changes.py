@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from repromatrix.reports.exports.rows import ExportTable
@@ -143,24 +144,7 @@ def _counts(found: Collection[tuple[str, int]]) -> Counts:
 
 def changes_sheet(acts: Sequence[Act]) -> ExportTable:
     """Return every change as a table."""
-    columns = ("publication", "date", "change", "case", "workaround", "precision", "device")
-    return ExportTable(
-        path="changes",
-        columns=(*columns, "releases", "before", "after"),
-        rows=tuple(
-            (
-                act.name,
-                act.date,
-                one.change.value,
-                one.case,
-                one.workaround,
-                one.precision,
-                one.device,
-                one.releases,
-                one.before,
-                one.after,
-            )
-            for act in acts
-            for one in act.steps
-        ),
-    )
+    own = ("change", "case", "workaround", "precision", "device", "releases", "before", "after")
+    values = attrgetter(*own)
+    rows = ((act.name, act.date, *values(step)) for act in acts for step in act.steps)
+    return ExportTable(path="changes", columns=("publication", "date", *own), rows=tuple(rows))

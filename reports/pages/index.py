@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING
 
 from repromatrix.reports.exports import rows
 from repromatrix.reports.marks import Mark, explanation, mark_of, verdict_label
-from repromatrix.reports.sections.failures import FailurePlace, places
-from repromatrix.reports.sections.messages import Message, messages
+from repromatrix.reports.sections.failures import FailurePlace, Message, messages, places
 from repromatrix.reports.text import Link, link_to, page_of, shortened, spans, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.axes import axes
 from repromatrix.runner.judging.claims import ClaimStanding
-from repromatrix.runner.judging.ranges import ranges_along
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Source
-from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
 from repromatrix.runner.text import join, plural
 
@@ -39,23 +34,20 @@ class Contradiction:
     covered: int
 
 
-def contradictions(survey: Survey) -> tuple[Contradiction, ...]:
-    """Return every contradicted claim, in the order of the cases."""
-    return tuple(found for name in survey.cases for found in _of_case(survey, name))
-
-
-def _of_case(survey: Survey, name: str) -> Iterator[Contradiction]:
-    for checked in survey.claims(name):
-        if checked.standing is ClaimStanding.CONTRADICTED:
-            against, agreeing = len(checked.contradicting), len(checked.agreeing)
-            yield Contradiction(
-                case=visible(name),
-                href=f"{page_of(name)}#claims",
-                says=visible(checked.claim.says),
-                report=link_to(checked.claim.report),
-                contradicting=against,
-                covered=against + agreeing,
-            )
+def contradictions(survey: Survey) -> Iterator[Contradiction]:
+    """Yield every contradicted claim, in the order of the cases."""
+    for name in survey.cases:
+        for checked in survey.claims(name):
+            if checked.standing is ClaimStanding.CONTRADICTED:
+                against, agreeing = len(checked.contradicting), len(checked.agreeing)
+                yield Contradiction(
+                    case=visible(name),
+                    href=f"{page_of(name)}#claims",
+                    says=visible(checked.claim.says),
+                    report=link_to(checked.claim.report),
+                    contradicting=against,
+                    covered=against + agreeing,
+                )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,26 +67,15 @@ def case_list(survey: Survey) -> tuple[Item, ...]:
         Item(
             name=visible(name),
             title=visible(case.block.title),
-            area=visible(survey.areas.get(case.block.area, case.block.area)),
+            area=survey.area(case),
             href=page_of(name),
-            fails=tuple(_fails(survey, case)),
+            fails=tuple(
+                f"{join(precisions)}{survey.on(device)}: {', '.join(ranges)}"
+                for device, precisions, ranges in survey.failing_ranges(case)
+            ),
         )
         for name, case in sorted(survey.cases.items())
     )
-
-
-def _fails(survey: Survey, case: Case) -> Iterator[str]:
-    along = axes(case, survey.by_name)
-    for device in survey.devices:
-        alike: dict[str, list[str]] = {}
-        for precision in Precision:
-            rows = survey.series(case.name).get((PLAIN, device, precision), {})
-            seen = {name: row.seen for name, row in rows.items()}
-            found = ", ".join(one.text for axis in along for one in ranges_along(axis, seen))
-            if found:
-                alike.setdefault(found, []).append(precision.value)
-        for ranges, precisions in alike.items():
-            yield visible(f"{join(precisions)}{survey.on(device)}: {ranges}")
 
 
 SCRIPTS = (
@@ -204,7 +185,7 @@ def index(survey: Survey, note: str = "") -> Index:
         cases=case_list(survey),
         unexpected=_unexpected(survey),
         unmeasured=_unmeasured(survey),
-        contradictions=contradictions(survey),
+        contradictions=tuple(contradictions(survey)),
         messages=messages(survey),
     )
 
@@ -246,25 +227,26 @@ def _bugs(survey: Survey) -> str:
 
 def _setups(survey: Survey) -> tuple[Setup, ...]:
     ran = (row.seen for row in survey.rows.values() if row.seen.outcome.was_run)
-    found = Counter((seen.cell.device.value, *_machine(seen), seen.source) for seen in ran)
-    return tuple(_setup(*key, number) for key, number in sorted(found.items()))
-
-
-def _machine(seen: Observation) -> tuple[str, str, str]:
-    ran_on = seen.provenance
-    return ran_on.hardware, ran_on.torch_build, ran_on.python
-
-
-def _setup(  # noqa: PLR0913, PLR0917 - a machine, and how many cells it ran
-    device: str, hardware: str, torch: str, python: str, source: str, cells: int
-) -> Setup:
-    return Setup(
-        device=device,
-        hardware=visible(hardware),
-        torch=visible(torch),
-        python=visible(python),
-        source=visible(source),
-        cells=cells,
+    counts = Counter(
+        (
+            seen.cell.device.value,
+            seen.provenance.hardware,
+            seen.provenance.torch_build,
+            seen.provenance.python,
+            seen.source,
+        )
+        for seen in ran
+    )
+    return tuple(
+        Setup(
+            device=device,
+            hardware=visible(hardware),
+            torch=visible(torch),
+            python=visible(python),
+            source=visible(source),
+            cells=cells,
+        )
+        for (device, hardware, torch, python, source), cells in sorted(counts.items())
     )
 
 
@@ -329,9 +311,5 @@ def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
             cells=len(groups[mark, reason]),
             releases=spans({cell.environment for cell in groups[mark, reason]}, survey.order),
         )
-        for mark, reason in sorted(groups, key=_by_mark)
+        for mark, reason in sorted(groups, key=lambda key: ([*Mark].index(key[0]), key[1]))
     )
-
-
-def _by_mark(key: tuple[Mark, str]) -> tuple[int, str]:
-    return list(Mark).index(key[0]), key[1]

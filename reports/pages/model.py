@@ -9,10 +9,7 @@ from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
 from repromatrix.reports.text import family_path, in_address, page_of, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.axes import axes
-from repromatrix.runner.judging.ranges import ranges_along
-from repromatrix.runner.model.case import PLAIN, Case
-from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.text import join
 
 
@@ -90,26 +87,15 @@ def _member(survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice]) -> 
         case=visible(case.name),
         href=page_of(case.name),
         title=visible(case.block.title),
-        area=visible(survey.areas.get(case.block.area, case.block.area)),
+        area=survey.area(case),
         simulated=bool(case.block.simulates),
         kind=case.block.kind.value,
-        spells=tuple(_spells(survey, case)),
+        spells=tuple(
+            Spell(precisions=join(precisions), device=device.value, ranges=ranges)
+            for device, precisions, ranges in survey.failing_ranges(case)
+        ),
         remedies=tuple(_remedies(advised)),
     )
-
-
-def _spells(survey: Survey, case: Case) -> Iterator[Spell]:
-    along = axes(case, survey.by_name)
-    for device in survey.devices:
-        alike: dict[tuple[str, ...], list[str]] = {}
-        for precision in Precision:
-            rows = survey.series(case.name).get((PLAIN, device, precision), {})
-            seen = {name: row.seen for name, row in rows.items()}
-            ranges = tuple(visible(one.text) for axis in along for one in ranges_along(axis, seen))
-            if ranges:
-                alike.setdefault(ranges, []).append(precision.value)
-        for ranges, precisions in alike.items():
-            yield Spell(precisions=join(precisions), device=device.value, ranges=ranges)
 
 
 def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:

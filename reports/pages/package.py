@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.pages.release import address_of
@@ -13,7 +14,6 @@ from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.judging.axes import Axis, axes
-from repromatrix.runner.judging.ranges import ranges_along
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.packages import MOVED
@@ -112,15 +112,15 @@ def _packages_of(axis: Axis) -> set[str]:
 
 
 def _along(survey: Survey, case: Case, axis: Axis) -> Iterator[Alone]:
-    for (workaround, _, precision), rows in survey.series(case.name).items():
-        seen = {name: row.seen for name, row in rows.items()}
-        if ranges := tuple(visible(one.text) for one in ranges_along(axis, seen)):
+    for key in survey.series(case.name):
+        workaround, _, precision = key
+        if ranges := survey.ranges(case, key, [axis]):
             yield Alone(
                 case=visible(case.name),
                 href=page_of(case.name),
                 workaround=visible(workaround),
                 precision=precision.value,
-                ranges=ranges,
+                ranges=tuple(visible(failing.text) for failing in ranges),
             )
 
 
@@ -134,21 +134,12 @@ def _cases(survey: Survey, name: str) -> tuple[Link, ...]:
 
 def package_sheet(page: PackagePage) -> ExportTable:
     """Return what changed with which version as a table."""
-    columns = ("version", "first_in", "with", "change", "case", "workaround", "precisions")
-    return ExportTable(
-        path=page.href.removesuffix(".html"),
-        columns=columns,
-        rows=tuple(
-            (
-                held.version,
-                held.releases[0].text,
-                " ".join(held.with_it),
-                one.change.value,
-                one.case,
-                one.workaround,
-                one.precisions,
-            )
-            for held in page.held
-            for one in held.differences
-        ),
+    own = ("change", "case", "workaround", "precisions")
+    values = attrgetter(*own)
+    rows = (
+        (held.version, held.releases[0].text, " ".join(held.with_it), *values(difference))
+        for held in page.held
+        for difference in held.differences
     )
+    path = page.href.removesuffix(".html")
+    return ExportTable(path=path, columns=("version", "first_in", "with", *own), rows=tuple(rows))

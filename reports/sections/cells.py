@@ -1,4 +1,4 @@
-"""Every cell of a case, releases that agree together, and the commands that repeat it.
+"""Every cell of a case, releases that agree together, and the commands that repeat or explain it.
 
 Numbers stand elsewhere on the page: with them hardly two releases would agree.
 """
@@ -6,12 +6,15 @@ Numbers stand elsewhere on the page: with them hardly two releases would agree.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Stack, Survey
+from repromatrix.runner.judging.axes import axes
+from repromatrix.runner.judging.ranges import Range
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
@@ -191,3 +194,53 @@ def _uv(survey: Survey, cell: Cell) -> str:
     words += [cell.precision.value, *([cell.workaround] if cell.workaround else [])]
     prefix = "REPRO_DEVICE=cuda " if cell.device is Device.CUDA else ""
     return prefix + shlex.join(words)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SuggestedCommand:
+    """A question and the command that answers it."""
+
+    asks: str
+    text: str
+
+
+def commands(survey: Survey, case: Case) -> tuple[SuggestedCommand, ...]:
+    """Return what to ask next about a case that fails somewhere; nothing where it never does."""
+    found = _newest(survey, case)
+    return tuple(_commands(case.name, *found)) if found else ()
+
+
+def _newest(survey: Survey, case: Case) -> tuple[Precision, Range] | None:
+    """Return the newest range of releases on which the plain case fails, and its precision."""
+    releases = axes(case, survey.by_name)[0]
+    found = [
+        (key[-1], failing)
+        for key in survey.series(case.name)
+        if key[0] == PLAIN
+        for failing in survey.ranges(case, key, [releases])
+    ]
+    when = {name: place for place, name in enumerate(survey.releases)}
+    return max(found, key=lambda item: when.get(item[1].releases[-1], -1), default=None)
+
+
+def _commands(name: str, precision: Precision, failing: Range) -> Iterator[SuggestedCommand]:
+    search = ["nox", "-s", "bisect", "--", name, "--precision", precision.value]
+    yield SuggestedCommand(asks="Which release broke it?", text=shlex.join(search))
+    if failing.until:
+        yield SuggestedCommand(asks="Which release healed it?", text=shlex.join([*search, "--fix"]))
+    for good, bad in _sides(failing):
+        ends = ["--precision", precision.value, "--good", good, "--bad", bad]
+        text = shlex.join(["nox", "-s", "blame", "--", name, *ends])
+        yield SuggestedCommand(asks="Which package makes the difference?", text=text)
+    audit = ["nox", "-s", "audit", "--", "requirements.txt", "--precision", precision.value]
+    yield SuggestedCommand(
+        asks="Does my project have it?", text=shlex.join([*audit, "--case", name])
+    )
+
+
+def _sides(failing: Range) -> Iterator[tuple[str, str]]:
+    """Yield a release that passes and its neighbour that fails, where there is one."""
+    if failing.until:
+        yield failing.until, failing.releases[-1]
+    elif failing.after:
+        yield failing.after, failing.releases[0]

@@ -1,19 +1,24 @@
-"""How a case fails: its failures grouped by signature, and where each was seen."""
+"""How a case fails: its failures by signature, their messages over releases, and their traces."""
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from repromatrix.reports.marks import Mark, mark_of
-from repromatrix.reports.text import excerpt, shortened, visible
+from repromatrix.reports.text import excerpt, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.case import PLAIN
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.text import join
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.signature import NOISE
+from repromatrix.runner.text import join, plural
 
 _MESSAGE = 4_000
 _TRACEBACK = 12_000
@@ -110,3 +115,276 @@ def _variants(names: list[str]) -> str:
         return ""
     words = f"with {join(others)}"
     return f"plain and {words}" if PLAIN in names else words
+
+
+_TEXT, _VERSIONS = 6_000, 12
+
+
+class Sort(StrEnum):
+    """What became of a line."""
+
+    KEPT = "kept"
+    GONE = "gone"
+    NEW = "new"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MessageLine:
+    """One line of a message or a traceback; its sign tells what became of it without colour."""
+
+    sort: Sort
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Version:
+    """One wording, where it was seen, and how it differs from the one before."""
+
+    releases: str
+    precisions: str
+    headline: str
+    lines: tuple[MessageLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wording:
+    """The wordings of a case, oldest first; `more` is how many are left out."""
+
+    versions: tuple[Version, ...]
+    more: int
+
+
+def wording(survey: Survey, name: str) -> Wording:
+    """Return how the failures of a case are worded, each compared with the one before it."""
+    groups: dict[str, list[Judged]] = {}
+    for row in _in_time(survey, name):
+        if row.seen.failed is not None and row.seen.outcome.is_failure:
+            groups.setdefault(_text(row), []).append(row)
+    texts = list(groups)[:_VERSIONS]
+    versions = tuple(
+        _version(survey, groups[text], _lines(texts[number - 1] if number else "", text))
+        for number, text in enumerate(texts)
+    )
+    return Wording(versions=versions, more=len(groups) - len(texts))
+
+
+def _in_time(survey: Survey, name: str) -> list[Judged]:
+    when = {environment: place for place, environment in enumerate(survey.order)}
+    return sorted(survey.of_case(name), key=lambda row: when[row.seen.cell.environment])
+
+
+def _text(row: Judged) -> str:
+    failed = row.seen.failed
+    if failed is None:
+        return ""
+    told = f"{failed.error_class}: {failed.message}"
+    return excerpt(f"{failed.traceback.rstrip()}\n{told}".lstrip(), _TEXT)
+
+
+def _version(survey: Survey, rows: Sequence[Judged], lines: tuple[MessageLine, ...]) -> Version:
+    failed = rows[0].seen.failed
+    precisions = dict.fromkeys(row.seen.cell.precision.value for row in rows)
+    return Version(
+        releases=survey.spans(row.seen.cell.environment for row in rows),
+        precisions=join(list(precisions)),
+        headline=shortened(failed.headline if failed else "", _HEADLINE),
+        lines=lines,
+    )
+
+
+def _lines(before: str, after: str) -> tuple[MessageLine, ...]:
+    if not before:
+        return tuple(MessageLine(sort=Sort.KEPT, text=text) for text in after.splitlines())
+    return tuple(_changes(before.splitlines(), after.splitlines()))
+
+
+def _changes(before: list[str], after: list[str]) -> Iterator[MessageLine]:
+    compared = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, start, end, start_after, end_after in compared.get_opcodes():
+        if tag != "equal":
+            yield from (MessageLine(sort=Sort.GONE, text=text) for text in before[start:end])
+            yield from (
+                MessageLine(sort=Sort.NEW, text=text) for text in after[start_after:end_after]
+            )
+
+
+_PLACES = 3
+"""How many places of a case are named; its page names all."""
+_MESSAGE_SPANS = 4
+"""How many spans of releases a place names: evidence with gaps has many."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sighting:
+    """A case that fails with a message, and where; `more` says how many places are left out."""
+
+    case: str
+    href: str
+    places: tuple[FailurePlace, ...]
+    more: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """The failures of all cases that share a signature."""
+
+    headline: str
+    sightings: tuple[Sighting, ...]
+
+
+def messages(survey: Survey) -> tuple[Message, ...]:
+    """Group the failures of all cases by signature, in the order of the alphabet."""
+    groups: dict[str, list[tuple[str, Signed]]] = {}
+    for name in survey.cases:
+        for signed in failures(survey, name):
+            groups.setdefault(signed.signature, []).append((name, signed))
+    found = [
+        Message(
+            headline=members[0][1].headline,
+            sightings=tuple(_sighting(name, signed) for name, signed in members),
+        )
+        for members in groups.values()
+    ]
+    return tuple(sorted(found, key=lambda message: message.headline.casefold()))
+
+
+def _sighting(name: str, signed: Signed) -> Sighting:
+    left_out = len(signed.places) - _PLACES
+    return Sighting(
+        case=visible(name),
+        href=f"{page_of(name)}#{signed.anchor}",
+        places=tuple(map(_brief, signed.places[:_PLACES])),
+        more=f"and {plural(left_out, 'more place')}" if left_out > 0 else "",
+    )
+
+
+def _brief(place: FailurePlace) -> FailurePlace:
+    named = place.releases.split(", ")
+    if len(named) <= _MESSAGE_SPANS + 1:
+        return place
+    left_out = plural(len(named) - _MESSAGE_SPANS, "more span")
+    return replace(place, releases=f"{', '.join(named[:_MESSAGE_SPANS])} and {left_out}")
+
+
+_DEEPEST = 4
+_SPANS = 200
+_FRAME = re.compile(r'File "([^"]*)", line \d+, in ([\w<>]+)')
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trace:
+    """One way in which a case fails; `frames` are its deepest, the last one raised."""
+
+    signature: str
+    headline: str
+    anchor: str
+    frames: tuple[str, ...]
+    where: str
+    heals: tuple[str, ...]
+    """Workarounds that passed in every plain cell that failed so."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownFailure:
+    """A case by its failures."""
+
+    case: str
+    title: str
+    href: str
+    raises: tuple[str, ...]
+    matches: tuple[str, ...]
+    traces: tuple[Trace, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signatures:
+    """Every case that fails somewhere, and the rules that make a message a signature.
+
+    `measured` says in few words on what they failed.
+    """
+
+    measured: str
+    noise: tuple[tuple[str, str], ...]
+    cases: tuple[KnownFailure, ...]
+
+
+def signatures(survey: Survey, measured: str) -> Signatures:
+    """Return what is known of errors; a case without failure and expectation is left out."""
+    known = (_known(survey, case) for case in survey.cases.values())
+    return Signatures(
+        measured=measured,
+        noise=tuple((_for_scripts(pattern), put) for pattern, put in NOISE),
+        cases=tuple(one for one in known if one.traces or one.matches),
+    )
+
+
+def _for_scripts(pattern: re.Pattern[str]) -> str:
+    """Return a pattern as the page reads it: its own class of word characters is ASCII alone."""
+    inside = pattern.pattern.replace(r"[\w", r"[\p{L}\p{N}_")
+    return inside.replace(r"\w", r"[\p{L}\p{N}_]")
+
+
+def _known(survey: Survey, case: Case) -> KnownFailure:
+    seen = {row.seen.cell: row.seen for row in survey.of_case(case.name)}
+    return KnownFailure(
+        case=visible(case.name),
+        title=visible(case.block.title),
+        href=page_of(case.name),
+        raises=tuple(sorted({visible(one.raises) for one in case.block.fails if one.raises})),
+        matches=tuple(dict.fromkeys(text for one in case.block.fails for text in one.match)),
+        traces=tuple(
+            _trace(case, signed, _healing(case, seen, signed.signature))
+            for signed in failures(survey, case.name)
+        ),
+    )
+
+
+def _healing(case: Case, seen: Mapping[Cell, Observation], signature: str) -> tuple[str, ...]:
+    """Return the workarounds that passed wherever the plain case failed with a signature."""
+    failed = [
+        cell
+        for cell, row in seen.items()
+        if cell.workaround == PLAIN
+        and row.outcome.is_failure
+        and row.failed
+        and row.failed.signature == signature
+    ]
+    return tuple(
+        visible(name)
+        for name, workaround in case.block.workarounds.items()
+        if not workaround.skips
+        and failed
+        and all(
+            (beside := seen.get(cell._replace(workaround=name))) is not None
+            and beside.outcome is Outcome.PASSES
+            for cell in failed
+        )
+    )
+
+
+def _trace(case: Case, signed: Signed, heals: tuple[str, ...]) -> Trace:
+    where = "; ".join(
+        f"{place.precisions}{place.variants and f' {place.variants}'}: {place.releases}"
+        for place in signed.places[:2]
+    )
+    on_top = f" (with {join(case.extras)} installed)" if case.extras else ""
+    return Trace(
+        signature=signed.signature,
+        headline=signed.headline,
+        anchor=signed.anchor,
+        frames=frames(signed.traceback)[-_DEEPEST:],
+        where=shortened(where, _SPANS) + on_top,
+        heals=heals,
+    )
+
+
+def frames(traceback: str) -> tuple[str, ...]:
+    """Return the frames of a traceback as `package/module.py:function`, the deepest last."""
+    return tuple(f"{_inside(path)}:{name}" for path, name in _FRAME.findall(traceback))
+
+
+def _inside(path: str) -> str:
+    """Return a path as it is inside any environment."""
+    plain = path.replace("\\", "/")
+    _, found, rest = plain.rpartition("site-packages/")
+    return rest if found else "/".join(plain.split("/")[-2:])

@@ -276,17 +276,12 @@ _Rows = dict[tuple[str, str], tuple[StackColumn, ...]]
 
 
 def _areas(survey: Survey, cases: Iterable[Case], rows: _Rows, page: str) -> tuple[Area, ...]:
-    rank = {key: position for position, key in enumerate(survey.areas)}
-    ordered = sorted(
-        cases,
-        key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
-    )
     return tuple(
         Area(
             title=visible(survey.areas.get(area, area)),
             rows=tuple(row for case in members for row in _rows(case, rows, page)),
         )
-        for area, members in groupby(ordered, key=lambda case: case.block.area)
+        for area, members in groupby(survey.by_area(cases), key=lambda case: case.block.area)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.text import number, page_of, shortened, visible
@@ -170,23 +171,11 @@ def _shifts(difference: CellDifference) -> Iterable[Shift]:
 
 def changes_table(path: str, steps: Mapping[str, Between]) -> ExportTable:
     """Return every difference as a table: the release, and how each cell changed."""
-    columns = ("release", "against", "change", "case", "workaround", "precisions", "device")
-    return ExportTable(
-        path=path,
-        columns=(*columns, "before", "after"),
-        rows=tuple(
-            (
-                release,
-                step.before,
-                difference.change.value,
-                difference.case,
-                difference.workaround,
-                difference.precisions,
-                difference.device,
-                difference.before,
-                difference.after,
-            )
-            for release, step in steps.items()
-            for difference in step.differences
-        ),
+    own = ("change", "case", "workaround", "precisions", "device", "before", "after")
+    values = attrgetter(*own)
+    rows = (
+        (release, step.before, *values(difference))
+        for release, step in steps.items()
+        for difference in step.differences
     )
+    return ExportTable(path=path, columns=("release", "against", *own), rows=tuple(rows))

@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING
 from one_case import CASE, NO_FLOAT, changed, fake_run, surveyed
 
 from repromatrix.reports.exports.pins import Pinned, PinSources, pins
-from repromatrix.reports.figures.plot import Plot, PlotLevel, Stroke
-from repromatrix.reports.figures.scale import Tick, ticks
-from repromatrix.reports.figures.shares import Part, shares
-from repromatrix.reports.figures.timeline import Band, Bar, State
+from repromatrix.reports.figures.releases import (
+    Band,
+    Bar,
+    Plot,
+    PlotLevel,
+    State,
+    Stroke,
+    Tick,
+    ticks,
+)
 from repromatrix.reports.pages.case import case_page
-from repromatrix.reports.sections.commands import SuggestedCommand
-from repromatrix.reports.sections.messages import MessageLine, Sort, Version, Wording
+from repromatrix.reports.sections.cells import SuggestedCommand
+from repromatrix.reports.sections.failures import MessageLine, Sort, Version, Wording
+from repromatrix.reports.sections.numbers import Part, shares
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.script import parse_script

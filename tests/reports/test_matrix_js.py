@@ -27,7 +27,7 @@ from repromatrix.reports.exports.matrix_js import (
 from repromatrix.reports.exports.rows import as_json, tabulate
 from repromatrix.reports.pages.case import Fact, case_page
 from repromatrix.reports.pages.index import Contradiction, Item, case_list, contradictions
-from repromatrix.reports.sections.messages import KnownFailure, Trace, frames, signatures
+from repromatrix.reports.sections.failures import KnownFailure, Trace, frames, signatures
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
 from repromatrix.runner.judging.verdicts import judge_all
@@ -261,7 +261,7 @@ def test_a_contradicted_claim_is_listed_and_a_confirmed_one_is_not() -> None:
         covered=6,
     )
 
-    assert contradictions(surveyed()) == (expected,)
+    assert tuple(contradictions(surveyed())) == (expected,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,7 +26,6 @@ from one_case import (
 from rendered import Markup, pages
 
 from repromatrix.reports.build import render
-from repromatrix.reports.figures.shares import Part
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import Derived, Expectation, Fact, Fails, case_page
 from repromatrix.reports.pages.index import (
@@ -39,7 +38,7 @@ from repromatrix.reports.pages.index import (
 )
 from repromatrix.reports.sections.cells import BuiltWith, CellBlock, CellEntry, Repeat, Variant
 from repromatrix.reports.sections.claims import Stated
-from repromatrix.reports.sections.failures import FailurePlace, Signed
+from repromatrix.reports.sections.failures import FailurePlace, Message, Sighting, Signed
 from repromatrix.reports.sections.grid import (
     Column,
     GridRow,
@@ -51,8 +50,7 @@ from repromatrix.reports.sections.grid import (
     grid,
     lines,
 )
-from repromatrix.reports.sections.messages import Message, Sighting
-from repromatrix.reports.sections.numbers import Computed, Dtypes, Measured, NumberRun
+from repromatrix.reports.sections.numbers import Computed, Dtypes, Measured, NumberRun, Part
 from repromatrix.reports.sections.workarounds import (
     Effect,
     Effects,

@@ -36,15 +36,14 @@ from repromatrix.reports.exports.badges import files as badge_files
 from repromatrix.reports.exports.feed import Feed, FeedEntry, feed, written
 from repromatrix.reports.exports.osv import entry
 from repromatrix.reports.exports.rows import ExportTable, files
-from repromatrix.reports.figures.plot import plots
+from repromatrix.reports.figures.releases import plots
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.changes import Act, ChangeKind, ChangesPage, Counts, Step, changes
 from repromatrix.reports.pages.claims import claims
 from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families
 from repromatrix.reports.pages.package import Alone, packages
 from repromatrix.reports.pages.release import Companion, Failing, Number, Releases
-from repromatrix.reports.sections.failures import FailurePlace
-from repromatrix.reports.sections.messages import signatures
+from repromatrix.reports.sections.failures import FailurePlace, signatures
 from repromatrix.reports.sections.numbers import dtypes, measured
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift, between
