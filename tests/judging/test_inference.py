@@ -126,7 +126,7 @@ def test_what_was_refused_is_shown_so_and_nothing_is_inferred_across_it() -> Non
     shown = {one.seen.cell.environment: one for one in grid({**line, "4.52.0": refused})}["4.52.0"]
 
     assert (list(told(line)), told({**line, "4.52.0": refused})) == (["4.52.0"], {})
-    assert seen_as(shown, Precision.BF16).text == "not run: refused: torch is no file of it"
+    assert seen_as(shown, Precision.BF16).text == "was not run: refused: torch is no file of it"
 
 
 def test_two_failures_that_differ_in_their_words_infer_nothing() -> None:
