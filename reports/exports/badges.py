@@ -13,7 +13,6 @@ from repromatrix.reports.text import shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.cell import Source
-from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
 from repromatrix.runner.text import join, plural
 
@@ -116,12 +115,8 @@ def _silent(survey: Survey, name: str) -> frozenset[str]:
         for (workaround, device, _), rows in survey.series(name).items()
         if workaround == PLAIN and device in survey.measured_on
         for environment, row in rows.items()
-        if _is_open(row.seen)
+        if row.seen.reading is Reading.UNKNOWN
     )
-
-
-def _is_open(seen: Observation) -> bool:
-    return seen.reading is Reading.UNKNOWN
 
 
 _Known = dict[str, bool | None]
@@ -139,15 +134,12 @@ def _judged(survey: Survey) -> dict[str, _Known]:
             for environment, row in rows.items():
                 if row.seen.outcome is not Outcome.NOT_APPLICABLE:
                     held = found.setdefault(columns[environment], {})
-                    held[name] = _worse(held.get(name), failing.get(environment))
+                    known = {held.get(name), failing.get(environment)} - {None}
+                    held[name] = any(known) if known else None
         for environment in _silent(survey, name):
             held = found[columns[environment]]
             held[name] = held[name] or None
     return found
-
-
-def _worse(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001
-    return None if one is other is None else bool(one or other)
 
 
 def _of_kind(survey: Survey, known: _Known, *, bug: bool) -> _Known:

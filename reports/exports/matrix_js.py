@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain, groupby
 from typing import Generic, TypeVar
@@ -175,15 +175,16 @@ def _heads(columns: Sequence[Environment]) -> tuple[ColumnHead, ...]:
             line=visible(label),
             label=visible(column.label),
             source=environment.source,
-            packages=_packages(environment),
+            packages=visible(
+                ", ".join(
+                    f"{name} {version}"
+                    for name in DECIDING
+                    if name != "safetensors" and (version := environment.version(name))
+                )
+            ),
         )
         for environment, (label, column) in zip(columns, heads, strict=True)
     )
-
-
-def _packages(environment: Environment) -> str:
-    pins = ((name, environment.version(name)) for name in DECIDING if name != "safetensors")
-    return visible(", ".join(f"{name} {version}" for name, version in pins if version))
 
 
 def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
@@ -234,7 +235,9 @@ class _TableDataWriter:
         known = survey.series(case.name)
         rows = [known.get((workaround, device, precision), {}) for precision in Precision]
         stacks = (
-            self._stack([row.get(name) for row in rows]) if name in belonging else NO_CELL
+            self.stacks.number(tuple(self._told(row.get(name)) for row in rows))
+            if name in belonging
+            else NO_CELL
             for name in columns
         )
         return Track(
@@ -247,9 +250,6 @@ class _TableDataWriter:
                 if any(one.seen.measured for one in row.values())
             },
         )
-
-    def _stack(self, rows: Iterable[Judged | None]) -> int:
-        return self.stacks.number(tuple(map(self._told, rows)))
 
     def _told(self, row: Judged | None) -> int:
         if row is None:
@@ -272,9 +272,5 @@ class _TableDataWriter:
 
 
 def _folded(numbers: Iterable[int]) -> Folded:
-    return tuple(chain.from_iterable(_runs(numbers)))
-
-
-def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    for number_, run in groupby(numbers):
-        yield len([*run]), number_
+    runs = ((len([*run]), repeated) for repeated, run in groupby(numbers))
+    return tuple(chain.from_iterable(runs))

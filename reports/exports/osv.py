@@ -42,7 +42,10 @@ def entry(
     survey: Survey, case: Case, published: Published, setting: Sequence[str]
 ) -> dict[str, Any]:
     """Return the entry of a case, empty where there is nothing to say."""
-    dates = _dates(survey, case, published)
+    rows = (row.seen for row in survey.of_case(case.name))
+    sources = {row.source for row in rows if row.outcome.is_evidence}
+    known = published.publications
+    dates = sorted(known[source].date for source in sources if source in known)
     affected = list(_affected(survey, case))
     if case.block.kind is not CaseKind.BUG or not affected or not dates:
         return {}
@@ -69,13 +72,6 @@ def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say what the event `0` rests on: the format has no word for what nobody measured."""
     events = [event for one in affected for event in one["ranges"][0]["events"]]
     return [_OLDER] if {"introduced": "0"} in events else []
-
-
-def _dates(survey: Survey, case: Case, published: Published) -> list[str]:
-    rows = (row.seen for row in survey.of_case(case.name))
-    sources = {seen.source for seen in rows if seen.outcome.is_evidence}
-    known = published.publications
-    return sorted(known[source].date for source in sources if source in known)
 
 
 def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
@@ -106,7 +102,9 @@ def _of_transformers(
     survey: Survey, releases: Axis, seen: Mapping[str, Observation]
 ) -> _Affected | None:
     found = ranges_along(releases, seen)
-    born = _born(releases, seen)
+    # A release before the others that cannot run the case: the bug came with a feature.
+    first = seen.get(releases[0].environment) if releases else None
+    born = first is not None and first.outcome is Outcome.NOT_APPLICABLE
     versions = [name for one in found for name in one.releases if _is_release(survey, name)]
     if not versions:
         return None
@@ -131,12 +129,6 @@ def _of_another(found: Deciding | None) -> _Affected | None:
             for event in _events(one, born=found.born, healed=bool(one.until))
         ],
     )
-
-
-def _born(releases: Axis, seen: Mapping[str, Observation]) -> bool:
-    """Say whether a release before the others cannot run the case: the bug came with a feature."""
-    first = seen.get(releases[0].environment) if releases else None
-    return first is not None and first.outcome is Outcome.NOT_APPLICABLE
 
 
 def _is_release(survey: Survey, name: str) -> bool:

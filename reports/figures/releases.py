@@ -75,7 +75,6 @@ class State(StrEnum):
 
 
 States = tuple[State, ...]
-_KNOWN = {True: State.FAILS, False: State.PASSES}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +119,8 @@ def timeline(survey: Survey, case: Case, device: Device) -> Timeline:
     for variant in case.variants:
         for precision in Precision:
             key = variant, device, precision
-            states = _states(series.get(key, {}), failing.get(key, {}), names)
+            rows, known = series.get(key, {}), failing.get(key, {})
+            states = tuple(_state(rows.get(name), known.get(name)) for name in names)
             alike.setdefault((variant, states), []).append(precision.value)
     bands = tuple(
         _band(_label(variant, precisions), number, states, releases)
@@ -132,19 +132,16 @@ def timeline(survey: Survey, case: Case, device: Device) -> Timeline:
         height=_HEAD + _BAND * len(bands) + 4,
         ticks=ticks(releases),
         bands=bands,
-        text="; ".join(f"{band.label}: {_words(band)}" for band in bands),
+        text="; ".join(
+            f"{band.label}: {', '.join(bar.says for bar in band.bars) or 'not applicable'}"
+            for band in bands
+        ),
     )
 
 
-def _states(
-    rows: Mapping[str, Judged], failing: Mapping[str, bool], names: Sequence[str]
-) -> States:
-    return tuple(
-        _KNOWN[failing[name]] if name in failing else _unknown(rows.get(name)) for name in names
-    )
-
-
-def _unknown(row: Judged | None) -> State:
+def _state(row: Judged | None, fails: bool | None) -> State:  # noqa: FBT001 - it is the answer
+    if fails is not None:
+        return State.FAILS if fails else State.PASSES
     absent = row is not None and row.seen.outcome is Outcome.NOT_APPLICABLE
     return State.ABSENT if absent else State.UNKNOWN
 
@@ -175,10 +172,6 @@ def _bar(state: State, first: int, last: int, top: int, releases: Sequence[str])
         height=height,
         says=visible(f"{state} on {span}" if state is not State.UNKNOWN else f"unknown: {span}"),
     )
-
-
-def _words(band: Band) -> str:
-    return ", ".join(bar.says for bar in band.bars) or "not applicable"
 
 
 _TOP, _FLOOR, _HEIGHT = 24, 124, 144

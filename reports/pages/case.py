@@ -125,7 +125,11 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         ),
         sheet=f"case/{in_address(case.name)}",
         grids=tuple(grid(survey, device, [case.name], page="") for device in survey.devices),
-        timelines=_timelines(survey, case),
+        # Releases follow each other; stacks and pairs do not.
+        timelines=tuple(
+            timeline(survey, case, device)
+            for device in (() if survey.only_in(case) else survey.devices)
+        ),
         ranges=_derived(survey, case),
         claims=stated(survey, case),
         expectations=tuple(_expectation(entry) for entry in case.block.fails),
@@ -141,13 +145,6 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         commands=commands(survey, case),
         blocks=blocks(survey, case),
     )
-
-
-def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
-    """Return the releases as they followed each other; stacks and pairs do not."""
-    if survey.only_in(case):
-        return ()
-    return tuple(timeline(survey, case, device) for device in survey.devices)
 
 
 def _facts(survey: Survey, case: Case) -> tuple[Fact, ...]:

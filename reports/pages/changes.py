@@ -103,18 +103,18 @@ def _act(survey: Survey, record: SnapshotRecord) -> Act:
         against=visible(record.against),
         steps=steps,
         kinds=tuple(
-            _kind(change, found)
+            ChangeKind(change=change, says=_changes(found), steps=found)
             for change in CellChange
-            if (found := tuple(one for one in steps if one.change is change))
+            if (found := tuple(step for step in steps if step.change is change))
         ),
         new=_counts(record.new),
         gone=_counts(record.gone),
     )
 
 
-def _kind(change: CellChange, steps: tuple[Step, ...]) -> ChangeKind:
-    cases = plural(len({one.case for one in steps}), "case")
-    return ChangeKind(change=change, says=f"{plural(len(steps), 'change')} in {cases}", steps=steps)
+def _changes(steps: tuple[Step, ...]) -> str:
+    cases = plural(len({step.case for step in steps}), "case")
+    return f"{plural(len(steps), 'change')} in {cases}"
 
 
 def _step(survey: Survey, one: Changed) -> Step:

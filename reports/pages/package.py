@@ -103,12 +103,9 @@ def _changed(survey: Survey, before: str, after: str, name: str) -> tuple[str, .
 def _alone(survey: Survey, package: str) -> Iterator[Alone]:
     for case in survey.cases.values():
         for axis in axes(case, survey.by_name)[1:]:
-            if _packages_of(axis) == {package}:
+            moved = {name for point in axis for name, _ in taken_apart(point.environment).changed}
+            if moved == {package}:
                 yield from _along(survey, case, axis)
-
-
-def _packages_of(axis: Axis) -> set[str]:
-    return {name for point in axis for name, _ in taken_apart(point.environment).changed}
 
 
 def _along(survey: Survey, case: Case, axis: Axis) -> Iterator[Alone]:

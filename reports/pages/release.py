@@ -107,6 +107,7 @@ class Releases:
         place = names.index(name)
         step = self.steps.get(name)
         environment = self.survey.by_name[name]
+        before = self.survey.by_name[names[place - 1]] if place else None
         shown = self._shown[name]
         return ReleasePage(
             name=visible(name),
@@ -114,7 +115,7 @@ class Releases:
             is_release=environment.source is Source.RELEASE,
             before=_links(names[place - 1 : place] if place else ()),
             after=_links(names[place + 1 : place + 2]),
-            companions=_companions(environment, self._before(place)),
+            companions=_companions(environment, before),
             numbers=_numbers(shown),
             judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
             broke=step.of(CellChange.BROKE) if step else (),
@@ -126,9 +127,6 @@ class Releases:
             failing=tuple(self._alike(name)),
             sheet=f"release/{name}",
         )
-
-    def _before(self, place: int) -> Environment | None:
-        return self.survey.by_name[self.survey.releases[place - 1]] if place else None
 
     def _alike(self, name: str) -> Iterable[Failing]:
         groups: dict[tuple[str, Mark, str], list[Judged]] = {}
@@ -155,16 +153,18 @@ def _links(names: Sequence[str]) -> tuple[Link, ...]:
 
 
 def _companions(here: Environment, before: Environment | None) -> tuple[Companion, ...]:
+    versions = {
+        name: (here.version(name), before.version(name) if before else here.version(name))
+        for name in DECIDING
+    }
     return tuple(
         Companion(
             name=name,
-            version=visible(here.version(name) or "absent"),
-            was=visible(was) if (was := before.version(name)) != here.version(name) else "",
+            version=visible(version or "absent"),
+            was=visible(was) if was != version else "",
         )
-        if before
-        else Companion(name=name, version=visible(here.version(name) or "absent"), was="")
-        for name in DECIDING
-        if here.version(name) or (before and before.version(name))
+        for name, (version, was) in versions.items()
+        if version or was
     )
 
 

@@ -6,7 +6,7 @@ Numbers stand elsewhere on the page: with them hardly two releases would agree.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -86,7 +86,7 @@ def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
     grouped = groupby(names, key=lambda name: written[stacks[name]])
     return tuple(
         CellBlock(
-            built=_built([_alone(survey, case, name, _note(stacks[name])) for name in members]),
+            built=_built(survey, case, {name: _note(stacks[name]) for name in members}),
             command=shlex.join(_nox(case.name, members[0])) + " --rerun",
             variants=variants,
         )
@@ -95,19 +95,17 @@ def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
     )
 
 
-def _built(alone: list[BuiltWith]) -> tuple[BuiltWith, ...]:
+def _built(survey: Survey, case: Case, notes: Mapping[str, str]) -> tuple[BuiltWith, ...]:
     """Fold neighbours that were built from the same versions."""
+    versions = {}
+    for name in notes:
+        series = (rows.get(name) for rows in survey.series(case.name).values())
+        ran = (row.seen for row in series if row is not None and row.seen.outcome.was_run)
+        versions[name] = _versions(next(ran, None), survey.by_name[name])
     return tuple(
-        BuiltWith(releases=tuple(one.releases[0] for one in members), versions=versions, note=note)
-        for (versions, note), members in groupby(alone, key=lambda one: (one.versions, one.note))
+        BuiltWith(releases=tuple(members), versions=held, note=note)
+        for (held, note), members in groupby(notes, key=lambda name: (versions[name], notes[name]))
     )
-
-
-def _alone(survey: Survey, case: Case, name: str, note: str) -> BuiltWith:
-    found = (rows.get(name) for rows in survey.series(case.name).values())
-    ran = next((row.seen for row in found if row is not None and row.seen.outcome.was_run), None)
-    versions = _versions(ran, survey.by_name[name])
-    return BuiltWith(releases=(name,), versions=versions, note=note)
 
 
 def _note(found: tuple[Stack, ...]) -> str:

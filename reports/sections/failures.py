@@ -53,35 +53,29 @@ def failures(survey: Survey, name: str) -> tuple[Signed, ...]:
     groups: dict[str, list[Judged]] = {}
     for row in survey.of_case(name):
         if row.seen.outcome.is_failure:
-            groups.setdefault(_identity(row.seen), []).append(row)
+            failed = row.seen.failed
+            identity = failed.signature if failed is not None else row.seen.outcome.value
+            groups.setdefault(identity, []).append(row)
     ordered = sorted(groups.values(), key=len, reverse=True)
     return tuple(
         _signed(survey, rows, f"failure-{number}") for number, rows in enumerate(ordered, 1)
     )
 
 
-def _identity(seen: Observation) -> str:
-    return seen.failed.signature if seen.failed is not None else seen.outcome.value
-
-
 def _signed(survey: Survey, rows: list[Judged], anchor: str) -> Signed:
     seen = rows[0].seen
     failed = seen.failed
     unexplained = f"{seen.outcome.verb}: {seen.reason}" if seen.reason else seen.outcome.verb
+    counts = Counter(mark_of(row) for row in rows)
     return Signed(
         anchor=anchor,
         signature=failed.signature if failed else unexplained,
         headline=shortened(failed.headline if failed else unexplained, _HEADLINE),
         message=excerpt(failed.message if failed else "", _MESSAGE),
         traceback=excerpt(failed.traceback if failed else "", _TRACEBACK),
-        meanings=_meanings(rows),
+        meanings=tuple(f"{counts[mark]:,} {mark.words}" for mark in Mark if mark in counts),
         places=places(survey, rows),
     )
-
-
-def _meanings(rows: list[Judged]) -> tuple[str, ...]:
-    counts = Counter(mark_of(row) for row in rows)
-    return tuple(f"{counts[mark]:,} {mark.words}" for mark in Mark if mark in counts)
 
 
 def places(survey: Survey, rows: Iterable[Judged]) -> tuple[FailurePlace, ...]:
@@ -157,7 +151,8 @@ class Wording:
 def wording(survey: Survey, name: str) -> Wording:
     """Return how the failures of a case are worded, each compared with the one before it."""
     groups: dict[str, list[Judged]] = {}
-    for row in _in_time(survey, name):
+    when = {environment: place for place, environment in enumerate(survey.order)}
+    for row in sorted(survey.of_case(name), key=lambda row: when[row.seen.cell.environment]):
         if row.seen.failed is not None and row.seen.outcome.is_failure:
             groups.setdefault(_text(row), []).append(row)
     texts = list(groups)[:_VERSIONS]
@@ -166,11 +161,6 @@ def wording(survey: Survey, name: str) -> Wording:
         for number, text in enumerate(texts)
     )
     return Wording(versions=versions, more=len(groups) - len(texts))
-
-
-def _in_time(survey: Survey, name: str) -> list[Judged]:
-    when = {environment: place for place, environment in enumerate(survey.order)}
-    return sorted(survey.of_case(name), key=lambda row: when[row.seen.cell.environment])
 
 
 def _text(row: Judged) -> str:

@@ -53,7 +53,12 @@ def lines(environments: Sequence[Environment]) -> tuple[ReleaseLine, ...]:
     return tuple(
         ReleaseLine(label=label, columns=columns, parts=_parts(label, dated=dated))
         for (label, dated), items in grouped
-        if (columns := tuple(_column(item, label) for item in items))
+        if (
+            columns := tuple(
+                Column(name=item.name, label=item.name.removeprefix(label).removeprefix("."))
+                for item in items
+            )
+        )
     )
 
 
@@ -78,11 +83,6 @@ def _parts(label: str, *, dated: bool) -> tuple[str, ...]:
     pieces = [] if dated else label.split("+")
     cut = (_VERSION.split(piece) if len(piece) > _FITS else [piece] for piece in pieces)
     return tuple(visible(part) for parts in cut for part in parts)
-
-
-def _column(environment: Environment, line: str) -> Column:
-    rest = environment.name.removeprefix(line).removeprefix(".")
-    return Column(name=environment.name, label=rest)
 
 
 def cells(stacks: Iterable[StackColumn]) -> Markup:
@@ -253,23 +253,21 @@ class _GridPen:
         return tuple(map(self._stack, row, self._opens))
 
     def _stack(self, seen: tuple[SeenMark, ...], opens: bool) -> StackColumn:  # noqa: FBT001
-        drawn = self._drawn.get((seen, opens))
-        if drawn is None:
-            drawn = self._drawn[seen, opens] = self._draw(seen, opens=opens)
-        return drawn
+        if (seen, opens) not in self._drawn:
+            self._drawn[seen, opens] = self._draw(seen, opens=opens)
+        return self._drawn[seen, opens]
 
     def _draw(self, seen: tuple[SeenMark, ...], *, opens: bool) -> StackColumn:
         shown = tuple(ShownMark(style=one.style, glyph=one.mark.glyph) for one in seen)
-        numbers = [self._says(one) for one in seen]
+        numbers = [
+            "" if self._usual[one.style] == one.text else self._number[one.text] for one in seen
+        ]
         agreed = len(set(numbers)) == 1
         return StackColumn(
             marks=shown[:1] if len(set(shown)) == 1 else shown,
             says=numbers[0] if agreed else ",".join(numbers),
             opens=opens,
         )
-
-    def _says(self, seen: SeenMark) -> str:
-        return "" if self._usual[seen.style] == seen.text else self._number[seen.text]
 
 
 _Rows = dict[tuple[str, str], tuple[StackColumn, ...]]

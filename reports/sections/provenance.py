@@ -13,7 +13,6 @@ from typing import NamedTuple
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.cell import Environment
-from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.text import plural
 
 NOTHING = "Nothing has been measured yet."
@@ -48,7 +47,10 @@ class Settings:
         self._in: defaultdict[str, Counter[_Machine]] = defaultdict(Counter)
         for cell, row in survey.rows.items():
             if row.seen.outcome.is_evidence:
-                machine = _machine(row.seen)
+                ran, where = row.seen.provenance, cell.device.value
+                machine = _Machine(
+                    where, ran.hardware, ran.torch_build, ran.python, row.seen.source
+                )
                 of_case[cell.case][machine] += 1
                 self._in[cell.environment][machine] += 1
         # Pages know cases by the names that can be read.
@@ -87,11 +89,6 @@ def _told(
         sentences=tuple(_sentence(one, found[one], which) for one in machines) or (nothing,),
         brief=visible("; ".join(dict.fromkeys(map(_brief, machines)))) or "nothing measured",
     )
-
-
-def _machine(seen: Observation) -> _Machine:
-    ran = seen.provenance
-    return _Machine(seen.cell.device.value, ran.hardware, ran.torch_build, ran.python, seen.source)
 
 
 def _sentence(one: _Machine, cells: int, which: str) -> str:
