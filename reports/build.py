@@ -28,7 +28,7 @@ from repromatrix.reports.exports.rows import (
 )
 from repromatrix.reports.pages.case import CasePage, case_page
 from repromatrix.reports.pages.changes import ChangesPage, changes, changes_sheet
-from repromatrix.reports.pages.claims import claims, claims_sheet
+from repromatrix.reports.pages.claims import Stated, claims, claims_sheet
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.model import Family, families, family_sheet
 from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
@@ -84,6 +84,11 @@ class Site:
     def cases(self) -> dict[str, CasePage]:
         """The pages of cases by name."""
         return {name: case_page(self.survey, case) for name, case in self.survey.cases.items()}
+
+    @cached_property
+    def claims(self) -> dict[str, tuple[Stated, ...]]:
+        """The claims of each case."""
+        return {name: page.claims for name, page in self.cases.items()}
 
     def of_case(self, name: str) -> MeasuredOn:
         """Return on what a case was measured."""
@@ -194,8 +199,8 @@ ROUTES = (
     PageRoute(
         "claims",
         "Claims",
-        lambda site: claims(site.cases),
-        lambda site: [claims_sheet(claims(site.cases))],
+        lambda site: claims(site.claims),
+        lambda site: [claims_sheet(claims(site.claims))],
     ),
 )
 FOLDERS = (

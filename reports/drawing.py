@@ -1,4 +1,4 @@
-"""The templates, and how what they draw is written."""
+"""Render the templates as HTML and XML."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _WORD = 40
 
 
 class Mark(StrEnum):
-    """A verdict, with passing told from failing and each reason of being unproven told apart."""
+    """A verdict, split into passing and failing, and into the reasons for being unproven."""
 
     PASSES = "passes"
     FAILS = "fails"
@@ -169,7 +169,7 @@ def _unproven(seen: Observation) -> Mark:
 
 
 class SeenMark(NamedTuple):
-    """What a cell shows: its mark, the classes of that, and what to say of it, long and short."""
+    """What a cell shows: its mark, its CSS classes, and its text, long and short."""
 
     mark: Mark
     style: str
@@ -199,7 +199,7 @@ def seen_as(row: Judged | None, precision: Precision) -> SeenMark:
 
 
 def _disputed(row: Judged) -> SeenMark:
-    """Say who says what of a cell about which machines disagree."""
+    """Return what a cell shows about which machines disagree."""
     mark, stale = mark_of(row), "; stale" if row.stale else ""
     return SeenMark(
         mark=mark,
@@ -244,7 +244,7 @@ def explained(row: Judged) -> str:
 
 
 def inference(found: Inferred) -> str:
-    """Say what a cell that was not run is inferred from: words that make no verdict of it."""
+    """Return what a cell that was not run is inferred from; the words are not a verdict."""
     return f"{found.older} and {found.newer} both {_of_both(found.outcome)}"
 
 

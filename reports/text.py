@@ -25,7 +25,7 @@ def filed(name: str) -> str:
 
 
 def family_path(model: str) -> str:
-    """Return where the page of a family of models lies, below the first page."""
+    """Return the path of the page of a family of models."""
     return f"model/{filed(model)}.html"
 
 

@@ -1,6 +1,6 @@
-"""Everything that the page is about, completed: every cell of the table, observed or not.
+"""The evidence arranged for pages: every cell of the table, observed or not.
 
-What is asked of it once per case is arranged once for all cases: a page asks for each case.
+What every page of a case needs is computed once for all cases.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Survey:
 
     @cached_property
     def columns(self) -> tuple[Environment, ...]:
-        """The columns of the table: what is laid on top of a release stands in its column."""
+        """The columns of the table; an environment that extends a release is in its column."""
         return tuple(item for item in self.environments if item.column == item.name)
 
     @cached_property
@@ -80,7 +80,7 @@ class Survey:
         return with_extras(column, case.extras) if column in self.releases else column
 
     def spans(self, environments: Iterable[str]) -> str:
-        """Return environments as spans of the columns that they stand in.
+        """Return environments as spans of their columns.
 
         What a case lays on top of every release is said once of the case, not in each name.
         """
@@ -216,7 +216,7 @@ class Survey:
         return {name: tuple(self._ordered(name, rows)) for name, rows in found.items()}
 
     def _ordered(self, name: str, rows: Iterable[Judged]) -> list[Judged]:
-        # The workarounds of a case stand in the order of its file, not in that of the alphabet.
+        # Workarounds keep the order of the file of their case.
         variant = {workaround: place for place, workaround in enumerate(self.cases[name].variants)}
         when = {environment: place for place, environment in enumerate(self.order)}
         precisions, devices = list(Precision), list(Device)
@@ -255,7 +255,7 @@ class Survey:
 
     def _belongs(self, case: Case, environment: Environment) -> bool:
         observed = (case.name, environment.name) in self._observed
-        # Of another machine's interpreter nothing is missing where nothing was observed.
+        # An interpreter of another machine has only the cells that were observed.
         asked = environment.source is not Source.INTERPRETER and belongs(case, environment)
         return observed or asked
 

@@ -1,1 +1,1 @@
-"""What lies beside the pages: tables, downloads, feeds, badges, entries of a database of bugs."""
+"""Files beside the pages: tables, downloads, the feed, badges, vulnerability entries."""

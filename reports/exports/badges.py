@@ -17,13 +17,13 @@ from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
 from repromatrix.runner.text import join, plural
 
 _LABEL, _PICTURE = 60, 17
-"""Letters: of a label, and of what stands in the picture, which is 200 pixels wide."""
+"""The longest label, and the longest text of the picture, which is 200 pixels wide."""
 _KEPT = 6 * 60 * 60
 """Seconds that others may keep a badge for: a publication is an event of days."""
 
 
 class Colour(StrEnum):
-    """Beside the words, which say the same: dark enough for white letters."""
+    """The colour of the message; dark enough for white letters."""
 
     BAD = "#b3372c"
     GOOD = "#1b6233"
@@ -32,7 +32,7 @@ class Colour(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Badge:
-    """What a badge says; `path` is where it lies below the site, without its ending."""
+    """The texts of a badge; `path` is its file below the site, without the ending."""
 
     path: str
     label: str
@@ -42,16 +42,16 @@ class Badge:
     """What the picture has room for."""
     colour: Colour
     measured: str
-    """On what, in whole sentences: for whoever rests on it or has it read aloud."""
+    """What it was measured on, in whole sentences."""
 
     @property
     def says(self) -> str:
-        """All of it, for the title of the picture and for whoever has it read aloud."""
+        """The whole text, for the title of the picture and for screen readers."""
         return f"{self.label}: {self.message}. {self.measured}"
 
 
 def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
-    """Yield a badge for every case and every release; each says on what it was measured."""
+    """Yield a badge for every case and every release, with what it was measured on."""
     for case in survey.cases.values():
         yield _of_case(survey, case, settings.of_cases((case.name,), "this case"))
     cases = _judged(survey)
@@ -68,7 +68,7 @@ def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
 
 
 def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:
-    """Return what is known of the plain case on the newest release or stack that says anything."""
+    """Return the badge of the plain case on the newest release or stack with a result."""
     known: dict[str, list[Precision]] = {}
     ever = False
     for (workaround, _, precision), found in survey.failing(case.name).items():

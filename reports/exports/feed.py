@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _NEVER = "1970-01-01"
 _KEPT = 200
-"""Entries, the newest: who reads a feed has seen the others, and the page has them all."""
+"""The newest entries; the page of changes has them all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +102,7 @@ def _of_case(act: Act, case: str, href: str, steps: list[Step], told: str) -> Fe
 
 
 def _name(*parts: str) -> str:
-    """Return a name that stays the same as long as what it names does."""
+    """Return an identifier that depends on these parts alone."""
     return uuid.uuid5(uuid.NAMESPACE_URL, whole(" ".join(parts))).urn
 
 

@@ -41,7 +41,7 @@ def _plain(value: object) -> dict[str, object]:
 
 
 NO_CELL = -1
-"""Stands in a row where a case has no cell."""
+"""The number in a row where a case has no cell."""
 
 _TEXT = 200
 
@@ -111,7 +111,7 @@ class TableEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Data:
-    """Everything that the table draws from."""
+    """The data of the table."""
 
     precisions: tuple[Precision, ...]
     devices: tuple[Device, ...]

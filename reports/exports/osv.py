@@ -41,7 +41,7 @@ def entries(
 def entry(
     survey: Survey, case: Case, published: Published, setting: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the entry of a case, empty where there is nothing to say."""
+    """Return the entry of a case; empty where it never fails or was never published."""
     rows = (row.seen for row in survey.of_case(case.name))
     sources = {row.source for row in rows if row.outcome.is_evidence}
     known = published.publications
@@ -69,7 +69,7 @@ def entry(
 
 
 def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say what the event `0` rests on: the format has no word for what nobody measured."""
+    """Explain the event `0`: the format cannot say that older versions were not measured."""
     events = [event for one in affected for event in one["ranges"][0]["events"]]
     return [_OLDER] if {"introduced": "0"} in events else []
 

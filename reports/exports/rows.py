@@ -198,7 +198,7 @@ def flagged(frame: pd.DataFrame, devices: Sequence[str]) -> pd.DataFrame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportTable:
-    """A table of plain values; `path` is where it lies below the site, without its ending."""
+    """A table of plain values; `path` is its file below the site, without the ending."""
 
     path: str
     columns: tuple[str, ...]

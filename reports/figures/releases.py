@@ -194,7 +194,7 @@ class Stroke:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlotLevel:
-    """A value beside the figure, and how high it lies."""
+    """A value beside the figure, and its height."""
 
     y: int
     label: str
@@ -233,7 +233,7 @@ def plots(survey: Survey, case: Case) -> tuple[Plot, ...]:
 
 
 class _Height:
-    """How high a value lies: by steps, or by factors where values differ by orders."""
+    """The scale of a figure: linear, or logarithmic where values differ by orders of magnitude."""
 
     def __init__(self, values: Iterable[float]) -> None:
         finite = [value for value in values if math.isfinite(value)]
@@ -244,7 +244,7 @@ class _Height:
         self.is_finite = bool(finite)
 
     def of(self, value: float) -> int:
-        """Return the height; what is no number lies above everything."""
+        """Return the height of a value; NaN and infinity are drawn above everything."""
         if not math.isfinite(value):
             return _TOP - 12
         return round(_FLOOR - (_FLOOR - _TOP) * self._share(value))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
 from repromatrix.reports.figures.releases import Plot, Timeline, plots, timeline
+from repromatrix.reports.pages.claims import Stated, stated
 from repromatrix.reports.sections.cells import (
     CellBlock,
     Repeat,
@@ -15,7 +16,6 @@ from repromatrix.reports.sections.cells import (
     commands,
     repeat,
 )
-from repromatrix.reports.sections.claims import Stated, stated
 from repromatrix.reports.sections.failures import Signed, Wording, failures, wording
 from repromatrix.reports.sections.grid import GridTable, grid
 from repromatrix.reports.sections.numbers import Dtypes, Measured, dtypes, measured

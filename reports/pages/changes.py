@@ -22,7 +22,7 @@ _ERROR = 160
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """Cells of one variant that became otherwise; `href` is empty where the case is gone."""
+    """Cells of one variant that changed alike; `href` is empty where the case is gone."""
 
     change: CellChange
     case: str
@@ -68,7 +68,7 @@ class Act:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangesPage:
-    """What publications changed; `begins` says from where on that is known."""
+    """What snapshots changed; `begins` says since when that is known."""
 
     acts: tuple[Act, ...]
     begins: str

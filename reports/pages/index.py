@@ -122,7 +122,7 @@ class MarkTally:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
-    """What this is, what it was measured on, and what came out, counted."""
+    """The subject of the page, what it was measured on, and the counts of results."""
 
     sentence: str
     note: str
@@ -148,7 +148,7 @@ class UnexpectedResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unmeasured:
-    """A reason for which cells prove nothing, with the releases that it holds for."""
+    """A reason why cells have no result, and on which releases."""
 
     style: str
     glyph: str
@@ -216,7 +216,7 @@ def _sentence(survey: Survey) -> str:
 
 
 def _bugs(survey: Survey) -> str:
-    """Say whose bugs these are: not all of them were reported by somebody."""
+    """Return how many bugs were reported and how many were found by measurement."""
     bugs = "dtype and mixed-precision bugs of the Hugging Face ecosystem"
     ours = sum(case.block.found_by is not None for case in survey.cases.values())
     if not ours:

@@ -24,7 +24,7 @@ class Spell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelRemedy:
-    """A workaround that heals somewhere; one that skips does so by not doing the thing."""
+    """A workaround that works somewhere; `skips` says that it disables the feature."""
 
     name: str
     says: str
@@ -34,7 +34,7 @@ class ModelRemedy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Member:
-    """One case: where it fails, and what heals it."""
+    """One case: where it fails, and which workarounds work."""
 
     case: str
     href: str

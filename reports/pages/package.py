@@ -34,7 +34,7 @@ class HeldVersions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alone:
-    """Where a case fails along the versions of this package, nothing else changed."""
+    """Where a case fails along the versions of this package, with all others unchanged."""
 
     case: str
     href: str
@@ -55,7 +55,7 @@ class PackagePage:
 
 
 def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage, ...]:
-    """Return the pages of the packages that stand in some environment."""
+    """Return the pages of the packages that some environment has."""
     return tuple(
         PackagePage(
             name=name,

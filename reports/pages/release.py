@@ -1,4 +1,4 @@
-"""The page of one release: what it breaks and heals, what fails there at all, what it holds."""
+"""The page of one release: what it breaks and fixes, what fails on it, its packages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ReleasePage:
     companions: tuple[Companion, ...]
     numbers: tuple[Number, ...]
     judged: bool
-    """Whether anything at all is known: without it nothing broke, and nothing is safe."""
+    """Whether any cell has a result: without one, nothing is known to be broken or safe."""
     broke: tuple[ReleaseDifference, ...]
     healed: tuple[ReleaseDifference, ...]
     otherwise: tuple[ReleaseDifference, ...]

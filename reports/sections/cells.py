@@ -29,7 +29,7 @@ _ONE_REASON_FOR_ALL = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellEntry:
-    """One cell in words, and in one sentence where the words leave something out."""
+    """One cell in a few words, and as a sentence where that says more."""
 
     style: str
     glyph: str
@@ -78,7 +78,7 @@ def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
     names = [name for name in reversed(survey.order) if name in survey.standings[case.name]]
     keys = [(name, device) for device in survey.devices for name in case.variants]
     stacks = {name: tuple(survey.stacks[case.name, *key, name] for key in keys) for name in names}
-    # Told for every release, written for every block.
+    # Computed for every release, rendered for every block.
     written = {
         found: () if _note(found) else tuple(map(_variant, keys, found))
         for found in dict.fromkeys(stacks.values())
@@ -109,7 +109,7 @@ def _built(survey: Survey, case: Case, notes: Mapping[str, str]) -> tuple[BuiltW
 
 
 def _note(found: tuple[Stack, ...]) -> str:
-    """Return the one reason that all cells of a release have for not saying anything."""
+    """Return the reason why no cell of a release has a result, if all share it."""
     shown = {seen for stack in found for seen in stack}
     texts = {seen.text for seen in shown if seen.mark in _ONE_REASON_FOR_ALL}
     return texts.pop() if len(shown) == len(texts) == 1 else ""
@@ -203,7 +203,7 @@ class SuggestedCommand:
 
 
 def commands(survey: Survey, case: Case) -> tuple[SuggestedCommand, ...]:
-    """Return what to ask next about a case that fails somewhere; nothing where it never does."""
+    """Return the next commands for a case that fails somewhere; none where it never does."""
     found = _newest(survey, case)
     return tuple(_commands(case.name, *found)) if found else ()
 

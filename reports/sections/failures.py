@@ -79,7 +79,7 @@ def _signed(survey: Survey, rows: list[Judged], anchor: str) -> Signed:
 
 
 def places(survey: Survey, rows: Iterable[Judged]) -> tuple[FailurePlace, ...]:
-    """Say where cells lie; precisions, then variants that share their releases share a line."""
+    """Return where cells are: precisions, then variants with the same releases share a line."""
     found: dict[tuple[str, Device, Precision], set[str]] = {}
     for row in rows:
         _, variant, release, precision, device = row.seen.cell
@@ -206,7 +206,7 @@ _MESSAGE_SPANS = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sighting:
-    """A case that fails with a message, and where; `more` says how many places are left out."""
+    """A case that fails with a message, and where; `more` counts the places left out."""
 
     case: str
     href: str

@@ -26,7 +26,7 @@ _VERSION = re.compile(r"(?<=[a-z-])(?=\d+\.)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Column:
-    """One environment: its name, and what is left to say below the head of its line."""
+    """One environment: its name, and its label below the head of its line."""
 
     name: str
     label: str
@@ -43,7 +43,7 @@ class ReleaseLine:
 
     @property
     def width(self) -> int:
-        """How many columns stand below the head."""
+        """The number of columns below the head."""
         return len(self.columns)
 
 
@@ -124,14 +124,14 @@ class StackColumn:
 
     marks: tuple[ShownMark, ...] = ()
     says: str = ""
-    """The number of the text of each mark, or one for all; nothing for what its class says."""
+    """The number of the text of each mark, or one for all; empty for the usual text."""
     opens: bool = False
     """Whether it is the first of its line, which gets a rule on its left."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GridRow:
-    """A case or one of its workarounds; `extras` is what its releases are called beside that."""
+    """A case or one of its workarounds; `extras` is the suffix of its environments."""
 
     kind: str
     label: str
@@ -170,7 +170,7 @@ class GridTable:
     words: Words
     width: int
     apart: str
-    """What all columns are where no release by itself has what is needed: `stack` or `pair`."""
+    """`stack` or `pair` where all columns are such environments, else empty."""
 
 
 def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case/") -> GridTable:

@@ -1,4 +1,4 @@
-"""On what everything was measured, in one sentence per kind of machine: no page is without it.
+"""What everything was measured on, in one sentence per kind of machine, shown on every page.
 
 A page counts the cells of its own subject.
 """
@@ -57,11 +57,11 @@ class Settings:
         self._of_case = {visible(name): counts for name, counts in of_case.items()}
 
     def whole(self) -> MeasuredOn:
-        """Return on what everything was measured."""
+        """Return what all cells were measured on."""
         return _told(self._of_case.values(), "", NOTHING)
 
     def of_cases(self, names: Iterable[str], subject: str) -> MeasuredOn:
-        """Return on what some cases were measured; `subject` is what the page calls them."""
+        """Return what some cases were measured on; `subject` is the page's name for them."""
         found = (self._of_case.get(visible(name), Counter[_Machine]()) for name in names)
         return _told(found, f" of {subject}")
 

@@ -1,4 +1,4 @@
-"""What each release breaks and heals against the one before it, once for all pages."""
+"""What each release breaks and fixes against the one before it, computed once for all pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED, CellChange.NEW,
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseDifference:
-    """One variant of a case that behaves otherwise than before, precisions alike together."""
+    """One variant of a case that changed, with the precisions that changed alike."""
 
     change: CellChange
     case: str
@@ -55,7 +55,7 @@ class Shift:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Between:
-    """A release beside the one before it; `unknown` cells say nothing on a side."""
+    """A release compared with the one before it; `unknown` counts cells without a result."""
 
     before: str
     differences: tuple[ReleaseDifference, ...]

@@ -1,4 +1,4 @@
-"""What a workaround does where: it heals, is needless, does harm, or does not help."""
+"""Where a workaround fixes the bug, is needless, does harm, or does not help."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class WorkaroundAdvice:
 
     @property
     def healed(self) -> int:
-        """In how many releases it was seen to heal; precisions that agree count once."""
+        """The number of releases on which it works; precisions that agree count once."""
         seen = (where for one in self.effects for where in one.where)
         return sum(where.number for where in seen if where.effect is Effect.HEALS)
 
 
 def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # noqa: FBT001
-    """Classify by who fails; None where one of the two says nothing."""
+    """Classify by which of the two fails; None where one has no result."""
     match plain, worked_around:
         case True, False:
             return Effect.HEALS
@@ -78,7 +78,7 @@ def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # 
 
 
 def advise(survey: Survey, case: Case) -> tuple[WorkaroundAdvice, ...]:
-    """Return the workarounds of a case, those that heal first, by how much was seen of it.
+    """Return the workarounds of a case, those that work on most releases first.
 
     Those that skip the thing itself come last.
     """

@@ -28,6 +28,7 @@ from rendered import Markup, pages
 from repromatrix.reports.build import render
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import Derived, Expectation, Fact, Fails, case_page
+from repromatrix.reports.pages.claims import Stated
 from repromatrix.reports.pages.index import (
     SCRIPTS,
     Count,
@@ -37,7 +38,6 @@ from repromatrix.reports.pages.index import (
     index,
 )
 from repromatrix.reports.sections.cells import BuiltWith, CellBlock, CellEntry, Repeat, Variant
-from repromatrix.reports.sections.claims import Stated
 from repromatrix.reports.sections.failures import FailurePlace, Message, Sighting, Signed
 from repromatrix.reports.sections.grid import (
     Column,

@@ -274,7 +274,7 @@ def test_a_package_has_the_ranges_of_its_pairs_where_nothing_else_changed() -> N
 
 
 def test_claims_that_measurement_contradicts_have_a_list_of_their_own() -> None:
-    page = claims({CASE.name: case_page(surveyed(), CASE)})
+    page = claims({CASE.name: case_page(surveyed(), CASE).claims})
 
     assert [one.claim.says for one in page.contradicted] == ["It fails in fp16 too."]
     assert [one.claim.says for one in page.confirmed] == ["It fails in bf16."]
