@@ -80,10 +80,10 @@ def test_what_is_ignored_does_not_hit_and_versions_of_which_nothing_is_known_are
 
     assert (hit.returncode, one.returncode, ignored.returncode) == (1, 1, 2)
     assert "gemma3_trainer_eval  bf16  measured" in one.stdout
-    assert "--ignore: found every chosen case" in ignored.stderr
+    assert "--ignore: it leaves no case" in ignored.stderr
     assert unknown.returncode == 7
     assert "Ignored: blip2_load_half." in one.stdout
-    assert "Nothing is known of these versions; 2 cells unknown, which is no pass" in unknown.stdout
+    assert "No evidence for these versions; 2 cells unknown (not a pass)" in unknown.stdout
 
 
 def test_advice_cites_the_cell_that_broke_gemma_3(environ: dict[str, str]) -> None:
