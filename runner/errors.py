@@ -86,29 +86,7 @@ def _sentences(clause: str, fix: str) -> str:
     return f"{clause}. {fix}" if fix else f"{clause}."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OldFault:
-    """The form that the three others replace."""
-
-    where: str
-    found: str
-    allowed: str
-    key: str = ""
-    fix: str = ""
-
-    @property
-    def what(self) -> str:
-        """What is wrong, as a clause."""
-        return self.found
-
-    def __str__(self) -> str:
-        """One line in the order in which a reader looks: file, key, found, allowed, fix."""
-        address = f"{self.where}: {self.key}" if self.key else self.where
-        remedy = f" {self.fix}" if self.fix else ""
-        return f"{address}: found {self.found}; allowed: {self.allowed}.{remedy}"
-
-
-Fault = InvalidValue | Conflict | Problem | OldFault
+Fault = InvalidValue | Conflict | Problem
 """One thing that is wrong; each has `where`, `what` and `fix`."""
 
 

@@ -10,7 +10,7 @@ from repromatrix.runner.bisect import mixtures
 from repromatrix.runner.bisect.mixtures import Ends, UnresolvableError, difference, mixed, varied
 from repromatrix.runner.environments import locking
 from repromatrix.runner.environments.locks import environment
-from repromatrix.runner.errors import OldFault, RunnerError
+from repromatrix.runner.errors import Problem, RunnerError
 from repromatrix.runner.model.lock import read_lock
 from repromatrix.runner.paths import Paths
 
@@ -56,7 +56,7 @@ class Resolver:
     def compiled(self, _: Matrix, wanted: list[str], *, bound: list[str], **__: object) -> str:
         self.asked.append((wanted, bound))
         if self.refuses:
-            raise RunnerError([OldFault(where="", found=self.refuses, allowed="")])
+            raise RunnerError([Problem("", self.refuses)])
         return "".join(f"{line} --hash=sha256:aa\n" for line in bound)
 
     def mixed(self, *taken: str) -> Lock:

@@ -14,7 +14,7 @@ from drills import fuzz, queries
 from drills.foreign import Target, targets
 from drills.fuzz import HANG, fuzzed, trouble
 from drills.mutating import PLACES, Change, Edit, edited
-from repromatrix.runner.errors import ExitCode, OldFault, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
 from repromatrix.runner.worker.report import read_report
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ def _endless(_: bytes) -> object:
         pass
 
 
-EMPTY = refuse(OldFault(where="", found="a", allowed="b"))
-WHOLE = refuse(OldFault(where="here", found="a", allowed="b"))
+EMPTY = refuse(Problem("", "it is wrong"))
+WHOLE = refuse(Problem("here", "it is wrong"))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ WHOLE = refuse(OldFault(where="here", found="a", allowed="b"))
     [
         (len, ""),
         (_raising(WHOLE), ""),
-        (_raising(EMPTY), "no address: : found a; allowed: b."),
+        (_raising(EMPTY), "no address: : it is wrong."),
         (_raising(RunnerError([])), "no address: "),
         (_raising(KeyError("x")), "KeyError in a drill"),
         (_endless, HANG),
