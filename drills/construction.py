@@ -20,7 +20,7 @@ from repromatrix.runner.evidence import published
 from repromatrix.runner.execution.events import Unbuilt
 from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.execution.run import Run
-from repromatrix.runner.judging.expectations import described, expected
+from repromatrix.runner.judging.verdicts import described, expected
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import Paths

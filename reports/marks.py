@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from repromatrix.reports.text import shortened, visible
 from repromatrix.runner.evidence.conflicts import dispute
-from repromatrix.runner.judging.inference import Inferred
-from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.verdicts import Inferred, Judged
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 from repromatrix.reports.exports import rows
 from repromatrix.reports.marks import SeenMark, seen_as
 from repromatrix.reports.text import spans, visible
-from repromatrix.runner.judging.axes import Axis, axes
 from repromatrix.runner.judging.claims import CheckedClaim, check_claims
-from repromatrix.runner.judging.expectations import in_releases, only_in
-from repromatrix.runner.judging.ranges import Range, ranges_along
-from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.ranges import Axis, Range, axes, ranges_along
+from repromatrix.runner.judging.verdicts import Judged, in_releases, only_in
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import with_extras

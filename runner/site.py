@@ -11,8 +11,7 @@ from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.conflicts import dispute
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.evidence.published import read_publications
-from repromatrix.runner.judging.inference import infer
-from repromatrix.runner.judging.verdicts import Judged, judge_all
+from repromatrix.runner.judging.verdicts import Judged, infer, judge_all
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from repromatrix.reports.text import link_to, page_of, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.axes import Axis, axes
-from repromatrix.runner.judging.deciding import Deciding, deciding
-from repromatrix.runner.judging.ranges import Range, ranges_along
+from repromatrix.runner.judging.ranges import Axis, Deciding, Range, axes, deciding, ranges_along
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import Observation

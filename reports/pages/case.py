@@ -31,8 +31,7 @@ from repromatrix.reports.text import (
     visible,
 )
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.axes import Axis, axes
-from repromatrix.runner.judging.ranges import ranges_along
+from repromatrix.runner.judging.ranges import Axis, axes, ranges_along
 from repromatrix.runner.model.case import EVERY, Case, Failure
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.text import join, plural

@@ -13,7 +13,7 @@ from repromatrix.reports.sections.release_changes import Between, ReleaseDiffere
 from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
-from repromatrix.runner.judging.axes import Axis, axes
+from repromatrix.runner.judging.ranges import Axis, axes
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.packages import MOVED

@@ -13,8 +13,7 @@ from itertools import groupby
 from repromatrix.reports.marks import Mark, SeenMark, mark_of
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Stack, Survey
-from repromatrix.runner.judging.axes import axes
-from repromatrix.runner.judging.ranges import Range
+from repromatrix.runner.judging.ranges import Range, axes
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart

@@ -21,7 +21,7 @@ from repromatrix.runner.audit.levels import (
 )
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence
-from repromatrix.runner.judging.expectations import expected, judge
+from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Source, obstacles

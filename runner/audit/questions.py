@@ -15,7 +15,7 @@ from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence.glances import GlancedRows, of_places, of_rows
 from repromatrix.runner.evidence.published import Keep
-from repromatrix.runner.judging.expectations import in_releases, only_in
+from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import taken_apart

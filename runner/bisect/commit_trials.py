@@ -22,7 +22,7 @@ from repromatrix.runner.evidence.answering import answering_row, is_standing
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready, Terms, Tree
 from repromatrix.runner.execution.run import measure
-from repromatrix.runner.judging.expectations import is_current
+from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.matrix import Limits

@@ -6,7 +6,7 @@ import dataclasses
 
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.evidence.conflicts import dispute
-from repromatrix.runner.judging.expectations import described
+from repromatrix.runner.judging.verdicts import described
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Exercised, Reading

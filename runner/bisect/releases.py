@@ -30,8 +30,8 @@ from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms, not_built
 from repromatrix.runner.execution.run import Run, RunListener
-from repromatrix.runner.judging.axes import Axis, Point, axes
-from repromatrix.runner.judging.expectations import expected, is_current
+from repromatrix.runner.judging.ranges import Axis, Point, axes
+from repromatrix.runner.judging.verdicts import expected, is_current
 from repromatrix.runner.model.case import EVERY, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.observation import Observation

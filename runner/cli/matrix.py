@@ -42,8 +42,7 @@ from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.execution.ray.driver import Cluster
 from repromatrix.runner.execution.ray.parcel import choices
 from repromatrix.runner.execution.run import Engine, Run, RunTally, known_rows
-from repromatrix.runner.judging.expectations import is_current
-from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.verdicts import Judged, is_current
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation

@@ -22,8 +22,7 @@ from repromatrix.runner.cli.options import (
 )
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
-from repromatrix.runner.judging.axes import axes
-from repromatrix.runner.judging.ranges import ranges_along
+from repromatrix.runner.judging.ranges import axes, ranges_along
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device

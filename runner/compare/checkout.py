@@ -20,7 +20,7 @@ from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Event, Phase, Ready, Tree
 from repromatrix.runner.execution.run import RunListener
 from repromatrix.runner.execution.worker_client import unimportable
-from repromatrix.runner.judging.expectations import expected, judge
+from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from repromatrix.runner.judging.expectations import stands
+from repromatrix.runner.judging.verdicts import stands
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.observation import LOCAL, MERGED, Observation

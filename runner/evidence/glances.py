@@ -15,8 +15,8 @@ from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.evidence.database import addressed
 from repromatrix.runner.evidence.published import WRITTEN, Keep, PublishedSheet
-from repromatrix.runner.judging.expectations import is_current, stands
 from repromatrix.runner.judging.ranges import fails
+from repromatrix.runner.judging.verdicts import is_current, stands
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.observation import Observation

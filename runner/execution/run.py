@@ -33,7 +33,7 @@ from repromatrix.runner.execution.events import (
     not_built,
 )
 from repromatrix.runner.execution.pool import Pool
-from repromatrix.runner.judging.expectations import covering, expected, is_current, judge, live
+from repromatrix.runner.judging.verdicts import covering, expected, is_current, judge, live
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.observation import LOCAL, Observation

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from repromatrix.runner.judging.expectations import covers, described
 from repromatrix.runner.judging.ranges import fails
-from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.verdicts import Judged, covers, described
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Environment

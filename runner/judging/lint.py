@@ -12,9 +12,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from repromatrix.runner.errors import Fault, InvalidValue, Problem
-from repromatrix.runner.judging.expectations import covers, described, live
 from repromatrix.runner.judging.ranges import fails
-from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.verdicts import Judged, covers, described, live
 from repromatrix.runner.model import script
 from repromatrix.runner.model.case import EVERY, PLAIN, Case, Failure, Isolation
 from repromatrix.runner.model.cell import Cell, Environment, belongs, cells_of

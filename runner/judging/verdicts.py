@@ -1,19 +1,132 @@
-"""Evidence with its meaning: every observation beside its expectation and verdict."""
+"""What a case expects in a cell, what an observation means, and what may be inferred. Pure.
+
+What is inferred stays a cell that was not run: it is drawn and counted apart, and no evidence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from repromatrix.runner.judging.expectations import covering, is_current, judge, live
-from repromatrix.runner.model.case import Case, Failure
-from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.judging.ranges import Axis, axes
+from repromatrix.runner.model import requirements
+from repromatrix.runner.model.case import EVERY, Case, Failure
+from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Verdict
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Reading, Verdict
 
-if TYPE_CHECKING:
-    from repromatrix.runner.judging.inference import Inferred
+
+def is_current(seen: Observation, case: Case, environment: Environment) -> bool:
+    """Say whether an observation was measured on this case, these pins and this way of running."""
+    if not seen.outcome.was_run:
+        return False
+    ran = seen.provenance
+    # Asked several times of every cell of the table: `stands` would take a tuple each time.
+    return (
+        ran.case_digest == case.digest
+        and ran.environment_digest == environment.digest
+        and ran.protocol == PROTOCOL
+    )
+
+
+def stands(measured_on: tuple[str, str, int], case: Case, environment: Environment) -> bool:
+    """Say whether case digest, environment digest and protocol are still those of today."""
+    return measured_on == (case.digest, environment.digest, PROTOCOL)
+
+
+def in_releases(environments: Iterable[Environment]) -> frozenset[str]:
+    """Return the packages that releases have, any of them."""
+    releases = (one for one in environments if one.source in {Source.RELEASE, Source.MAIN})
+    return frozenset(name for one in releases for name in one.pins)
+
+
+def only_in(
+    case: Case, environments: Iterable[Environment], held: frozenset[str]
+) -> tuple[Environment, ...]:
+    """Return the stacks of a program that a case needs, or the pairs that have what it lacks.
+
+    `held` is what releases have; of a case that needs no more there is nothing to return.
+    """
+    lacking = case.packages - held - {*case.extras}
+    if not lacking:
+        return ()
+    every = tuple(environments)
+    stacks = tuple(one for one in every if one.program in case.packages)
+    pairs = (one for one in every if one.name in case.block.environments)
+    return stacks or tuple(one for one in pairs if all(map(one.version, lacking)))
+
+
+def expected(case: Case, cell: Cell, environment: Environment) -> Failure | None:
+    """Return the entry that holds in a cell, or None where the case is expected to pass.
+
+    `check` refuses a case with two.
+    """
+    return covering(live(case, environment), cell)
+
+
+def covering(held: Sequence[Failure], cell: Cell) -> Failure | None:
+    """Return the first of the entries that hold in an environment which is about a cell."""
+    # Most hold none: looking for one costs as much as all the rest of judging.
+    return next((entry for entry in held if covers(entry, cell)), None) if held else None
+
+
+def live(case: Case, environment: Environment) -> tuple[Failure, ...]:
+    """Return the entries whose requirements hold in an environment, whatever the cell."""
+    return tuple(
+        entry
+        for entry in case.block.fails
+        if all(
+            requirements.holds(requirement, environment.pins, environment.markers)
+            for requirement in entry.when
+        )
+    )
+
+
+def covers(entry: Failure, cell: Cell) -> bool:
+    """Say whether an entry is about a cell's precision, device and workaround."""
+    return (
+        cell.precision in entry.precisions
+        and cell.device in entry.devices
+        and (EVERY in entry.workarounds or cell.workaround in entry.workarounds)
+    )
+
+
+def judge(  # noqa: PLR0911 - a table: one return per kind of outcome
+    entry: Failure | None, seen: Observation
+) -> Verdict:
+    """Say what an observation means against the entry that holds in its cell."""
+    if seen.unstable:
+        return Verdict.UNPROVEN
+    match seen.outcome.reading:
+        case Reading.GOOD:
+            if seen.exercised is Exercised.NO:
+                return Verdict.UNPROVEN
+            return Verdict.AS_EXPECTED if entry is None else Verdict.FIXED
+        case Reading.ABSENT | Reading.SILENT:
+            return Verdict.NOT_APPLICABLE
+        case Reading.UNKNOWN:
+            return Verdict.UNPROVEN
+        case Reading.BAD:
+            if entry is None:
+                return Verdict.REGRESSED
+            return _as_described(entry, seen)
+
+
+def _as_described(entry: Failure, seen: Observation) -> Verdict:
+    if not described(entry, seen):
+        return Verdict.CHANGED
+    return Verdict.UNPROVEN if seen.exercised is Exercised.NO else Verdict.AS_EXPECTED
+
+
+def described(entry: Failure, seen: Observation) -> bool:
+    """Say whether a failure is the one that an entry describes, by `raises` and `match` alone."""
+    if seen.outcome is not entry.outcome:
+        return False
+    if seen.outcome is not Outcome.FAILS:
+        return True
+    return seen.failed is not None and entry.describes(seen.failed.error_class, seen.failed.message)
 
 
 def by_case(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
@@ -57,3 +170,111 @@ def judge_all(
         stale = row.outcome.was_run and not is_current(row, case, environment)
         found.append(Judged(seen=row, entry=entry, verdict=judge(entry, row), stale=stale))
     return tuple(found)
+
+
+class Inferred(NamedTuple):
+    """The two measured environments that a cell lies between, and what both of them did."""
+
+    older: str
+    newer: str
+    outcome: Outcome
+
+
+Along = dict[str, int]
+"""Environment to place among the judged, of one variant in one precision on one device."""
+
+
+def infer(
+    judged: Sequence[Judged], cases: Mapping[str, Case], environments: Mapping[str, Environment]
+) -> tuple[Judged, ...]:
+    """Return the judged, those that were not run saying what they can be inferred from, if so.
+
+    It can where the nearest measured neighbours of its release line, on both sides, are current,
+    did the same in the same way as expected, and everything between them is expected to as well.
+    """
+    found = list(judged)
+    for name, every in _series(judged).items():
+        lines = _lines(cases[name], environments)
+        for along in every:
+            for place, inferred in _between(lines, along, judged):
+                found[place] = dataclasses.replace(judged[place], inferred=inferred)
+    return tuple(found)
+
+
+def _series(judged: Sequence[Judged]) -> dict[str, Iterable[Along]]:
+    """Arrange the cases in which something was not run: the others have nothing to infer."""
+    open_ = {one.seen.cell.case for one in judged if _is_blank(one)}
+    found: dict[str, dict[tuple[object, ...], Along]] = {name: {} for name in open_}
+    for place, one in enumerate(judged):
+        cell = one.seen.cell
+        if cell.case in open_:
+            key = cell.workaround, cell.precision, cell.device
+            found[cell.case].setdefault(key, {})[cell.environment] = place
+    return {name: every.values() for name, every in found.items()}
+
+
+def _lines(
+    case: Case, environments: Mapping[str, Environment]
+) -> tuple[tuple[Axis, frozenset[str]], ...]:
+    """Return each axis of pinned environments with those that are inferred along it.
+
+    A release stands among the pairs that are laid on it, but is inferred along releases alone.
+    """
+    every = [
+        tuple(point for point in axis if environments[point.environment].source.has_lock)
+        for axis in axes(case, environments)
+    ]
+    return tuple(
+        (
+            axis,
+            frozenset(
+                point.environment
+                for point in axis
+                if (environments[point.environment].source is Source.PAIR) == (at > 0)
+            ),
+        )
+        for at, axis in enumerate(every)
+    )
+
+
+def _between(
+    lines: Iterable[tuple[Axis, frozenset[str]]], along: Along, judged: Sequence[Judged]
+) -> Iterator[tuple[int, Inferred]]:
+    for axis, own in lines:
+        gap: list[int] = []
+        before: Judged | None = None
+        for point in axis:
+            place = along.get(point.environment)
+            one = None if place is None else judged[place]
+            if one is None or place is None or _says_nothing(one):
+                continue
+            if _is_blank(one):
+                gap.append(place)
+                continue
+            if before is not None and _agree(before, one, [judged[left] for left in gap]):
+                said = Inferred(_name(before), _name(one), one.seen.outcome)
+                yield from ((left, said) for left in gap if _name(judged[left]) in own)
+            before, gap = one, []
+
+
+def _name(one: Judged) -> str:
+    return one.seen.cell.environment
+
+
+def _is_blank(one: Judged) -> bool:
+    """Say whether nobody tried: what was refused is stored as not run, and must be seen."""
+    return one.seen.outcome is Outcome.NOT_RUN and not one.seen.provenance.run
+
+
+def _says_nothing(one: Judged) -> bool:
+    """Say whether a cell stands outside the line: it cannot be run there, or what ran is stale."""
+    return one.stale or one.seen.outcome in {Outcome.NOT_APPLICABLE, Outcome.UNBUILDABLE}
+
+
+def _agree(before: Judged, behind: Judged, gap: Sequence[Judged]) -> bool:
+    return (
+        before.verdict is Verdict.AS_EXPECTED
+        and behind.verdict is Verdict.AS_EXPECTED
+        and before.seen.kind == behind.seen.kind
+        and all(one.entry == before.entry for one in (*gap, behind))
+    )

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from repromatrix.runner.judging.axes import axes
-from repromatrix.runner.judging.expectations import covering, is_current, live
-from repromatrix.runner.judging.ranges import fails
+from repromatrix.runner.judging.ranges import axes, fails
+from repromatrix.runner.judging.verdicts import covering, is_current, live
 from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Cell, Environment, obstacles
 from repromatrix.runner.model.observation import Observation

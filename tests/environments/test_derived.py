@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from factories import case, cell, environment, environments, seen
 
 from repromatrix.runner.environments import locking
-from repromatrix.runner.judging.axes import Point, axes
-from repromatrix.runner.judging.deciding import deciding
-from repromatrix.runner.judging.ranges import ranges_along
+from repromatrix.runner.judging.ranges import Point, axes, deciding, ranges_along
 from repromatrix.runner.model.cell import Source, belongs
 from repromatrix.runner.model.lock import difference, overlaid, read_lock
 from repromatrix.runner.model.outcomes import Outcome

@@ -19,8 +19,7 @@ from repromatrix.runner.audit.render_advice import text
 from repromatrix.runner.cli.lock import pin
 from repromatrix.runner.environments import locking
 from repromatrix.runner.errors import ExitCode, RunnerError
-from repromatrix.runner.judging.axes import Point, axes
-from repromatrix.runner.judging.deciding import deciding
+from repromatrix.runner.judging.ranges import Point, axes, deciding
 from repromatrix.runner.model.cell import Source, belongs, obstacles
 from repromatrix.runner.model.environment_name import stacked
 from repromatrix.runner.model.matrix import read_matrix

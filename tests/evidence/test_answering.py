@@ -16,8 +16,8 @@ from repromatrix.runner.evidence import glances
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.evidence.conflicts import answer
 from repromatrix.runner.evidence.grid import Grid, survey
-from repromatrix.runner.judging.expectations import is_current
 from repromatrix.runner.judging.ranges import fails
+from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.observation import LOCAL, MERGED
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.planning.plan import answered

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repromatrix.runner.evidence.conflicts import answer, answers, dispute
-from repromatrix.runner.judging.expectations import judge
+from repromatrix.runner.judging.verdicts import judge
 from repromatrix.runner.model.observation import LOCAL, MERGED
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Verdict
 

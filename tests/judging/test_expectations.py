@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case, cell, environment, failed, seen
 
-from repromatrix.runner.judging.expectations import covers, described, expected, judge, live
+from repromatrix.runner.judging.verdicts import covers, described, expected, judge, live
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from repromatrix.reports.view import survey as arranged
 from repromatrix.runner.cli import publish
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence.grid import Grid, survey
-from repromatrix.runner.judging.inference import Inferred, infer
-from repromatrix.runner.judging.verdicts import Judged, judge_all
+from repromatrix.runner.judging.verdicts import Inferred, Judged, infer, judge_all
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
 

@@ -10,7 +10,7 @@ from factories import case, cell, environment, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.judging.expectations import is_current
+from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.plan import Unit, applicable, coarse_to_fine, missing, plan

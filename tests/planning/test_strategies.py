@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repromatrix.runner.evidence.grid import Grid, survey
-from repromatrix.runner.judging.inference import infer
-from repromatrix.runner.judging.verdicts import judge_all
+from repromatrix.runner.judging.verdicts import infer, judge_all
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
 from repromatrix.runner.planning.strategies import Axes, Why, deciding
