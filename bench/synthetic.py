@@ -26,9 +26,14 @@ from repromatrix.reports.pages.index import SCRIPTS  # noqa: E402
 from repromatrix.runner.judging.verdicts import judge_all  # noqa: E402
 from repromatrix.runner.model.case import read_case  # noqa: E402
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source  # noqa: E402
-from repromatrix.runner.model.observation import LOCAL, Failed, Observation, Provenance  # noqa: E402
+from repromatrix.runner.model.observation import (  # noqa: E402
+    LOCAL,
+    Failed,
+    Observation,
+    Provenance,
+    signature,
+)
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision  # noqa: E402
-from repromatrix.runner.model.signature import signature  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,9 +15,8 @@ from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.observation import NOISE, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.model.signature import NOISE
 from repromatrix.runner.text import join, plural
 
 _MESSAGE = 4_000

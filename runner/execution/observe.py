@@ -11,9 +11,15 @@ from typing import Any
 
 from repromatrix.runner.execution.events import Tree
 from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.model.observation import LOCAL, Failed, MemoryUse, Observation, Provenance
+from repromatrix.runner.model.observation import (
+    LOCAL,
+    Failed,
+    MemoryUse,
+    Observation,
+    Provenance,
+    signature,
+)
 from repromatrix.runner.model.outcomes import Exercised, Outcome
-from repromatrix.runner.model.signature import signature
 from repromatrix.runner.paths import ROOT
 
 _PLACES = (

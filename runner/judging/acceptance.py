@@ -17,9 +17,9 @@ from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.observation import NOISE
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.requirements import settled
-from repromatrix.runner.model.signature import NOISE
 
 _LONGEST = 120
 _JOIN = "\x00"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.model.signature import signature
+from repromatrix.runner.model.observation import signature
 
 PIECES = st.sampled_from(
     [

@@ -32,9 +32,8 @@ from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
 from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.cell import Cell, Source
-from repromatrix.runner.model.observation import MERGED
+from repromatrix.runner.model.observation import MERGED, NOISE
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
-from repromatrix.runner.model.signature import NOISE
 
 if TYPE_CHECKING:
     from repromatrix.runner.judging.verdicts import Judged

@@ -11,9 +11,8 @@ from repromatrix.runner.audit.questions import KnownEvidence, known
 from repromatrix.runner.model.case import Case, read_case
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
-from repromatrix.runner.model.observation import LOCAL, Failed, Observation, Provenance
+from repromatrix.runner.model.observation import LOCAL, Failed, Observation, Provenance, signature
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
-from repromatrix.runner.model.signature import signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

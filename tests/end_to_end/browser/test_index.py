@@ -15,8 +15,8 @@ from small_site import CASES, ENVIRONMENTS, judged
 from repromatrix.reports.build import render
 from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.cell import Cell, Source
+from repromatrix.runner.model.observation import signature
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.model.signature import signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
