@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from repromatrix.reports.text import shortened, visible
-from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Inferred, Judged
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict

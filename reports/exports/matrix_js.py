@@ -12,7 +12,7 @@ from repromatrix.reports.marks import Mark, explained, mark_of, verdict_label
 from repromatrix.reports.sections.grid import lines
 from repromatrix.reports.text import in_address, number, page_of, shortened, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from repromatrix.reports.marks import Mark, SeenMark, inference
-from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Precision

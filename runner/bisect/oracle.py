@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from repromatrix.runner.bisect.search import Answer
-from repromatrix.runner.evidence.conflicts import dispute
+from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import described
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.observation import Observation

@@ -34,8 +34,8 @@ from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
 from repromatrix.runner.environments import building, interpreter
 from repromatrix.runner.errors import Conflict, ExitCode, Problem, refuse
-from repromatrix.runner.evidence import answers, spill
-from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.store import Store, take_in_late
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.execution.ray import connect as ray
@@ -49,12 +49,10 @@ from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning import budget as budgets
-from repromatrix.runner.planning.budget import Values, Worth
-from repromatrix.runner.planning.estimates import Costs, costs
-from repromatrix.runner.planning.plan import applicable
+from repromatrix.runner.planning.budget import Costs, Values, Worth, costs
+from repromatrix.runner.planning.plan import Axes, Why, applicable, deciding
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
-from repromatrix.runner.planning.strategies import Axes, Why, deciding
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural
 
@@ -178,7 +176,7 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
         options = dataclasses.replace(options, case=tuple(loaded.cases))
     warn = line_printer(console, "yellow")
     with answers.opened(paths, warn) as store:
-        spill.take_in(store, warn)
+        take_in_late(store, warn)
         stored = list(store.rows())
         planned = _planned(loaded, options, stored)
         part = share(loaded, options, mine) if mine else None

@@ -17,7 +17,7 @@ from repromatrix.runner.cli.options import command, line_printer, stderr_console
 from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print_unexpected
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, more_to_do, refuse
 from repromatrix.runner.evidence import answers, foreign
-from repromatrix.runner.evidence.conflicts import dispute, disputed
+from repromatrix.runner.evidence.answering import dispute, disputed
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation

@@ -47,19 +47,6 @@ _precision, _device = functools.cache(Precision), functools.cache(Device)
 _outcome, _exercised = functools.cache(Outcome), functools.cache(Exercised)
 
 
-def provenance_row(found: Provenance) -> tuple[str, tuple[str, ...]]:
-    """Return the identity of what a cell ran on, and its row."""
-    facts = (
-        _json(dict(found.packages)),
-        found.python,
-        found.torch_build,
-        found.hardware,
-        _json(dict(found.imported)),
-    )
-    identity = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-    return identity, (identity, *facts)
-
-
 def values(row: Observation, provenance: str) -> tuple[object, ...]:
     """Return the columns of an observation."""
     failed, memory = row.failed, row.memory
@@ -91,16 +78,24 @@ def values(row: Observation, provenance: str) -> tuple[object, ...]:
 class Identities:
     """What rows ran on, written once for all rows that share it."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        """Everything is written within the caller's transaction."""
+    def __init__(self, db: sqlite3.Connection, table: str = "provenances") -> None:
+        """Write to a table within the caller's transaction."""
         self._db = db
+        self._insert = f"INSERT OR IGNORE INTO {table} VALUES (?,?,?,?,?,?)"  # noqa: S608 - our own names
         self._known: dict[int, tuple[Provenance, str]] = {}
 
     def of(self, ran: Provenance) -> str:
-        """Return the identity of what a row ran on, which is there then."""
+        """Return the identity of what a row ran on, which is in the table then."""
         if id(ran) not in self._known:
-            identity, told = provenance_row(ran)
-            self._db.execute("INSERT OR IGNORE INTO provenances VALUES (?,?,?,?,?,?)", told)
+            facts = (
+                _json(dict(ran.packages)),
+                ran.python,
+                ran.torch_build,
+                ran.hardware,
+                _json(dict(ran.imported)),
+            )
+            identity = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+            self._db.execute(self._insert, (identity, *facts))
             self._known[id(ran)] = ran, identity  # kept, so that no other gets its number
         return self._known[id(ran)][1]
 

@@ -1,21 +1,28 @@
 """This machine's evidence in SQLite: one row per cell and identity, written cell by cell.
 
 A kill at any moment loses at most the cells in flight. Several runs may write at once: a row's
-key is what was measured, so the same cell measured twice is one row. What others measured stands
-in a table beside it (`imports.py`); both are read as one.
+key is what was measured, so the same cell measured twice is one row.
+
+What other machines measured is kept in the table `merged`, with a row per key and per thing that is
+said of it, so that rows which deny each other stand side by side. Of rows that say the same one is
+kept, by an order that holds everywhere: whatever is merged, in which order and how often, the same
+is in the table. Both tables are read as one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from repromatrix.runner.evidence import database, imports
-from repromatrix.runner.evidence.conflicts import answers
-from repromatrix.runner.evidence.imports import Taken
+from repromatrix.runner.errors import RunnerError, more_to_do
+from repromatrix.runner.evidence import database
+from repromatrix.runner.evidence.answering import answers, says
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.evidence.schema import (
     COLUMNS,
@@ -32,6 +39,27 @@ from repromatrix.runner.evidence.schema import (
 from repromatrix.runner.model.observation import LOCAL, MERGED, Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Precision
 
+_MERGED_NAMES = (*NAMES, "said", "identity", "settled")
+"""`said` is what a row says, `identity` the row, `settled` the run here that decided otherwise."""
+
+# What is read of a file waits in tables of this connection alone: nobody who writes waits for it.
+_WAITING_TABLES = """
+CREATE TEMP TABLE ran_there AS SELECT * FROM main.provenances WHERE 0;
+CREATE TEMP TABLE waiting AS SELECT * FROM main.merged WHERE 0;
+"""
+_SAME_RUN = " AND ".join(f"cells.{name}=waiting.{name}" for name in (*KEY, "run"))
+_PRECEDENCE = "({0}.seconds IS NOT NULL, {0}.run, {0}.identity)"
+# What was measured here and comes back to us stays as it is.
+_TAKE_WAITING = f"""
+INSERT INTO main.merged SELECT * FROM waiting
+WHERE NOT EXISTS (SELECT 1 FROM main.cells WHERE {_SAME_RUN})
+ON CONFLICT ({", ".join(KEY)}, said) DO UPDATE SET
+    {", ".join(f"{name}=excluded.{name}" for name in _MERGED_NAMES)}
+WHERE {_PRECEDENCE.format("excluded")} > {_PRECEDENCE.format("merged")}
+"""  # noqa: S608 - our own names
+_KEY_IS = " AND ".join(f"{name}=?{number}" for number, name in enumerate(KEY, 1))
+_SETTLE = f"UPDATE merged SET settled=?{len(KEY) + 1} WHERE {_KEY_IS} AND settled=''"  # noqa: S608
+
 VERSION = 3
 """1 had what this machine measured; 2 has beside it what was merged, and the shards that ended;
 3 has the memory of a cell."""
@@ -43,7 +71,10 @@ CREATE TABLE IF NOT EXISTS provenances (
 CREATE TABLE IF NOT EXISTS cells ({COLUMNS}, {", ".join(LATER)},
     PRIMARY KEY ({", ".join(KEY)})
 );
-{imports.TABLE}
+CREATE TABLE IF NOT EXISTS merged ({COLUMNS},
+    said TEXT NOT NULL, identity TEXT NOT NULL, settled TEXT NOT NULL, {", ".join(LATER)},
+    PRIMARY KEY ({", ".join(KEY)}, said)
+);
 CREATE TABLE IF NOT EXISTS shards (
     shard TEXT NOT NULL, split TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (shard, split)
 ) WITHOUT ROWID;
@@ -53,6 +84,16 @@ _PUT = (
     f"INSERT OR REPLACE INTO cells ({','.join(NAMES)})"  # noqa: S608 - our own names
     f" VALUES ({','.join('?' * len(NAMES))})"
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taken:
+    """What became of rows that were merged."""
+
+    rows: int
+    new: int
+    newer: int
+    """Rows that took the place of one that says the same."""
 
 
 class Store:
@@ -134,13 +175,13 @@ class Store:
             )
         self._db.execute(_PUT, values(row, identity))
         if row.is_confirmed:
-            imports.settle(self._db, row)
+            _settle(self._db, row)
 
     def take(self, rows: Iterable[Observation]) -> Taken:
         """Keep what others measured beside what was measured here: all of it, or none."""
         self.written = True
-        with imports.waiting(self._db, rows) as number, self.together():
-            return imports.take(self._db, number)
+        with _waiting(self._db, rows) as number, self.together():
+            return _take(self._db, number)
 
     def begin_shard(self, split: str) -> None:
         """Forget the shards of other splits: what is measured from now on is not theirs."""
@@ -223,3 +264,87 @@ def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
         return found is None or environment in found
 
     return wanted
+
+
+@contextlib.contextmanager
+def _waiting(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[int]:
+    """Read rows, and keep them for the length of a block in which they may be taken in."""
+    for statement in filter(str.strip, _WAITING_TABLES.split(";")):
+        db.execute(statement)
+    try:
+        marks = ",".join("?" * len(_MERGED_NAMES))
+        insert = f"INSERT INTO waiting ({', '.join(_MERGED_NAMES)}) VALUES ({marks})"  # noqa: S608
+        yield db.executemany(insert, _waiting_rows(db, rows)).rowcount
+    finally:
+        db.execute("DROP TABLE waiting")
+        db.execute("DROP TABLE ran_there")
+
+
+def _take(db: sqlite3.Connection, number: int) -> Taken:
+    """Write the rows that wait beside those that are there, within the caller's transaction."""
+    db.execute("INSERT OR IGNORE INTO main.provenances SELECT * FROM ran_there")
+    before = _count(db)
+    changes = db.execute(_TAKE_WAITING).rowcount
+    new = _count(db) - before
+    return Taken(rows=number, new=new, newer=changes - new)
+
+
+def _waiting_rows(
+    db: sqlite3.Connection, rows: Iterable[Observation]
+) -> Iterator[tuple[object, ...]]:
+    identities = Identities(db, "ran_there")
+    for row in rows:
+        columns = values(row, identities.of(row.provenance))
+        # A row of an older format is the same row here as there.
+        known = columns if row.memory else columns[: -len(LATER)]
+        yield (*columns, _digest(says(row)), _digest(known), "")
+
+
+def _digest(facts: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(facts).encode(errors="backslashreplace")).hexdigest()[:16]
+
+
+def _count(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM merged").fetchone()[0])
+
+
+def _settle(db: sqlite3.Connection, row: Observation) -> None:
+    """Let what was measured here, and confirmed, decide what others deny."""
+    ran = row.provenance
+    key = (*map(str, row.cell), ran.case_digest, ran.environment_digest, ran.protocol)
+    db.execute(_SETTLE, (*key, ran.run))
+
+
+def keep_beside(path: Path, rows: Sequence[Observation], error: RunnerError) -> RunnerError:
+    """Keep rows beside the store at `path`; return the error, which says where they are.
+
+    Where that cannot be written either the error stays as it was.
+    """
+    if not rows:
+        return error
+    try:
+        name = _write_beside(path, rows)
+    except (RunnerError, sqlite3.Error, OSError):
+        return error
+    *others, last = error.faults
+    kept = f"Cells measured meanwhile ({len(rows)}) are kept as {name}; the next run takes them in."
+    return RunnerError([*others, more_to_do(last, kept)], error.code)
+
+
+def _write_beside(path: Path, rows: Sequence[Observation]) -> str:
+    place = path.with_name(f"{path.name}.late-{os.getpid()}")
+    # Under another name until it is whole: whoever takes it in removes it.
+    draft = place.with_name(f"{place.name}.new")
+    with contextlib.closing(Store(draft, lambda _: None)) as store:
+        store.put(*rows)
+    draft.replace(place)
+    return place.name
+
+
+def take_in_late(store: Store, say: Callable[[str], None]) -> None:
+    """Store what earlier runs could not, and remove where they kept it; raises RunnerError."""
+    for place in sorted(store.path.parent.glob(f"{store.path.name}.late-*[0-9]")):
+        with contextlib.closing(Store(place, say)) as late:
+            rows = list(late.statements())
+        store.put(*rows)
+        place.unlink(missing_ok=True)

@@ -17,9 +17,8 @@ from typing import Protocol
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import Built, UnbuildableError
 from repromatrix.runner.errors import Interrupted, RunnerError
-from repromatrix.runner.evidence import spill
 from repromatrix.runner.evidence.answering import answering_rows
-from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.evidence.store import Store, keep_beside
 from repromatrix.runner.execution.events import (
     Done,
     Event,
@@ -139,7 +138,7 @@ class Run:
         try:
             _record(recorder, engine, units)
         except RunnerError as error:
-            raise spill.kept(store.path, [*recorder.unsaved, *engine.left()], error) from error
+            raise keep_beside(store.path, [*recorder.unsaved, *engine.left()], error) from error
         return recorder.end()
 
     def pool(self, prepare: Callable[[Unit], Ready] | None = None) -> Pool:

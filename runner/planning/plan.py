@@ -1,17 +1,26 @@
-"""The plan of a run: cells whose evidence is missing or stale, by environment, coarse to fine."""
+"""The plan of a run: missing or stale cells by environment, and the cells that decide. Pure.
+
+Cells that decide are both sides of every expected change, both ends of every line, and `main`; then
+the middle between two measured cells that disagree, so that plan after plan closes in.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
-from repromatrix.runner.judging.verdicts import is_current
-from repromatrix.runner.model.case import Case
+from repromatrix.runner.judging.ranges import axes, fails
+from repromatrix.runner.judging.verdicts import covering, is_current, live
+from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Cell, Environment, obstacles
 from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,3 +89,150 @@ def plan(names: Sequence[str], cells_in: Callable[[str], tuple[Cell, ...]]) -> t
     """Return the units in the order in which they are to be run, those without cells left out."""
     units = (Unit(environment=name, cells=cells_in(name)) for name in coarse_to_fine(names))
     return tuple(unit for unit in units if unit.cells)
+
+
+class Why(IntEnum):
+    """What makes a cell decide something, the most telling first."""
+
+    CHANGE = 0
+    """Beside a change that is expected, or between two measured cells that disagree."""
+    END = 1
+    """The oldest or newest of a line, or `main`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axes:
+    """What a plan is about: cases, environments in the order of the table, and the other axes."""
+
+    cases: Mapping[str, Case]
+    environments: Mapping[str, Environment]
+    precisions: Sequence[Precision]
+    device: Device
+
+
+Rows = dict[str, Observation]
+"""What is known of one variant in one precision, by environment."""
+
+
+class _Phase(NamedTuple):
+    """Neighbouring environments of a line with the same expectations of a case."""
+
+    live: tuple[Failure, ...]
+    names: list[str]
+
+
+def deciding(grid: Axes, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
+    """Return the cells that decide something, by the evidence at hand; all others are within."""
+    held = _held(grid, known)
+    found: dict[Cell, Why] = {}
+    for case in grid.cases.values():
+        lines = list(_lines(grid, case))
+        for workaround, precision in itertools.product(case.variants, grid.precisions):
+            rows = held.get((case.name, workaround, precision), {})
+            for line in lines:
+                for name, why in _of_line(_stretches(line, workaround, precision, grid), rows):
+                    cell = Cell(case.name, workaround, name, precision, grid.device)
+                    found[cell] = min(why, found.get(cell, why))
+    return found
+
+
+def _held(grid: Axes, known: Mapping[Cell, Observation]) -> dict[tuple[str, str, Precision], Rows]:
+    """Arrange what current evidence says, and which environments could not be built."""
+    found: dict[tuple[str, str, Precision], Rows] = {}
+    for cell, seen in known.items():
+        case, environment = grid.cases.get(cell.case), grid.environments.get(cell.environment)
+        if case is None or environment is None or cell.device is not grid.device:
+            continue
+        if _unbuildable(seen) or is_current(seen, case, environment):
+            key = cell.case, cell.workaround, cell.precision
+            found.setdefault(key, {})[cell.environment] = seen
+    return found
+
+
+def _lines(grid: Axes, case: Case) -> Iterator[list[_Phase]]:
+    """Yield the lines of a case: along releases, and along the versions of each pair.
+
+    What no lock describes stands alone: of `main` nothing is known before it is measured.
+    """
+    able = {
+        name: one
+        for name, one in grid.environments.items()
+        if not one.source.has_lock or not obstacles(case, one, grid.device)
+    }
+    for axis in axes(case, grid.environments):
+        names = [point.environment for point in axis if point.environment in able]
+        alone = [name for name in names if not able[name].source.has_lock]
+        pinned = [name for name in names if able[name].source.has_lock]
+        for line in (pinned, *([name] for name in alone)):
+            if line:
+                yield _phases(case, [able[name] for name in line])
+
+
+def _phases(case: Case, line: Iterable[Environment]) -> list[_Phase]:
+    found: list[_Phase] = []
+    for one in line:
+        held = live(case, one)
+        if not found or [*map(id, held)] != [*map(id, found[-1].live)]:
+            found.append(_Phase(held, []))
+        found[-1].names.append(one.name)
+    return found
+
+
+def _stretches(
+    line: Iterable[_Phase], workaround: str, precision: Precision, grid: Axes
+) -> list[list[str]]:
+    """Cut a line where what is expected of one variant changes."""
+    found: list[tuple[Failure | None, list[str]]] = []
+    for phase in line:
+        cell = Cell("", workaround, "", precision, grid.device)
+        entry = covering(phase.live, cell)
+        if found and found[-1][0] is entry:
+            found[-1][1].extend(phase.names)
+        else:
+            found.append((entry, [*phase.names]))
+    return [names for _, names in found]
+
+
+def _of_line(
+    stretches: Sequence[Sequence[str]], rows: Mapping[str, Observation]
+) -> Iterator[tuple[str, Why]]:
+    """Yield both sides of every stretch, and what is to be asked or settled within."""
+    last = len(stretches) - 1
+    for at, stretch in enumerate(stretches):
+        doubted = (name for name in stretch if name in rows and rows[name].sides)
+        asked = (*_sides(stretch, rows), *_middles(stretch, rows), *doubted)
+        told = dict.fromkeys(asked, Why.CHANGE)
+        # Where a stretch is a single release, it stands beside a change whatever else it is.
+        if len(stretch) > 1 or not last:
+            told.update({stretch[0]: Why.END} if at == 0 else {})
+            told.update({stretch[-1]: Why.END} if at == last else {})
+        yield from told.items()
+
+
+def _sides(stretch: Sequence[str], rows: Mapping[str, Observation]) -> Iterator[str]:
+    """Yield the first and the last; and those next to them where these cannot be built."""
+    yield from (stretch[0], stretch[-1])
+    if rows:
+        built = [name for name in stretch if not _unbuildable(rows.get(name))]
+        yield from (*built[:1], *built[-1:])
+
+
+def _unbuildable(seen: Observation | None) -> bool:
+    return seen is not None and seen.outcome is Outcome.UNBUILDABLE
+
+
+def _middles(stretch: Sequence[str], rows: Mapping[str, Observation]) -> Iterator[str]:
+    """Yield the middle of every gap between two neighbours that disagree."""
+    if not rows:
+        return
+    built = [name for name in stretch if not _unbuildable(rows.get(name))]
+    ran = [place for place, name in enumerate(built) if name in rows]
+    for low, high in itertools.pairwise(ran):
+        gap = built[low + 1 : high]
+        if gap and _said(rows[built[low]]) != _said(rows[built[high]]):
+            yield gap[len(gap) // 2]
+
+
+def _said(seen: Observation) -> object:
+    """Return how a cell behaved; what proves nothing says nothing, in whatever way."""
+    return seen.kind if fails(seen) is not None else None

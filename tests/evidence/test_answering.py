@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from repromatrix.runner.bisect.releases import current
 from repromatrix.runner.evidence import glances
-from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
-from repromatrix.runner.evidence.conflicts import answer
+from repromatrix.runner.evidence.answering import answer, answering_row, answering_rows, is_standing
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import is_current

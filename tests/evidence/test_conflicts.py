@@ -11,7 +11,7 @@ from factories import cell, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.evidence.conflicts import answer, answers, dispute
+from repromatrix.runner.evidence.answering import answer, answers, dispute
 from repromatrix.runner.judging.verdicts import judge
 from repromatrix.runner.model.observation import LOCAL, MERGED
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Verdict

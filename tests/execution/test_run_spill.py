@@ -11,8 +11,8 @@ import pytest
 from factories import case, cell, environment, seen
 
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.evidence import database, spill
-from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.evidence import database
+from repromatrix.runner.evidence.store import Store, take_in_late
 from repromatrix.runner.execution.events import Event, Terms
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.matrix import Limits
@@ -71,7 +71,7 @@ def test_what_was_measured_while_somebody_held_the_store_is_taken_in_by_the_next
     (kept,) = tmp_path.glob("evidence.sqlite.late-*")
 
     with contextlib.closing(Store(path, print)) as again:
-        spill.take_in(again, print)
+        take_in_late(again, print)
         rows = list(again.rows())
 
     assert rows == [ROWS[0], ROWS[2]]
@@ -83,6 +83,6 @@ def test_what_is_being_written_is_not_taken_in(tmp_path: Path) -> None:
     draft = tmp_path / "evidence.sqlite.late-7.new"
     draft.touch()
     with contextlib.closing(Store(tmp_path / "evidence.sqlite", print)) as store:
-        spill.take_in(store, print)
+        take_in_late(store, print)
 
     assert draft.exists()

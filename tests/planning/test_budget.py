@@ -19,17 +19,20 @@ from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.budget import (
+    BUILD,
+    CELL,
+    FORK,
+    IMPORT,
     Budget,
     Values,
     Worth,
     by_value,
     cells_that_fit,
+    costs,
     seconds,
 )
-from repromatrix.runner.planning.estimates import BUILD, CELL, FORK, IMPORT, costs
-from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.planning.plan import Unit, Why
 from repromatrix.runner.planning.selection import SelectionRequest, select
-from repromatrix.runner.planning.strategies import Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
     from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
-    from repromatrix.runner.planning.estimates import Costs
+    from repromatrix.runner.planning.budget import Costs
 
 TOY = case(BREAKS)
 NAMES = ("4.49.0", "4.50.0", "4.51.0", "4.52.0", "4.53.0")

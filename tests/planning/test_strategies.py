@@ -15,7 +15,7 @@ from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.judging.verdicts import infer, judge_all
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
-from repromatrix.runner.planning.strategies import Axes, Why, deciding
+from repromatrix.runner.planning.plan import Axes, Why, deciding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
