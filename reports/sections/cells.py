@@ -224,7 +224,7 @@ def _commands(name: str, precision: Precision, failing: Range) -> Iterator[Sugge
     search = ["nox", "-s", "bisect", "--", name, "--precision", precision.value]
     yield SuggestedCommand(asks="Which release broke it?", text=shlex.join(search))
     if failing.until:
-        yield SuggestedCommand(asks="Which release healed it?", text=shlex.join([*search, "--fix"]))
+        yield SuggestedCommand(asks="Which release fixed it?", text=shlex.join([*search, "--fix"]))
     for good, bad in _sides(failing):
         ends = ["--precision", precision.value, "--good", good, "--bad", bad]
         text = shlex.join(["nox", "-s", "blame", "--", name, *ends])

@@ -96,9 +96,9 @@ const Paste = (() => {
 
   const item = (found, tied) => {
     const { one, trace, why, same, expects } = found;
-    // What healed the failure that stands here, wherever it was seen; of a similar one nothing is known.
+    // What fixed the failure that stands here, wherever it was seen; of a similar one nothing is known.
     const what = same ? "it" : "the failure above";
-    const heals = (same || expects) && trace.heals.length ? ` (${trace.heals.join(", ")} ${trace.heals.length > 1 ? "were" : "was"} measured to heal ${what})` : "";
+    const heals = (same || expects) && trace.heals.length ? ` (${trace.heals.join(", ")} ${trace.heals.length > 1 ? "were" : "was"} measured to fix ${what})` : "";
     return element("li", {},
       element("a", { href: `${one.href}#${trace.anchor}` }, one.case), ` ${one.title}`,
       trace.headline ? element("div", {}, element("code", {}, trace.headline)) : "",

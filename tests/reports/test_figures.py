@@ -194,7 +194,7 @@ def test_what_to_ask_next_names_both_sides_of_the_change() -> None:
     named = "cache_float --precision bf16"
     expected = (
         SuggestedCommand(asks="Which release broke it?", text=f"nox -s bisect -- {named}"),
-        SuggestedCommand(asks="Which release healed it?", text=f"nox -s bisect -- {named} --fix"),
+        SuggestedCommand(asks="Which release fixed it?", text=f"nox -s bisect -- {named} --fix"),
         SuggestedCommand(
             asks="Which package makes the difference?",
             text=f"nox -s blame -- {named} --good 4.51.0 --bad 4.50.1",

@@ -189,7 +189,7 @@ def test_of_a_release_on_which_nothing_is_known_nothing_is_called_zero(tmp_path:
         *(False, True, True, True, False),
     ]
     assert re.findall(r">(unknown|\d+)<", row) == [*(4 * ["unknown"]), "9"]
-    assert "what main breaks or heals is unknown" in page
+    assert "what main breaks or fixes is unknown" in page
     assert "Nothing that was measured" not in page
 
 

@@ -426,7 +426,7 @@ def test_a_pasted_traceback_leads_to_its_case(show: Show) -> None:
     assert "the same message" in answered(page, PASTED)
     link = page.locator("#answer li a").first
     assert link.get_attribute("href") == "case/cache_float.html#failure-1"
-    assert "cache-off was measured to heal it" in page.inner_text("#answer li")
+    assert "cache-off was measured to fix it" in page.inner_text("#answer li")
     link.click()
     page.wait_for_url("**/case/cache_float.html#failure-1")
     assert page.locator("#failure-1").count() == 1
@@ -453,7 +453,7 @@ def test_words_that_a_case_expects_are_not_called_a_message_that_was_seen(show: 
 
     first = "No case fails with this message; 1 case expects its words, the nearest first. "
     assert answer.startswith(first)
-    assert "cache-off was measured to heal the failure above" in page.inner_text("#answer li")
+    assert "cache-off was measured to fix the failure above" in page.inner_text("#answer li")
 
 
 def test_a_message_of_other_sizes_is_the_same_message(show: Show) -> None:
