@@ -10,7 +10,7 @@ unstable, with every side named, until it is measured here and that is confirmed
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from repromatrix.runner.judging.verdicts import stands
 from repromatrix.runner.model.case import Case
@@ -60,7 +60,8 @@ def answering_row(
     """
     if len(rows) == 1:
         return rows[0]
-    every = [*_apart(rows)] if any(row.sides for row in rows) else rows
+    # The sides of a disputed row may be denied by others, too.
+    every = [side for row in rows for side in row.sides or (row,)]
     kinds = [_kind(row, current=standing(row)) for row in every]
     first = min(kinds)
     alike = [row for row, kind in zip(every, kinds, strict=True) if kind == first]
@@ -99,15 +100,6 @@ def is_standing(row: Observation, case: Case, environment: Environment) -> bool:
     return stands((ran.case_digest, ran.environment_digest, ran.protocol), case, environment)
 
 
-def _apart(rows: Iterable[Observation]) -> Iterator[Observation]:
-    """Yield every row, and of a disputed one its sides: they may be denied by others, too."""
-    for row in rows:
-        if row.sides:
-            yield from row.sides
-        else:
-            yield row
-
-
 def _kind(row: Observation, *, current: bool) -> int:
     """Return the number of the kind that a row is of, as `answering_row` lists them."""
     if not row.outcome.was_run:
@@ -121,38 +113,34 @@ def _leader(rows: Sequence[Observation]) -> Observation:
     """Return the first of rows of one kind."""
     if len(rows) == 1:
         return rows[0]
-    found = [_precedence(row) for row in rows]
-    best = max(found)
-    equal = [row for row, place in zip(rows, found, strict=True) if place == best]
+    places = [
+        (row.source == LOCAL, row.source == MERGED, row.provenance.run, row.repeats) for row in rows
+    ]
+    best = max(places)
+    equal = [row for row, place in zip(rows, places, strict=True) if place == best]
     # These differ in what hardly matters; their text makes the order total, and costs the most.
     return equal[0] if len(equal) == 1 else max(equal, key=repr)
-
-
-def _precedence(row: Observation) -> tuple[bool, bool, str, int]:
-    return row.source == LOCAL, row.source == MERGED, row.provenance.run, row.repeats
 
 
 def _agreed(rows: Sequence[Observation]) -> Observation:
     """Return the row that answers for several about one thing, all decided by the case."""
     groups: dict[Says, list[Observation]] = {}
-    for row in _deciding(rows):
+    repeated = [row for row in rows if row.source == LOCAL and row.is_confirmed]
+    if repeated:
+        rows = [*repeated, *(row for row in rows if row.source == MERGED)]
+    for row in rows:
         groups.setdefault(says(row), []).append(row)
-    worst, *others = sorted(map(_leader, groups.values()), key=_worst_first)
+    worst, *others = sorted(
+        map(_leader, groups.values()),
+        key=lambda row: (not row.outcome.is_failure, _ORDER[row.outcome], says(row)),
+    )
     if not others:
         return worst
     return dataclasses.replace(worst, unstable=True, sides=(worst, *others))
 
 
-def _deciding(rows: Sequence[Observation]) -> Sequence[Observation]:
-    repeated = [row for row in rows if row.source == LOCAL and row.is_confirmed]
-    return [*repeated, *(row for row in rows if row.source == MERGED)] if repeated else rows
-
-
-def _worst_first(row: Observation) -> tuple[bool, int, Says]:
-    return not row.outcome.is_failure, _ORDER[row.outcome], says(row)
-
-
 _HEADLINE = 100
+"""Characters of an error in the words of a disputed cell."""
 
 
 def answers(rows: Sequence[Observation]) -> tuple[Observation, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.runner.judging.verdicts import is_current
-from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, belongs, cells_of, obstacles
 from repromatrix.runner.model.observation import Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -33,44 +34,33 @@ class Grid:
 
 def survey(grid: Grid, known: Mapping[Cell, Observation]) -> tuple[Observation, ...]:
     """Return an observation for every cell of the grid."""
-    blanks: dict[tuple[str, str, Device], Observation] = {}
-    return tuple(_of(cell, grid, known, blanks) for cell in grid.cells())
 
-
-def _of(
-    cell: Cell,
-    grid: Grid,
-    known: Mapping[Cell, Observation],
-    blanks: dict[tuple[str, str, Device], Observation],
-) -> Observation:
-    seen = known.get(cell)
-    if seen is None:
-        return _blank(cell, grid, blanks)
-    case, environment = grid.cases[cell.case], grid.environments[cell.environment]
-    if is_current(seen, case, environment):
-        return seen
-    # Neither what an older version of the case did, nor why it was not run, says anything where
-    # this one cannot be run.
-    blank = _blank(cell, grid, blanks)
-    return blank if blank.outcome is Outcome.NOT_APPLICABLE else seen
-
-
-def _blank(
-    cell: Cell, grid: Grid, blanks: dict[tuple[str, str, Device], Observation]
-) -> Observation:
-    """Say of a cell why it was not run: what keeps its case from its environment, if anything."""
-    key = (cell.case, cell.environment, cell.device)
-    if key not in blanks:
-        case, environment = grid.cases[cell.case], grid.environments[cell.environment]
-        reasons = obstacles(case, environment, cell.device)
-        blanks[key] = Observation(
-            cell=cell,
+    @functools.cache
+    def unrun(case_name: str, environment_name: str, device: Device) -> Observation:
+        """Say why cells were not run: what keeps their case from their environment, if anything."""
+        case, environment = grid.cases[case_name], grid.environments[environment_name]
+        reasons = obstacles(case, environment, device)
+        return Observation(
+            cell=Cell(case_name, PLAIN, environment_name, grid.precisions[0], device),
             outcome=Outcome.NOT_APPLICABLE if reasons else Outcome.NOT_RUN,
             provenance=unmeasured(case, environment),
             source="",
             reason="; ".join(reasons) or "nobody has run it",
         )
-    return dataclasses.replace(blanks[key], cell=cell)
+
+    def answer(cell: Cell) -> Observation:
+        row = known.get(cell)
+        case, environment = grid.cases[cell.case], grid.environments[cell.environment]
+        if row is not None and is_current(row, case, environment):
+            return row
+        blank = unrun(cell.case, cell.environment, cell.device)
+        # Neither what an older version of the case did, nor why it was not run, says anything
+        # where this one cannot be run.
+        if row is not None and blank.outcome is not Outcome.NOT_APPLICABLE:
+            return row
+        return dataclasses.replace(blank, cell=cell)
+
+    return tuple(map(answer, grid.cells()))
 
 
 def unmeasured(case: Case, environment: Environment) -> Provenance:

@@ -176,7 +176,8 @@ class PublishedSheet:
         self._publications, self._path = publications, path
         self.where = f"{path.parent.name}/{path.name}"
         self._ran: dict[tuple[str, str], Provenance] = {}
-        self._saying: dict[PublishedRow, _Said] = {}
+        self._shared: dict[PublishedRow, dict[str, Any]] = {}
+        """What the releases of a row have in common."""
 
     def variants(
         self, keep: Keep | None = None
@@ -208,43 +209,42 @@ class PublishedSheet:
     def _observation(self, row: PublishedRow, cell: Cell) -> Observation:
         key = (cell.environment, row.publication)
         if key not in self._ran:
-            publication = self._publications[row.publication]
-            self._ran[key] = _provenance(self.held[key], publication, self.case_digest)
-        if row not in self._saying:
-            failure = self._failures.get(row.failure)
-            self._saying[row] = _said(row, _failed(failure) if failure else None)
-        return _observation(cell, self._ran[key], self._saying[row], self.held[key].reason)
+            self._ran[key] = self._provenance(self.held[key], self._publications[row.publication])
+        if row not in self._shared:
+            self._shared[row] = self._common(row)
+        ran, common = self._ran[key], self._shared[row]
+        reason = self.held[key].reason if common["outcome"] is Outcome.UNBUILDABLE else ""
+        return Observation(cell=cell, provenance=ran, source=ran.run, reason=reason, **common)
 
+    def _provenance(self, held: EnvironmentRow, publication: Publication) -> Provenance:
+        return Provenance(
+            case_digest=self.case_digest,
+            environment_digest=held.digest,
+            packages=_packages(held),
+            python=held.python,
+            torch_build=held.torch,
+            hardware=publication.hardware,
+            protocol=MEASURED,
+            run=publication.name,
+        )
 
-def _failed(line: Mapping[str, Any]) -> Failed:
-    return Failed(
-        error_class=line["class"],
-        message=line["message"],
-        signature=line["signature"],
-        traceback="\n".join(line["traceback"]),
-    )
-
-
-class _Said(NamedTuple):
-    """What the releases of a row have in common."""
-
-    outcome: Outcome
-    exercised: Exercised
-    failed: Failed | None
-    computed: Mapping[str, int]
-    measured: Mapping[str, float]
-    unstable: bool
-
-
-def _said(row: PublishedRow, failed: Failed | None) -> _Said:
-    return _Said(
-        outcome=Outcome(row.outcome),
-        exercised=Exercised(row.exercised),
-        failed=failed,
-        computed=_counts(row.computed),
-        measured=_numbers(row.measured),
-        unstable="unstable" in row.flags.split(),
-    )
+    def _common(self, row: PublishedRow) -> dict[str, Any]:
+        failure = self._failures.get(row.failure)
+        return {
+            "outcome": Outcome(row.outcome),
+            "exercised": Exercised(row.exercised),
+            "failed": Failed(
+                error_class=failure["class"],
+                message=failure["message"],
+                signature=failure["signature"],
+                traceback="\n".join(failure["traceback"]),
+            )
+            if failure
+            else None,
+            "computed": _counts(row.computed),
+            "measured": _numbers(row.measured),
+            "unstable": "unstable" in row.flags.split(),
+        }
 
 
 @functools.lru_cache(maxsize=4096)
@@ -254,34 +254,6 @@ def _packages(held: EnvironmentRow) -> Mapping[str, str]:
         for name in MOVED  # each is a column
         if (version := getattr(held, name))
     }
-
-
-def _provenance(held: EnvironmentRow, publication: Publication, digest: str) -> Provenance:
-    return Provenance(
-        case_digest=digest,
-        environment_digest=held.digest,
-        packages=_packages(held),
-        python=held.python,
-        torch_build=held.torch,
-        hardware=publication.hardware,
-        protocol=MEASURED,
-        run=publication.name,
-    )
-
-
-def _observation(cell: Cell, ran: Provenance, said: _Said, reason: str) -> Observation:
-    return Observation(
-        cell=cell,
-        outcome=said.outcome,
-        provenance=ran,
-        source=ran.run,
-        failed=said.failed,
-        reason=reason if said.outcome is Outcome.UNBUILDABLE else "",
-        exercised=said.exercised,
-        computed=said.computed,
-        measured=said.measured,
-        unstable=said.unstable,
-    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -320,7 +292,10 @@ def write(
     """Return the files of a published set and their texts; the caller writes all or none."""
     files = {folder / "publications.toml": _publications(publications)}
     files[folder / "environments.csv"] = _environments(rows, order)
-    for (device, case), own in _by_file(rows).items():
+    by_file: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for row in rows:
+        by_file[str(row.cell.device), row.cell.case].append(row)
+    for (device, case), own in sorted(by_file.items()):
         failures = {_failure_id(row.failed): row.failed for row in own if row.failed}
         base = folder / device
         files[base / f"{case}.csv"] = _cells(own, order)
@@ -333,13 +308,6 @@ def write(
 def _publications(publications: Sequence[Publication]) -> str:
     head = f"# Written by `nox -s publish`; one line per publication.\nformat = {FORMAT}\n\n"
     return head + "[publications]\n" + "".join(sorted(one.line() for one in publications))
-
-
-def _by_file(rows: Iterable[Observation]) -> dict[tuple[str, str], list[Observation]]:
-    files: dict[tuple[str, str], list[Observation]] = defaultdict(list)
-    for row in rows:
-        files[str(row.cell.device), row.cell.case].append(row)
-    return dict(sorted(files.items()))
 
 
 def _environments(rows: Iterable[Observation], order: Sequence[str]) -> str:

@@ -75,7 +75,7 @@ def _rectangles(
 ) -> tuple[When, ...]:
     """Cut by the other package first, then by release within each of its intervals."""
     bad = [measured[name] for name in failing]
-    known = _ordered({one.version(package) for one in measured.values()} - {""})
+    known = sorted({one.version(package) for one in measured.values()} - {""}, key=Version)
     wanted = {one.version(package) for one in bad}
     found: list[When] = []
     for text in _intervals(package, known, wanted):
@@ -96,13 +96,8 @@ def _along(
         versions.setdefault(one.version(package), set()).add(one.name in failing)
     if "" in versions or any(len(said) > 1 for said in versions.values()):
         return ()
-    return _intervals(
-        package, _ordered(versions), {name for name in versions if True in versions[name]}
-    )
-
-
-def _ordered(versions: Iterable[str]) -> list[str]:
-    return sorted(versions, key=Version)
+    wanted = {version for version, said in versions.items() if True in said}
+    return _intervals(package, sorted(versions, key=Version), wanted)
 
 
 def _intervals(package: str, known: Sequence[str], wanted: Collection[str]) -> tuple[str, ...]:
@@ -170,11 +165,9 @@ def propose(
     kept = tuple(number for number in range(len(case.block.fails)) if number not in pooled)
     held = [case.block.fails[number] for number in kept]
     failing = [one for one in rows if fails(one.seen) and one.entry not in held]
-    found = _Derivation(case, rows, failing, environments)
-    derived = _merged(found.entries())
-    return Proposal(
-        kept=kept, derived=_numbered(derived, case, pooled), unexplained=tuple(found.unexplained)
-    )
+    entries, unexplained = _derived(case, rows, failing, environments)
+    derived = _numbered(_merged(entries), case, pooled)
+    return Proposal(kept=kept, derived=derived, unexplained=tuple(unexplained))
 
 
 def _pooled(case: Case, rows: Sequence[Judged]) -> set[int]:
@@ -191,51 +184,42 @@ def _pooled(case: Case, rows: Sequence[Judged]) -> set[int]:
     }
 
 
-class _Derivation:
-    """Failing cells, grouped by how they fail, to entries with intervals."""
-
-    def __init__(
-        self,
-        case: Case,
-        rows: Sequence[Judged],
-        failing: Sequence[Judged],
-        environments: Mapping[str, Environment],
-    ) -> None:
-        self.case = case
-        self.rows = rows
-        self.environments = environments
-        self.unexplained: list[str] = []
-        self.groups: dict[tuple[str, Precision, Device, How], set[str]] = defaultdict(set)
-        for one in failing:
-            cell = one.seen.cell
-            key = (cell.workaround, cell.precision, cell.device, _how(case, one))
-            self.groups[key].add(cell.environment)
-
-    def entries(self) -> list[ProposedEntry]:
-        return [entry for key, names in self.groups.items() for entry in self._entries(key, names)]
-
-    def _entries(
-        self, key: tuple[str, Precision, Device, How], names: set[str]
-    ) -> Iterable[ProposedEntry]:
-        workaround, precision, device, how = key
+def _derived(
+    case: Case,
+    rows: Sequence[Judged],
+    failing: Sequence[Judged],
+    environments: Mapping[str, Environment],
+) -> tuple[list[ProposedEntry], list[str]]:
+    """Return entries with intervals for cells that fail alike, and what no interval describes."""
+    groups: dict[tuple[str, Precision, Device, How], set[str]] = defaultdict(set)
+    for row in failing:
+        cell = row.seen.cell
+        key = (cell.workaround, cell.precision, cell.device, _how(case, row))
+        groups[key].add(cell.environment)
+    entries: list[ProposedEntry] = []
+    unexplained: list[str] = []
+    for (workaround, precision, device, how), names in groups.items():
+        cells = (row.seen.cell for row in rows)
         measured = {
-            one.seen.cell.environment: self.environments[one.seen.cell.environment]
-            for one in self.rows
-            if one.seen.cell
-            == one.seen.cell._replace(workaround=workaround, precision=precision, device=device)
+            cell.environment: environments[cell.environment]
+            for cell in cells
+            if (cell.workaround, cell.precision, cell.device) == (workaround, precision, device)
         }
-        found = spans(measured, names, self.case.block.environments)
+        found = spans(measured, names, case.block.environments)
         if not found:
             variant = f" with {workaround}" if workaround else ""
-            self.unexplained.append(f"{precision}{variant}: {how.raises or how.outcome}")
-        for when in found:
-            yield ProposedEntry(
+            unexplained.append(f"{precision}{variant}: {how.raises or how.outcome}")
+        entries += [
+            ProposedEntry(
                 when=when,
                 precisions=(precision,),
                 devices=(device,),
                 workarounds=(workaround,),
                 how=how,
             )
+            for when in found
+        ]
+    return entries, unexplained
 
 
 def _how(case: Case, one: Judged) -> How:

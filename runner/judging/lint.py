@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -15,14 +14,11 @@ from repromatrix.runner.errors import Fault, InvalidValue, Problem
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import Judged, covers, described, live
 from repromatrix.runner.model import script
-from repromatrix.runner.model.case import EVERY, PLAIN, Case, Failure, Isolation
-from repromatrix.runner.model.cell import Cell, Environment, belongs, cells_of
+from repromatrix.runner.model.case import EVERY, PLAIN, Case, Isolation
+from repromatrix.runner.model.cell import Environment, belongs, cells_of
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.model.requirements import settled
 from repromatrix.runner.text import join
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 _FRAME = re.compile(r'(?m)^  File "([^"]+)", line')
 
@@ -199,18 +195,13 @@ def _messages_raised(case: Case, tree: ast.Module) -> Iterator[Fault]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Raise):
             continue
-        said = " ".join(_strings(node))
+        constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+        said = " ".join(value for value in constants if isinstance(value, str))
         hit = next((text for text in texts if text in said), None)
         if hit is not None:
             fix = "Let the library raise, or assert something that was measured."
             what = f"the case itself raises the message {hit!r}"
             yield _problem(case, _line(case, node.lineno), what, fix)
-
-
-def _strings(node: ast.AST) -> Iterator[str]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str):
-            yield part.value
 
 
 def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
@@ -272,19 +263,15 @@ def _claims(case: Case) -> Iterator[Fault]:
 
 def _packages(case: Case, environments: Mapping[str, Environment]) -> Iterator[Fault]:
     installed = {name for environment in environments.values() for name in environment.pins}
-    for key, requirement in _conditions(case):
-        if canonicalize_name(requirement.name) not in installed:
-            what = f"no environment has the package {requirement.name!r}"
-            yield Problem(f"{case.where}: {key}", what)
-
-
-def _conditions(case: Case) -> Iterator[tuple[str, Requirement]]:
-    for number, entry in enumerate(case.block.fails):
-        for requirement in entry.when:
-            yield f"fails[{number}].when", requirement
-    for number, claim in enumerate(case.block.claims):
-        for requirement in claim.when:
-            yield f"claims[{number}].when", requirement
+    conditions = [
+        *((f"fails[{at}].when", entry.when) for at, entry in enumerate(case.block.fails)),
+        *((f"claims[{at}].when", claim.when) for at, claim in enumerate(case.block.claims)),
+    ]
+    for key, when in conditions:
+        for requirement in when:
+            if canonicalize_name(requirement.name) not in installed:
+                what = f"no environment has the package {requirement.name!r}"
+                yield _problem(case, key, what, "")
 
 
 def _overlaps(
@@ -294,7 +281,7 @@ def _overlaps(
     device: Device,
 ) -> Iterator[Fault]:
     """Decide over the real cells, not by interval arithmetic, that no two entries hold in one."""
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     if len(case.block.fails) < 2:  # noqa: PLR2004
         return
     for name, environment in environments.items():
@@ -302,20 +289,15 @@ def _overlaps(
         if len(held) < 2:  # noqa: PLR2004
             continue
         for cell in cells_of(case, name, precisions, device):
-            for pair in _pairs(case, [entry for entry in held if covers(entry, cell)]):
-                if pair not in told:
-                    told.add(pair)
-                    yield _overlap(case, pair, cell)
-
-
-def _pairs(case: Case, held: Sequence[Failure]) -> Iterator[tuple[int, int]]:
-    if len(held) > 1:
-        numbers = [number for number, entry in enumerate(case.block.fails) if entry in held]
-        yield from combinations(numbers, 2)
-
-
-def _overlap(case: Case, pair: tuple[int, int], cell: Cell) -> Fault:
-    variant = f" with {cell.workaround}" if cell.workaround else ""
-    what = f"both apply to {cell.precision} on {cell.environment}{variant}"
-    fix = "At most one entry may apply to a cell."
-    return _problem(case, f"fails[{pair[0]}] and fails[{pair[1]}]", what, fix)
+            numbers = [
+                number
+                for number, entry in enumerate(case.block.fails)
+                if entry in held and covers(entry, cell)
+            ]
+            for first, second in combinations(numbers, 2):
+                if (first, second) not in reported:
+                    reported.add((first, second))
+                    variant = f" with {cell.workaround}" if cell.workaround else ""
+                    what = f"both apply to {cell.precision} on {cell.environment}{variant}"
+                    fix = "At most one entry may apply to a cell."
+                    yield _problem(case, f"fails[{first}] and fails[{second}]", what, fix)

@@ -111,13 +111,9 @@ def judge(  # noqa: PLR0911 - a table: one return per kind of outcome
         case Reading.BAD:
             if entry is None:
                 return Verdict.REGRESSED
-            return _as_described(entry, seen)
-
-
-def _as_described(entry: Failure, seen: Observation) -> Verdict:
-    if not described(entry, seen):
-        return Verdict.CHANGED
-    return Verdict.UNPROVEN if seen.exercised is Exercised.NO else Verdict.AS_EXPECTED
+            if not described(entry, seen):
+                return Verdict.CHANGED
+            return Verdict.UNPROVEN if seen.exercised is Exercised.NO else Verdict.AS_EXPECTED
 
 
 def described(entry: Failure, seen: Observation) -> bool:
@@ -220,21 +216,13 @@ def _lines(
 
     A release stands among the pairs that are laid on it, but is inferred along releases alone.
     """
-    every = [
-        tuple(point for point in axis if environments[point.environment].source.has_lock)
-        for axis in axes(case, environments)
-    ]
-    return tuple(
-        (
-            axis,
-            frozenset(
-                point.environment
-                for point in axis
-                if (environments[point.environment].source is Source.PAIR) == (at > 0)
-            ),
-        )
-        for at, axis in enumerate(every)
-    )
+    lines: list[tuple[Axis, frozenset[str]]] = []
+    for number, axis in enumerate(axes(case, environments)):
+        pinned = tuple(point for point in axis if environments[point.environment].source.has_lock)
+        names = (point.environment for point in pinned)
+        own = (name for name in names if (environments[name].source is Source.PAIR) == (number > 0))
+        lines.append((pinned, frozenset(own)))
+    return tuple(lines)
 
 
 def _between(

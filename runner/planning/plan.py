@@ -199,38 +199,35 @@ def _of_line(
     """Yield both sides of every stretch, and what is to be asked or settled within."""
     last = len(stretches) - 1
     for at, stretch in enumerate(stretches):
-        doubted = (name for name in stretch if name in rows and rows[name].sides)
-        asked = (*_sides(stretch, rows), *_middles(stretch, rows), *doubted)
-        told = dict.fromkeys(asked, Why.CHANGE)
+        reasons = dict.fromkeys(_asked(stretch, rows), Why.CHANGE)
         # Where a stretch is a single release, it stands beside a change whatever else it is.
         if len(stretch) > 1 or not last:
-            told.update({stretch[0]: Why.END} if at == 0 else {})
-            told.update({stretch[-1]: Why.END} if at == last else {})
-        yield from told.items()
+            reasons.update({stretch[0]: Why.END} if at == 0 else {})
+            reasons.update({stretch[-1]: Why.END} if at == last else {})
+        yield from reasons.items()
 
 
-def _sides(stretch: Sequence[str], rows: Mapping[str, Observation]) -> Iterator[str]:
-    """Yield the first and the last; and those next to them where these cannot be built."""
+def _asked(stretch: Sequence[str], rows: Mapping[str, Observation]) -> Iterator[str]:
+    """Yield both ends, those next to them where they cannot be built, and what is to be settled.
+
+    To be settled are the middle of every gap between two neighbours that disagree, and what the
+    sources disagree about.
+    """
     yield from (stretch[0], stretch[-1])
-    if rows:
-        built = [name for name in stretch if not _unbuildable(rows.get(name))]
-        yield from (*built[:1], *built[-1:])
-
-
-def _unbuildable(seen: Observation | None) -> bool:
-    return seen is not None and seen.outcome is Outcome.UNBUILDABLE
-
-
-def _middles(stretch: Sequence[str], rows: Mapping[str, Observation]) -> Iterator[str]:
-    """Yield the middle of every gap between two neighbours that disagree."""
     if not rows:
         return
     built = [name for name in stretch if not _unbuildable(rows.get(name))]
+    yield from (*built[:1], *built[-1:])
     ran = [place for place, name in enumerate(built) if name in rows]
     for low, high in itertools.pairwise(ran):
         gap = built[low + 1 : high]
         if gap and _said(rows[built[low]]) != _said(rows[built[high]]):
             yield gap[len(gap) // 2]
+    yield from (name for name in stretch if name in rows and rows[name].sides)
+
+
+def _unbuildable(seen: Observation | None) -> bool:
+    return seen is not None and seen.outcome is Outcome.UNBUILDABLE
 
 
 def _said(seen: Observation) -> object:
