@@ -17,7 +17,7 @@ from repromatrix.runner.cli.options import command, line_printer, stderr_console
 from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print_unexpected
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, more_to_do, refuse
 from repromatrix.runner.evidence import answers, foreign
-from repromatrix.runner.evidence.answering import dispute, disputed
+from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
@@ -162,7 +162,7 @@ def _summary(paths: Paths, store: Store, merged: _Merged, console: Console) -> E
         console.print(f"{plural(len(unexpected), 'unexpected result')}:")
         print_unexpected(unexpected, console)
     # What machines say of an older state of a case is shown nowhere, and measured never again.
-    contested = disputed(judged.seen for judged in mine if not judged.stale)
+    contested = [row.seen for row in mine if row.seen.sides and not row.stale]
     _print_disputes(contested, console)
     return ExitCode.UNEXPECTED if unexpected or contested else ExitCode.AS_EXPECTED
 

@@ -173,8 +173,3 @@ def side(row: Observation) -> str:
     ran = row.provenance
     where = "here, " if row.source == LOCAL else ""
     return f"{row.outcome}{flags}{detail} ({where}{ran.hardware}, torch {ran.torch_build})"
-
-
-def disputed(rows: Iterable[Observation]) -> tuple[Observation, ...]:
-    """Return the rows whose cell is said otherwise by another machine."""
-    return tuple(row for row in rows if row.sides)

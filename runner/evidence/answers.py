@@ -25,8 +25,6 @@ def opened(places: Paths, say: Callable[[str], None]) -> Iterator[Store]:
 
     Raises UnwritableError where its disk takes nothing, at once or later; what it holds stays.
     """
-    from repromatrix.runner.evidence.store import Store  # noqa: PLC0415 - a fresh clone has none
-
     where = places.shown(places.store)
     length = len(os.fsencode(places.store))
     if length > _LONGEST:
@@ -45,23 +43,16 @@ def opened(places: Paths, say: Callable[[str], None]) -> Iterator[Store]:
 @contextlib.contextmanager
 def opened_to_read(places: Paths, say: Callable[[str], None]) -> Iterator[Store]:
     """Open this machine's store, or a copy of it where its disk takes nothing."""
-    with contextlib.ExitStack() as stack:
-        try:
-            store = stack.enter_context(opened(places, say))
-        except UnwritableError as refused:
-            store = stack.enter_context(_copy(places, refused))
-        yield store
-
-
-@contextlib.contextmanager
-def _copy(places: Paths, refused: UnwritableError) -> Iterator[Store]:
     from repromatrix.runner.evidence import foreign  # noqa: PLC0415 - hardly anybody needs it
 
     with contextlib.ExitStack() as stack:
         try:
-            store = stack.enter_context(foreign.opened(places.store))
-        except RunnerError:  # what the disk refused when it was to be made
-            raise refused from None
+            store = stack.enter_context(opened(places, say))
+        except UnwritableError as refused:
+            try:
+                store = stack.enter_context(foreign.opened(places.store))
+            except RunnerError:  # what the disk refused when it was to be made
+                raise refused from None
         yield store
 
 

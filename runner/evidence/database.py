@@ -252,7 +252,10 @@ def why_unusable(path: Path, newest: int) -> str:
             damage = str(database.execute("PRAGMA quick_check").fetchone()[0])
             if damage != "ok":
                 return f"is damaged ({damage})"
-            return "" if _has_our_columns(database) else "is damaged (cells with other columns)"
+            # Cells are read by the places of their columns.
+            columns = tuple(name for _, name, *_ in database.execute("PRAGMA table_info(cells)"))
+            usual = {(), NAMES, NAMES[: -len(LATER)]}
+            return "" if columns in usual else "is damaged (cells with other columns)"
     except sqlite3.DatabaseError as error:
         return f"is damaged ({error})"
     except UnicodeDecodeError as error:  # SQLite quotes what stands in the file
@@ -264,9 +267,3 @@ def _tables_of_others(database: sqlite3.Connection) -> str:
     asked = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
     there = [str(name) for (name,) in database.execute(asked)]
     return "" if {*there} >= _TABLES else ", ".join(there)
-
-
-def _has_our_columns(database: sqlite3.Connection) -> bool:
-    """Say whether cells stand as we write them: they are read by the places of the columns."""
-    there = tuple(name for _, name, *_ in database.execute("PRAGMA table_info(cells)"))
-    return not there or there in {NAMES, NAMES[: -len(LATER)]}

@@ -105,15 +105,16 @@ def _copied(path: Path, folder: Path) -> Path:
 
 
 def _marks(path: Path) -> list[tuple[int, int] | None]:
-    return [_mark(path.with_name(path.name + suffix)) for suffix in _BESIDE]
-
-
-def _mark(path: Path) -> tuple[int, int] | None:
-    try:
-        facts = path.stat()
-    except FileNotFoundError:
-        return None
-    return facts.st_size, facts.st_mtime_ns
+    """Return size and time of a store's files: they differ once its writer has written."""
+    marks: list[tuple[int, int] | None] = []
+    for suffix in _BESIDE:
+        try:
+            facts = path.with_name(path.name + suffix).stat()
+        except FileNotFoundError:
+            marks.append(None)
+        else:
+            marks.append((facts.st_size, facts.st_mtime_ns))
+    return marks
 
 
 def _refuse_unless_ours(path: Path, copy: Path) -> None:
@@ -160,13 +161,10 @@ def _check(row: Observation) -> None:
     if not all(isinstance(text, str) for text in texts):
         message = "something that is no text where a text belongs"
         raise TypeError(message)
-    _check_numbers([*row.measured.values(), *row.computed.values(), row.repeats])
-    _check_numbers([] if row.seconds is None else [row.seconds])
-    _check_numbers([row.memory.peak, row.memory.limit] if row.memory else [])
-
-
-def _check_numbers(found: Iterable[object]) -> None:
-    if not all(isinstance(number, int | float) for number in found):
+    numbers = [*row.measured.values(), *row.computed.values(), row.repeats]
+    numbers += [] if row.seconds is None else [row.seconds]
+    numbers += [row.memory.peak, row.memory.limit] if row.memory else []
+    if not all(isinstance(number, int | float) for number in numbers):
         message = "something that is no number where a number belongs"
         raise TypeError(message)
 

@@ -8,7 +8,7 @@ import json
 import sqlite3
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import NamedTuple, cast
+from typing import Any, cast
 
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Failed, MemoryUse, Observation, Provenance
@@ -100,25 +100,15 @@ class Identities:
         return self._known[id(ran)][1]
 
 
-class StoredRow(NamedTuple):
-    """What many cells ran on, read once."""
-
-    packages: dict[str, str]
-    python: str
-    torch_build: str
-    hardware: str
-    imported: dict[str, str]
-
-
-def held(row: sqlite3.Row) -> StoredRow:
-    """Read what many cells ran on."""
-    return StoredRow(
-        packages=json.loads(row["packages"]),
-        python=row["python"],
-        torch_build=row["torch_build"],
-        hardware=row["hardware"],
-        imported=json.loads(row["imported"]),
-    )
+def shared(row: sqlite3.Row) -> dict[str, Any]:
+    """Read what many cells ran on, once for all of them."""
+    return {
+        "packages": json.loads(row["packages"]),
+        "python": row["python"],
+        "torch_build": row["torch_build"],
+        "hardware": row["hardware"],
+        "imported": json.loads(row["imported"]),
+    }
 
 
 @functools.lru_cache(maxsize=4096)
@@ -159,12 +149,12 @@ def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     )
 
 
-def provenance(row: sqlite3.Row, held: StoredRow) -> Provenance:
-    """Return what a row ran on."""
+def provenance(row: sqlite3.Row, ran: Mapping[str, Any]) -> Provenance:
+    """Return what a row ran on; `ran` is what it has in common with others."""
     return Provenance(
         case_digest=row["case_digest"],
         environment_digest=row["environment_digest"],
         protocol=row["protocol"],
         run=row["run"],
-        **held._asdict(),
+        **ran,
     )

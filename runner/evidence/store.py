@@ -30,10 +30,10 @@ from repromatrix.runner.evidence.schema import (
     LATER,
     NAMES,
     Identities,
-    held,
     observation,
     provenance,
     ran_on,
+    shared,
     values,
 )
 from repromatrix.runner.model.observation import LOCAL, MERGED, Observation, Provenance
@@ -243,7 +243,7 @@ class Store:
         if not found:
             return
         # After the cells: what another run stores in between must not lack its provenance.
-        ran = {row["id"]: held(row) for row in self._db.execute("SELECT * FROM provenances")}
+        ran = {row["id"]: shared(row) for row in self._db.execute("SELECT * FROM provenances")}
         known: dict[tuple[object, ...], Provenance] = {}
         for row in found:
             key = ran_on(row)

@@ -225,6 +225,9 @@ def _lines(
     return tuple(lines)
 
 
+_OUTSIDE = frozenset({Outcome.NOT_APPLICABLE, Outcome.UNBUILDABLE})
+
+
 def _between(
     lines: Iterable[tuple[Axis, frozenset[str]]], along: Along, judged: Sequence[Judged]
 ) -> Iterator[tuple[int, Inferred]]:
@@ -234,7 +237,8 @@ def _between(
         for point in axis:
             place = along.get(point.environment)
             one = None if place is None else judged[place]
-            if one is None or place is None or _says_nothing(one):
+            # What cannot be run here, and what ran is stale, stands outside the line.
+            if one is None or place is None or one.stale or one.seen.outcome in _OUTSIDE:
                 continue
             if _is_blank(one):
                 gap.append(place)
@@ -252,11 +256,6 @@ def _name(one: Judged) -> str:
 def _is_blank(one: Judged) -> bool:
     """Say whether nobody tried: what was refused is stored as not run, and must be seen."""
     return one.seen.outcome is Outcome.NOT_RUN and not one.seen.provenance.run
-
-
-def _says_nothing(one: Judged) -> bool:
-    """Say whether a cell stands outside the line: it cannot be run there, or what ran is stale."""
-    return one.stale or one.seen.outcome in {Outcome.NOT_APPLICABLE, Outcome.UNBUILDABLE}
 
 
 def _agree(before: Judged, behind: Judged, gap: Sequence[Judged]) -> bool:
