@@ -146,8 +146,8 @@ def test_packages_that_need_each_other_are_not_told_apart(ask: Asked) -> None:
 
     assert (code, found["ending"]) == (ExitCode.UNDECIDED, "undecided")
     assert found["breaks"] == ["transformers", "huggingface-hub"]
-    newer = "unresolvable: transformers==5.0.0 depends on huggingface-hub>=1.3.0,<2.0"
-    older = "unresolvable: transformers==4.57.6 depends on huggingface-hub>=0.34.0,<1.0"
+    newer = "cannot be resolved: transformers==5.0.0 depends on huggingface-hub>=1.3.0,<2.0"
+    older = "cannot be resolved: transformers==4.57.6 depends on huggingface-hub>=0.34.0,<1.0"
     newer += " and this has huggingface-hub==0.36.0"
     older += " and this has huggingface-hub==1.3.7"
     reasons = [one["reason"] for one in found["trials"] if one["answer"] == "unknown"]

@@ -449,5 +449,5 @@ def test_something_else_at_the_address_is_refused_within_seconds() -> None:
         )
 
     assert done.returncode == 2
-    assert f"--ray: found no Ray cluster at {address}: " in done.stderr
+    assert f"--ray: no Ray cluster can be joined at {address} (" in done.stderr
     assert time.monotonic() - begin < 40

@@ -132,7 +132,7 @@ def test_shards_that_are_whole_are_merged_and_published(measured: Machine, tmp_p
 
     assert (table.result, publish.result) == ("success", "success"), table.said
     assert (one.site / "index.html").exists()
-    assert "2-of-2.sqlite: 3 rows, 3 new" in table.said
+    assert "2-of-2.sqlite: 3 rows: 3 new" in table.said
 
 
 @bubblewrap
@@ -170,7 +170,7 @@ def test_without_every_shard_nothing_is_replaced_and_the_missing_one_is_named(
 
     assert (lost, table.result, publish.result) == ("failure", "failure", "skipped")
     assert "::error::shard 2/2 was not measured to its end (exit code 130)" in said
-    assert "--whole: found no 2/2, or not measured to its end" in table.said
+    assert "--whole: no 2/2, or not measured to its end" in table.said
     assert (one.site / "index.html").read_text() == "the full one from yesterday"
 
 
@@ -181,7 +181,7 @@ def test_without_any_shard_nothing_is_published(measured: Machine, tmp_path: Pat
     table, publish = one.run("table"), one.run("publish")
 
     assert (table.result, publish.result) == ("failure", "skipped")
-    assert "--whole: found no shard that was measured to its end" in table.said
+    assert "--whole: no shard that was measured to its end" in table.said
     assert not one.site.exists()
 
 
@@ -197,5 +197,5 @@ def test_a_shard_that_was_interrupted_counts_as_missing_though_its_file_is_there
     table, publish = one.run("table"), one.run("publish")
 
     assert (table.result, publish.result) == ("failure", "skipped")
-    assert "--whole: found no 1/2, or not measured to its end" in table.said
+    assert "--whole: no 1/2, or not measured to its end" in table.said
     assert not one.site.exists()

@@ -312,7 +312,8 @@ def test_what_was_compiled_for_this_machine_is_not_carried(
     with pytest.raises(RunnerError) as caught:
         gather(Paths(), {FLASH: replace(NUMPY, name=FLASH, sdists=sdists)}, target, tmp_path)
 
-    assert [fault.what for fault in caught.value.faults] == ["compiled for this machine: it.so"]
+    (fault,) = caught.value.faults
+    assert fault.what.endswith("compiled for this machine: it.so")
 
 
 @pytest.mark.whole
