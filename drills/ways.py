@@ -35,6 +35,8 @@ class Kind(NamedTuple):
 
 
 Seen = dict["Cell", Kind]
+CORES = len(os.sched_getaffinity(0))
+"""How many cells run at once. With one environment they share it, in no certain order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +108,7 @@ def terms(loaded: Project, way: Way) -> Terms:
         run="drill",
         limits=loaded.matrix.limits,
         device=Device.CPU,
-        jobs=len(os.sched_getaffinity(0)),
+        jobs=CORES,
         fork=way.fork,
         witness=way.witness,
         threads=way.threads,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from drills import truth
+from drills import truth, ways
 from drills.construction import Known, What, tried
 from drills.sabotage import Sabotage, inverted, sabotaged
 from repromatrix.runner import project
@@ -124,6 +124,8 @@ def test_what_depends_on_how_it_is_run_is_found_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(truth, "SEEDS", ("1",))
+    # One at a time: two cells of one environment would run beside each other, in no order.
+    monkeypatch.setattr(ways, "CORES", 1)
     loaded = written(tmp_path, TRAITS)
     found = {
         one.tried: {cell.case for cell in one.cells} for one in truth.compared(loaded, [RELEASE])
