@@ -70,65 +70,27 @@ class _Look(NamedTuple):
 
 
 _LOOKS = {
-    Mark.PASSES: _Look(
-        "✓",
-        "passes",
-        "{happened} as expected",
-    ),
-    Mark.FAILS: _Look(
-        "✕",
-        "fails as described",
-        "{happened} as expected",
-    ),
+    Mark.PASSES: _Look("✓", "passes", "{happened} as expected"),
+    Mark.FAILS: _Look("✕", "fails as described", "{happened} as expected"),
     Mark.REGRESSED: _Look(
-        "R",
-        "regressed: fails, expected to pass",
-        "{happened}, expected to pass",
+        "R", "regressed: fails, expected to pass", "{happened}, expected to pass"
     ),
-    Mark.FIXED: _Look(
-        "F",
-        "unexpected pass: expected to fail",
-        "{happened}, expected to fail",
-    ),
+    Mark.FIXED: _Look("F", "unexpected pass: expected to fail", "{happened}, expected to fail"),
     Mark.CHANGED: _Look(
-        "C",
-        "changed: fails, not as described",
-        "{happened}, but not as described",
+        "C", "changed: fails, not as described", "{happened}, but not as described"
     ),
-    Mark.NOT_APPLICABLE: _Look(
-        "–",  # noqa: RUF001 - drawn, not typed
-        "not applicable",
-        "{happened}",
-    ),
+    Mark.NOT_APPLICABLE: _Look("–", "not applicable", "{happened}"),  # noqa: RUF001 - drawn, not typed
     Mark.UNSTABLE: _Look(
-        "~",
-        "unstable: repeats or machines disagree",
-        "unstable in {repeats} runs, last {happened}",
+        "~", "unstable: repeats or machines disagree", "unstable in {repeats} runs, last {happened}"
     ),
     Mark.NOT_EXERCISED: _Look(
-        "○",
-        "never computed in its precision",
-        "{happened}, but never computed in {precision}",
+        "○", "never computed in its precision", "{happened}, but never computed in {precision}"
     ),
-    Mark.OUT_OF_MEMORY: _Look(
-        "M",
-        "out of memory",
-        "{happened}",
-    ),
-    Mark.UNBUILDABLE: _Look(
-        "U",
-        "environment not buildable",
-        "{happened}",
-    ),
-    Mark.NOT_RUN: _Look(
-        "·",
-        "not run",
-        "{happened}",
-    ),
+    Mark.OUT_OF_MEMORY: _Look("M", "out of memory", "{happened}"),
+    Mark.UNBUILDABLE: _Look("U", "environment not buildable", "{happened}"),
+    Mark.NOT_RUN: _Look("·", "not run", "{happened}"),
     Mark.INFERRED: _Look(
-        "=",
-        "inferred: not run, between two measured cells that agree",
-        "not run, inferred",
+        "=", "inferred: not run, between two measured cells that agree", "not run, inferred"
     ),
 }
 

@@ -107,16 +107,13 @@ def spans(names: Collection[str], order: Sequence[str]) -> str:
     return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
-def requirement_words(requirement: Requirement) -> str:
-    """Return a requirement with its lower bound first; packaging sorts `<` before `>=`."""
-    written = str(requirement)
-    bounds = sorted(str(bound) for bound in requirement.specifier)
-    return written.replace(",".join(bounds), ",".join(reversed(bounds)))
-
-
 def requirements_words(requirements: Iterable[Requirement]) -> str:
-    """Return requirements as a list."""
-    return ", ".join(requirement_words(requirement) for requirement in requirements)
+    """Return requirements as a list, lower bounds first; packaging sorts `<` before `>=`."""
+    words = []
+    for requirement in requirements:
+        bounds = sorted(str(bound) for bound in requirement.specifier)
+        words.append(str(requirement).replace(",".join(bounds), ",".join(reversed(bounds))))
+    return ", ".join(words)
 
 
 def number(value: float) -> str:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from repromatrix.reports.exports import rows
 from repromatrix.reports.marks import SeenMark, seen_as
 from repromatrix.reports.text import spans, visible
 from repromatrix.runner.judging.claims import CheckedClaim, check_claims
@@ -20,9 +18,6 @@ from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Precision
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SeriesKey = tuple[str, Device, Precision]
 """Workaround, device and precision."""
@@ -145,11 +140,6 @@ class Survey:
             for start, cell in zip(range(0, len(shown), width), self.cells[::width], strict=True)
         }
 
-    @cached_property
-    def marks(self) -> pd.DataFrame:
-        """One row per cell of the table, with its mark and its flags."""
-        return rows.marks(self.cells, self.shown, self.simulated)
-
     def of_case(self, name: str) -> tuple[Judged, ...]:
         """Return what was observed of a case, in the order of the table."""
         return self._by_case.get(name, ())
@@ -175,14 +165,6 @@ class Survey:
                     alike.setdefault(texts, []).append(precision.value)
             for texts, precisions in alike.items():
                 yield device, precisions, texts
-
-    def by_area(self, cases: Iterable[Case]) -> list[Case]:
-        """Sort cases by area, in the order of the page, and by name."""
-        rank = {area: place for place, area in enumerate(self.areas)}
-        return sorted(
-            cases,
-            key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
-        )
 
     def area(self, case: Case) -> str:
         """Return the title of the area of a case."""

@@ -155,16 +155,14 @@ def _of_release(name: str, known: _Known, setting: MeasuredOn, *, intended: int)
     short = f"{sum(judged)} of {len(judged)} fail" if judged else message
     meant = f", {intended} more as intended" if intended else ""
     gap = f", {unknown} unknown" if unknown and judged else ""
-    colour = (
-        Colour.BAD if any(judged) else Colour.GOOD if judged and not unknown else Colour.UNKNOWN
-    )
+    safe = Colour.GOOD if judged and not unknown else Colour.UNKNOWN
     return Badge(
         path=f"badge/release/{name}",
         label=visible(f"transformers {name}"),
         message=f"{message}{gap}{meant} ({setting.brief})",
         left=shortened(name, _PICTURE),
         right=shortened(short, _PICTURE),
-        colour=colour,
+        colour=Colour.BAD if any(judged) else safe,
         measured=" ".join(setting.sentences),
     )
 

@@ -147,7 +147,11 @@ class _Numbered(Generic[_Value]):
 def data(survey: Survey) -> Data:
     """Return the data of the table on every device."""
     pen = _TableDataWriter(survey)
-    ordered = survey.by_area(survey.cases.values())
+    rank = {area: place for place, area in enumerate(survey.areas)}
+    ordered = sorted(
+        survey.cases.values(),
+        key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
+    )
     cases = tuple(_entry(case, pen.tracks(case)) for case in ordered)
     areas = dict.fromkeys(case.block.area for case in ordered)
     return Data(

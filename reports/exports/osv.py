@@ -158,14 +158,11 @@ def _events(one: Range, *, born: bool, healed: bool) -> Iterator[dict[str, str]]
 
 
 def _references(case: Case, published: Published) -> Iterator[dict[str, str]]:
-    for report in case.block.reports:
-        yield from _reference("REPORT", report)
-    for fixed in dict.fromkeys(one.fixed_by for one in case.block.fails if one.fixed_by):
-        yield from _reference("FIX", fixed)
+    fixes = dict.fromkeys(one.fixed_by for one in case.block.fails if one.fixed_by)
+    found = [("REPORT", report) for report in case.block.reports]
+    found += [("FIX", fix) for fix in fixes]
     if published.base_url:
-        yield from _reference("EVIDENCE", f"{published.base_url}{page_of(case.name)}")
-
-
-def _reference(kind: str, address: str) -> Iterator[dict[str, str]]:
-    if link_to(address).href:
-        yield {"type": kind, "url": address}
+        found.append(("EVIDENCE", f"{published.base_url}{page_of(case.name)}"))
+    for kind, address in found:
+        if link_to(address).href:
+            yield {"type": kind, "url": address}

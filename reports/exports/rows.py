@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from repromatrix.reports.marks import Mark, SeenMark, inference
+from repromatrix.reports.marks import inference
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Precision
 
 if TYPE_CHECKING:
@@ -24,20 +23,8 @@ if TYPE_CHECKING:
 Value = str | int | float | bool | None
 
 COLUMNS = (
-    "case",
-    "workaround",
-    "release",
-    "precision",
-    "device",
-    "outcome",
-    "verdict",
-    "error",
-    "exercised",
-    "transformers",
-    "accelerate",
-    "peft",
-    "torch",
-    "seconds",
+    *("case", "workaround", "release", "precision", "device", "outcome", "verdict", "error"),
+    *("exercised", "transformers", "accelerate", "peft", "torch", "seconds"),
 )
 """What `results -- --format csv` prints; other people's scripts depend on names and order."""
 
@@ -141,10 +128,6 @@ def _flags(row: Judged, simulated: Collection[str]) -> tuple[Value, ...]:
     )
 
 
-FLAGS = ("stale", "simulated")
-"""What may be said of a cell beside its mark."""
-
-
 def tabulate(
     judged: Iterable[Judged],
     order: Sequence[str],
@@ -167,33 +150,6 @@ def as_json(frame: pd.DataFrame) -> str:
     content = {"columns": [*known.columns], "rows": known.to_numpy().tolist()}
     # Not by pandas, which refuses the halves of characters that a case may print.
     return json.dumps(content, separators=(",", ":"))
-
-
-def marks(
-    cells: Sequence[Cell], shown: Sequence[SeenMark], simulated: Collection[str] = ()
-) -> pd.DataFrame:
-    """Return one row per cell of the table with its mark and flags; `shown` goes with `cells`."""
-    # Column by column: a record per cell costs ten times as much.
-    return pd.DataFrame(
-        {
-            "device": [cell.device.value for cell in cells],
-            "mark": [seen.mark.value for seen in shown],
-            "stale": [seen.stale for seen in shown],
-            "simulated": [cell.case in simulated for cell in cells],
-        }
-    )
-
-
-def totals(frame: pd.DataFrame, devices: Sequence[str]) -> pd.DataFrame:
-    """Count the marks (rows, all of them) of every device (columns) in a frame of marks."""
-    counts = pd.crosstab(frame["mark"], frame["device"])
-    return counts.reindex(index=[mark.value for mark in Mark], columns=[*devices], fill_value=0)
-
-
-def flagged(frame: pd.DataFrame, devices: Sequence[str]) -> pd.DataFrame:
-    """Count the cells that carry each flag (rows) on every device (columns)."""
-    counts = frame.groupby("device")[[*FLAGS]].sum().T
-    return counts.reindex(index=[*FLAGS], columns=[*devices], fill_value=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
 from repromatrix.reports.figures.releases import Plot, Timeline, plots, timeline
 from repromatrix.reports.pages.claims import Stated, stated
-from repromatrix.reports.sections.cells import (
-    CellBlock,
-    Repeat,
-    SuggestedCommand,
-    blocks,
-    commands,
-    repeat,
-)
+from repromatrix.reports.sections import cells
 from repromatrix.reports.sections.failures import Signed, Wording, failures, wording
 from repromatrix.reports.sections.grid import GridTable, grid
 from repromatrix.reports.sections.numbers import Dtypes, Measured, dtypes, measured
@@ -35,14 +28,6 @@ from repromatrix.runner.judging.ranges import Axis, axes, ranges_along
 from repromatrix.runner.model.case import EVERY, Case, Failure
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.text import join, plural
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fact:
-    """A term about a case and what holds for it."""
-
-    term: str
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +69,7 @@ class CasePage:
     rest: tuple[str, ...]
     simulates: str
     reports: tuple[Link, ...]
-    facts: tuple[Fact, ...]
+    facts: Mapping[str, str]
     families: tuple[Link, ...]
     badge: Link
     sheet: str
@@ -99,11 +84,11 @@ class CasePage:
     plots: tuple[Plot, ...]
     numbers: tuple[Measured, ...]
     dtypes: Dtypes
-    repeat: tuple[Repeat, ...]
+    repeat: tuple[cells.Repeat, ...]
     pinned: Pinned | None
     sources: PinSources | None
-    commands: tuple[SuggestedCommand, ...]
-    blocks: tuple[CellBlock, ...]
+    commands: tuple[cells.SuggestedCommand, ...]
+    blocks: tuple[cells.CellBlock, ...]
 
 
 def case_page(survey: Survey, case: Case) -> CasePage:
@@ -123,7 +108,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
             text=f"Badge of {visible(case.name)}", href=f"badge/case/{in_address(case.name)}"
         ),
         sheet=f"case/{in_address(case.name)}",
-        grids=tuple(grid(survey, device, [case.name], page="") for device in survey.devices),
+        grids=tuple(grid(survey, case, device) for device in survey.devices),
         # Releases follow each other; stacks and pairs do not.
         timelines=tuple(
             timeline(survey, case, device)
@@ -138,17 +123,17 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         plots=plots(survey, case),
         numbers=measured(survey, case.name),
         dtypes=dtypes(survey, case.name),
-        repeat=repeat(survey, case),
+        repeat=cells.repeat(survey, case),
         pinned=pinned(survey, case, made_of),
         sources=made_of,
-        commands=commands(survey, case),
-        blocks=blocks(survey, case),
+        commands=cells.commands(survey, case),
+        blocks=cells.blocks(survey, case),
     )
 
 
-def _facts(survey: Survey, case: Case) -> tuple[Fact, ...]:
+def _facts(survey: Survey, case: Case) -> dict[str, str]:
     block = case.block
-    told = {
+    facts = {
         "area": survey.areas.get(block.area, block.area),
         "models": ", ".join(block.models),
         "kind": block.kind.value,
@@ -162,7 +147,7 @@ def _facts(survey: Survey, case: Case) -> tuple[Fact, ...]:
         "also in": ", ".join(block.environments),
         "time limit": f"{block.timeout:g} s" if block.timeout else "",
     }
-    return tuple(Fact(term=term, text=visible(text)) for term, text in told.items() if text)
+    return {term: visible(text) for term, text in facts.items() if text}
 
 
 def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
@@ -187,21 +172,16 @@ def _fails(
     rows = survey.series(case.name).get(key, {})
     seen = {name: row.seen for name, row in rows.items()}
     applicable = sum(row.outcome is not Outcome.NOT_APPLICABLE for row in seen.values())
+    column = "stack" if survey.only_in(case) else "release"
     return Fails(
         precision=key[-1],
         ranges=tuple(item.text for axis in along for item in ranges_along(axis, seen)),
         tally=_tally(
             survey.failing(case.name).get(key, {}).values(),
             applicable,
-            _counted_in(survey, case),
+            "environment" if case.block.environments else column,
         ),
     )
-
-
-def _counted_in(survey: Survey, case: Case) -> str:
-    if case.block.environments:
-        return "environment"
-    return "stack" if survey.only_in(case) else "release"
 
 
 def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
@@ -213,28 +193,18 @@ def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
 
 
 def _expectation(entry: Failure) -> Expectation:
+    names = [name or "plain" for name in entry.workarounds]
+    variants = "" if names == ["plain"] else join(names)
+    where = (
+        requirements_words(entry.when) or "every release",
+        join([*entry.precisions]) if len(entry.precisions) < len(Precision) else "",
+        join([*entry.devices]) if len(entry.devices) < len(Device) else "",
+        "plain and with every workaround" if EVERY in entry.workarounds else variants,
+    )
     return Expectation(
-        where=visible(_covered(entry)),
+        where=visible("; ".join(filter(None, where))),
         how=visible(entry.raises or entry.outcome.value),
-        matches=tuple(visible(text) for text in entry.match),
+        matches=tuple(map(visible, entry.match)),
         fixed_by=(link_to(entry.fixed_by),) if entry.fixed_by else (),
         note=visible(entry.note or ""),
     )
-
-
-def _covered(entry: Failure) -> str:
-    narrowed = len(entry.precisions) < len(Precision)
-    told = (
-        requirements_words(entry.when) or "every release",
-        join([item.value for item in entry.precisions]) if narrowed else "",
-        join([item.value for item in entry.devices]) if len(entry.devices) < len(Device) else "",
-        _variants(entry),
-    )
-    return "; ".join(text for text in told if text)
-
-
-def _variants(entry: Failure) -> str:
-    if EVERY in entry.workarounds:
-        return "plain and with every workaround"
-    names = [name or "plain" for name in entry.workarounds]
-    return "" if names == ["plain"] else join(names)

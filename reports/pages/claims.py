@@ -11,7 +11,6 @@ from repromatrix.reports.text import Link, in_address, link_to, page_of, require
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.claims import CheckedClaim, ClaimStanding
 from repromatrix.runner.model.case import PLAIN, Case, Claim
-from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.text import join, plural
 
 
@@ -29,7 +28,7 @@ class Stated:
 
 def stated(survey: Survey, case: Case) -> tuple[Stated, ...]:
     """Return every claim of a case with its standing."""
-    return tuple(_stated(survey, claim) for claim in survey.claims(case.name))
+    return tuple(_stated(survey, checked) for checked in survey.claims(case.name))
 
 
 def _stated(survey: Survey, checked: CheckedClaim) -> Stated:
@@ -41,7 +40,14 @@ def _stated(survey: Survey, checked: CheckedClaim) -> Stated:
         where=_where(claim),
         standing=checked.standing,
         tally=_agreement(checked),
-        example=tuple(_example(survey, cell) for cell in example),
+        example=tuple(
+            Link(
+                text=f"{cell.precision} on {cell.environment}{survey.on(cell.device)}: "
+                f"{seen_as(survey.rows[cell], cell.precision).text}",
+                href=f"#{in_address(cell.environment)}",
+            )
+            for cell in example
+        ),
     )
 
 
@@ -68,12 +74,6 @@ def _agreement(checked: CheckedClaim) -> str:
             return f"contradicted by {len(checked.contradicting):,} of {plural(total, 'cell')}"
 
 
-def _example(survey: Survey, cell: Cell) -> Link:
-    where = f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"
-    said = seen_as(survey.rows[cell], cell.precision).text
-    return Link(text=f"{where}: {said}", href=f"#{in_address(cell.environment)}")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
     """A claim with the case that checks it."""
@@ -83,13 +83,8 @@ class Told:
     claim: Stated
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimsPage:
-    """Every claim, by how it stands."""
-
-    contradicted: tuple[Told, ...]
-    confirmed: tuple[Told, ...]
-    unchecked: tuple[Told, ...]
+ClaimsPage = Mapping[ClaimStanding, tuple[Told, ...]]
+"""Every claim, by how it stands."""
 
 
 def claims(by_case: Mapping[str, Iterable[Stated]]) -> ClaimsPage:
@@ -99,29 +94,24 @@ def claims(by_case: Mapping[str, Iterable[Stated]]) -> ClaimsPage:
         for name, stated_claims in by_case.items()
         for claim in stated_claims
     ]
-    by = {one: tuple(item for item in found if item.claim.standing is one) for one in ClaimStanding}
-    return ClaimsPage(
-        contradicted=by[ClaimStanding.CONTRADICTED],
-        confirmed=by[ClaimStanding.CONFIRMED],
-        unchecked=by[ClaimStanding.UNCHECKED],
-    )
+    order = (ClaimStanding.CONTRADICTED, ClaimStanding.CONFIRMED, ClaimStanding.UNCHECKED)
+    return {one: tuple(item for item in found if item.claim.standing is one) for one in order}
 
 
 def claims_sheet(page: ClaimsPage) -> ExportTable:
     """Return every claim as a table."""
-    columns = ("standing", "case", "says", "where", "tally", "report")
-    return ExportTable(
-        path="claims",
-        columns=columns,
-        rows=tuple(
-            (
-                one.claim.standing.value,
-                one.case,
-                one.claim.says,
-                one.claim.where,
-                one.claim.tally,
-                one.claim.report.href or one.claim.report.text,
-            )
-            for one in (*page.contradicted, *page.confirmed, *page.unchecked)
-        ),
+    rows = (
+        (
+            standing.value,
+            one.case,
+            one.claim.says,
+            one.claim.where,
+            one.claim.tally,
+            report.href or report.text,
+        )
+        for standing, claims in page.items()
+        for one in claims
+        for report in [one.claim.report]
     )
+    columns = ("standing", "case", "says", "where", "tally", "report")
+    return ExportTable(path="claims", columns=columns, rows=tuple(rows))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from repromatrix.reports.exports import rows
 from repromatrix.reports.marks import Mark, explanation, mark_of, verdict_label
 from repromatrix.reports.sections.failures import FailurePlace, Message, messages, places
 from repromatrix.reports.text import Link, link_to, page_of, shortened, spans, visible
@@ -17,9 +15,6 @@ from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
 from repromatrix.runner.text import join, plural
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,57 +84,33 @@ _REASON = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setup:
-    """One kind of machine that cells were run on."""
-
-    device: str
-    hardware: str
-    torch: str
-    python: str
-    source: str
-    cells: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Count:
-    """How many cells show a mark, on each device."""
-
-    style: str
-    glyph: str
-    words: str
-    numbers: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MarkTally:
     """How many cells have a verdict, on each device, and which marks they show."""
 
     verdict: Verdict
     words: str
     numbers: tuple[int, ...]
-    counts: tuple[Count, ...]
+    marks: tuple[tuple[Mark, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
-    """The subject of the page, what it was measured on, and the counts of results."""
+    """The subject of the page, and the counts of results on each device."""
 
     sentence: str
     note: str
-    setups: tuple[Setup, ...]
     devices: tuple[Device, ...]
     cells: tuple[int, ...]
     tallies: tuple[MarkTally, ...]
-    flags: tuple[Count, ...]
+    flags: tuple[tuple[str, str, tuple[int, ...]], ...]
+    """Name, meaning and numbers of what may be said of a cell beside its mark."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnexpectedResult:
     """Cells of one case that are unexpected in the same way."""
 
-    style: str
-    glyph: str
-    words: str
+    mark: Mark
     case: str
     href: str
     error: str
@@ -150,9 +121,7 @@ class UnexpectedResult:
 class Unmeasured:
     """A reason why cells have no result, and on which releases."""
 
-    style: str
-    glyph: str
-    words: str
+    mark: Mark
     reason: str
     cells: int
     releases: str
@@ -171,12 +140,6 @@ class Index:
     messages: tuple[Message, ...]
 
 
-_FLAGS = {
-    "stale": "the case or the pins have changed since",
-    "simulated": "a stand-in keeps the contract of a real part",
-}
-
-
 def index(survey: Survey, note: str = "") -> Index:
     """Return the context of the first page."""
     return Index(
@@ -191,85 +154,51 @@ def index(survey: Survey, note: str = "") -> Index:
 
 
 def _headline(survey: Survey, note: str) -> Headline:
-    counts = rows.totals(survey.marks, survey.devices)
-    flags = rows.flagged(survey.marks, survey.devices)
+    devices = survey.devices
+    shown = list(zip(survey.cells, survey.shown, strict=True))
+    counts = Counter((seen.mark, cell.device) for cell, seen in shown)
+    stale = Counter(cell.device for cell, seen in shown if seen.stale)
+    simulated = Counter(cell.device for cell, _ in shown if cell.case in survey.simulated)
+
+    def number(marks: Sequence[Mark]) -> tuple[int, ...]:
+        return tuple(sum(counts[mark, device] for mark in marks) for device in devices)
+
     return Headline(
         sentence=_sentence(survey),
         note=visible(note),
-        setups=_setups(survey),
-        devices=survey.devices,
-        cells=tuple(int(number) for number in counts.sum()),
-        tallies=tuple(_tally(verdict, counts) for verdict in Verdict),
+        devices=devices,
+        cells=number([*Mark]),
+        tallies=tuple(
+            MarkTally(
+                verdict=verdict,
+                words=verdict_label(verdict),
+                numbers=number(marks := [mark for mark in Mark if mark.verdict is verdict]),
+                marks=tuple((mark, number([mark])) for mark in marks),
+            )
+            for verdict in Verdict
+        ),
         flags=tuple(
-            Count(style=name, glyph="", words=words, numbers=_numbers(flags, [name]))
-            for name, words in _FLAGS.items()
+            (name, words, tuple(numbers[device] for device in devices))
+            for name, words, numbers in (
+                ("stale", "the case or the pins have changed since", stale),
+                ("simulated", "uses a stand-in for a real part", simulated),
+            )
         ),
     )
 
 
 def _sentence(survey: Survey) -> str:
+    bugs = "dtype and mixed-precision bugs of the Hugging Face ecosystem"
+    if ours := sum(case.block.found_by is not None for case in survey.cases.values()):
+        reported = len(survey.cases) - ours
+        bugs = f"D{bugs[1:]}, {reported} reported and {ours} found by measurement"
+    else:
+        bugs = f"Reported {bugs}"
     precisions = join([precision.value for precision in Precision])
     names = [item.name for item in survey.columns if item.source is Source.RELEASE]
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
     against = f"{plural(len(names), 'release')} of transformers{span}"
-    return f"{_bugs(survey)}, held against {against} under {precisions}."
-
-
-def _bugs(survey: Survey) -> str:
-    """Return how many bugs were reported and how many were found by measurement."""
-    bugs = "dtype and mixed-precision bugs of the Hugging Face ecosystem"
-    ours = sum(case.block.found_by is not None for case in survey.cases.values())
-    if not ours:
-        return f"Reported {bugs}"
-    reported = len(survey.cases) - ours
-    return f"{bugs[0].upper()}{bugs[1:]}, {reported} reported and {ours} found by measurement"
-
-
-def _setups(survey: Survey) -> tuple[Setup, ...]:
-    ran = (row.seen for row in survey.rows.values() if row.seen.outcome.was_run)
-    counts = Counter(
-        (
-            seen.cell.device.value,
-            seen.provenance.hardware,
-            seen.provenance.torch_build,
-            seen.provenance.python,
-            seen.source,
-        )
-        for seen in ran
-    )
-    return tuple(
-        Setup(
-            device=device,
-            hardware=visible(hardware),
-            torch=visible(torch),
-            python=visible(python),
-            source=visible(source),
-            cells=cells,
-        )
-        for (device, hardware, torch, python, source), cells in sorted(counts.items())
-    )
-
-
-def _numbers(counts: pd.DataFrame, rows: list[str]) -> tuple[int, ...]:
-    return tuple(int(number) for number in counts.loc[rows].sum())
-
-
-def _tally(verdict: Verdict, counts: pd.DataFrame) -> MarkTally:
-    marks = [mark for mark in Mark if mark.verdict is verdict]
-    return MarkTally(
-        verdict=verdict,
-        words=verdict_label(verdict),
-        numbers=_numbers(counts, [mark.value for mark in marks]),
-        counts=tuple(
-            Count(
-                style=mark.value,
-                glyph=mark.glyph,
-                words=mark.words,
-                numbers=_numbers(counts, [mark.value]),
-            )
-            for mark in marks
-        ),
-    )
+    return f"{bugs}, held against {against} under {precisions}."
 
 
 def _unexpected(survey: Survey) -> tuple[UnexpectedResult, ...]:
@@ -281,9 +210,7 @@ def _unexpected(survey: Survey) -> tuple[UnexpectedResult, ...]:
                 groups.setdefault(key, []).append(row)
     return tuple(
         UnexpectedResult(
-            style=mark.value,
-            glyph=mark.glyph,
-            words=mark.words,
+            mark=mark,
             case=visible(name),
             href=page_of(name),
             error=error,
@@ -304,9 +231,7 @@ def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
             groups.setdefault((seen.mark, reason), []).append(cell)
     return tuple(
         Unmeasured(
-            style=mark.value,
-            glyph=mark.glyph,
-            words=mark.words,
+            mark=mark,
             reason=reason,
             cells=len(groups[mark, reason]),
             releases=spans({cell.environment for cell in groups[mark, reason]}, survey.order),

@@ -62,7 +62,11 @@ def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage,
             href=f"package/{name}.html",
             held=_held(survey, steps, name),
             alone=tuple(_alone(survey, name)),
-            cases=_cases(survey, name),
+            cases=tuple(
+                Link(text=visible(case.name), href=page_of(case.name))
+                for case in survey.cases.values()
+                if name in case.packages
+            ),
         )
         for name in MOVED
         if any(survey.by_name[release].version(name) for release in survey.releases)
@@ -119,14 +123,6 @@ def _along(survey: Survey, case: Case, axis: Axis) -> Iterator[Alone]:
                 precision=precision.value,
                 ranges=tuple(visible(failing.text) for failing in ranges),
             )
-
-
-def _cases(survey: Survey, name: str) -> tuple[Link, ...]:
-    return tuple(
-        Link(text=visible(case.name), href=page_of(case.name))
-        for case in survey.cases.values()
-        if name in case.packages
-    )
 
 
 def package_sheet(page: PackagePage) -> ExportTable:

@@ -39,21 +39,9 @@ class Failing:
     href: str
     title: str
     kind: str
-    style: str
-    glyph: str
-    words: str
+    mark: Mark
     error: str
     places: tuple[FailurePlace, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Number:
-    """How many cells of the release show a mark."""
-
-    style: str
-    glyph: str
-    words: str
-    cells: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +54,8 @@ class ReleasePage:
     before: tuple[Link, ...]
     after: tuple[Link, ...]
     companions: tuple[Companion, ...]
-    numbers: tuple[Number, ...]
+    numbers: Mapping[Mark, int]
+    """How many of its cells show a mark."""
     judged: bool
     """Whether any cell has a result: without one, nothing is known to be broken or safe."""
     broke: tuple[ReleaseDifference, ...]
@@ -116,7 +105,7 @@ class Releases:
             before=_links(names[place - 1 : place] if place else ()),
             after=_links(names[place + 1 : place + 2]),
             companions=_companions(environment, before),
-            numbers=_numbers(shown),
+            numbers={mark: shown[mark] for mark in Mark if shown[mark]},
             judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
             broke=step.of(CellChange.BROKE) if step else (),
             healed=step.of(CellChange.FIXED) if step else (),
@@ -140,9 +129,7 @@ class Releases:
                 href=page_of(case),
                 title=visible(self.survey.cases[case].block.title),
                 kind=self.survey.cases[case].block.kind.value,
-                style=mark.value,
-                glyph=mark.glyph,
-                words=mark.words,
+                mark=mark,
                 error=shortened(error, _ERROR),
                 places=places(self.survey, rows),
             )
@@ -168,14 +155,6 @@ def _companions(here: Environment, before: Environment | None) -> tuple[Companio
     )
 
 
-def _numbers(counts: Counter[Mark]) -> tuple[Number, ...]:
-    return tuple(
-        Number(style=mark.value, glyph=mark.glyph, words=mark.words, cells=counts[mark])
-        for mark in Mark
-        if counts[mark]
-    )
-
-
 def failing_sheet(page: ReleasePage) -> ExportTable:
     """Return what fails on a release as a table."""
     columns = ("case", "mark", "error", "workaround", "precisions", "device")
@@ -183,7 +162,7 @@ def failing_sheet(page: ReleasePage) -> ExportTable:
         path=page.sheet,
         columns=columns,
         rows=tuple(
-            (one.case, one.style, one.error, place.variants, place.precisions, place.device)
+            (one.case, one.mark.value, one.error, place.variants, place.precisions, place.device)
             for one in page.failing
             for place in one.places
         ),

@@ -162,21 +162,18 @@ def _telling(survey: Survey, case: Case) -> Cell:
 
 def _repeat(survey: Survey, cell: Cell) -> Repeat:
     with_ = f" with {cell.workaround}" if cell.workaround else ""
+    nox = [*_nox(cell.case, cell.environment), "--precision", cell.precision.value]
+    nox += ["--workaround", cell.workaround] if cell.workaround else []
+    nox += ["--device", "cuda"] if cell.device is Device.CUDA else []
     return Repeat(
         cell=visible(f"{cell.precision} on {cell.environment}{survey.on(cell.device)}{with_}"),
-        nox=shlex.join([*_nox(cell.case, cell.environment), *_narrowed(cell)]) + " --rerun",
+        nox=f"{shlex.join(nox)} --rerun",
         uv=_uv(survey, cell),
     )
 
 
 def _nox(case: str, release: str) -> list[str]:
     return ["nox", "-s", "matrix", "--", "--case", case, "--release", release]
-
-
-def _narrowed(cell: Cell) -> list[str]:
-    device = ["--device", "cuda"] if cell.device is Device.CUDA else []
-    workaround = ["--workaround", cell.workaround] if cell.workaround else []
-    return ["--precision", cell.precision.value, *workaround, *device]
 
 
 def _uv(survey: Survey, cell: Cell) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -156,8 +156,15 @@ def wording(survey: Survey, name: str) -> Wording:
             groups.setdefault(_text(row), []).append(row)
     texts = list(groups)[:_VERSIONS]
     versions = tuple(
-        _version(survey, groups[text], _lines(texts[number - 1] if number else "", text))
-        for number, text in enumerate(texts)
+        Version(
+            releases=survey.spans(row.seen.cell.environment for row in groups[text]),
+            precisions=join([*dict.fromkeys(row.seen.cell.precision for row in groups[text])]),
+            headline=shortened(
+                failed.headline if (failed := groups[text][0].seen.failed) else "", _HEADLINE
+            ),
+            lines=_lines(before, text),
+        )
+        for before, text in zip(["", *texts], texts, strict=False)
     )
     return Wording(versions=versions, more=len(groups) - len(texts))
 
@@ -168,17 +175,6 @@ def _text(row: Judged) -> str:
         return ""
     told = f"{failed.error_class}: {failed.message}"
     return excerpt(f"{failed.traceback.rstrip()}\n{told}".lstrip(), _TEXT)
-
-
-def _version(survey: Survey, rows: Sequence[Judged], lines: tuple[MessageLine, ...]) -> Version:
-    failed = rows[0].seen.failed
-    precisions = dict.fromkeys(row.seen.cell.precision.value for row in rows)
-    return Version(
-        releases=survey.spans(row.seen.cell.environment for row in rows),
-        precisions=join(list(precisions)),
-        headline=shortened(failed.headline if failed else "", _HEADLINE),
-        lines=lines,
-    )
 
 
 def _lines(before: str, after: str) -> tuple[MessageLine, ...]:
@@ -249,10 +245,10 @@ def _sighting(name: str, signed: Signed) -> Sighting:
 
 def _brief(place: FailurePlace) -> FailurePlace:
     named = place.releases.split(", ")
-    if len(named) <= _MESSAGE_SPANS + 1:
+    if (left_out := len(named) - _MESSAGE_SPANS) <= 1:
         return place
-    left_out = plural(len(named) - _MESSAGE_SPANS, "more span")
-    return replace(place, releases=f"{', '.join(named[:_MESSAGE_SPANS])} and {left_out}")
+    named[_MESSAGE_SPANS:] = []
+    return replace(place, releases=f"{', '.join(named)} and {plural(left_out, 'more span')}")
 
 
 _DEEPEST = 4
@@ -302,15 +298,13 @@ def signatures(survey: Survey, measured: str) -> Signatures:
     known = (_known(survey, case) for case in survey.cases.values())
     return Signatures(
         measured=measured,
-        noise=tuple((_for_scripts(pattern), put) for pattern, put in NOISE),
+        # The page's own class of word characters is ASCII alone.
+        noise=tuple(
+            (pattern.pattern.replace(r"[\w", r"[\p{L}\p{N}_").replace(r"\w", r"[\p{L}\p{N}_]"), put)
+            for pattern, put in NOISE
+        ),
         cases=tuple(one for one in known if one.traces or one.matches),
     )
-
-
-def _for_scripts(pattern: re.Pattern[str]) -> str:
-    """Return a pattern as the page reads it: its own class of word characters is ASCII alone."""
-    inside = pattern.pattern.replace(r"[\w", r"[\p{L}\p{N}_")
-    return inside.replace(r"\w", r"[\p{L}\p{N}_]")
 
 
 def _known(survey: Survey, case: Case) -> KnownFailure:

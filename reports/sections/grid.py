@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby
@@ -143,14 +143,6 @@ class GridRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Area:
-    """The rows of one area."""
-
-    title: str
-    rows: tuple[GridRow, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
     """What marks say: the usual text of each class, every other text, and the device if named."""
 
@@ -161,53 +153,50 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GridTable:
-    """The table of one device."""
+    """The table of one case on one device."""
 
     device: Device
     lines: tuple[ReleaseLine, ...]
-    areas: tuple[Area, ...]
+    rows: tuple[GridRow, ...]
     precisions: tuple[Precision, ...]
     words: Words
-    width: int
     apart: str
     """`stack` or `pair` where all columns are such environments, else empty."""
 
 
-def grid(survey: Survey, device: Device, names: Sequence[str], page: str = "case/") -> GridTable:
-    """Return the grid of some cases on one device; `page` leads to the folder of their pages."""
-    cases = [survey.cases[name] for name in names]
-    columns = _columns(survey, cases)
+def grid(survey: Survey, case: Case, device: Device) -> GridTable:
+    """Return the grid of a case on one device."""
+    columns = _columns(survey, case)
     heads = lines(columns)
+    standing = [survey.standing(case, column.name) for column in columns]
     found = {
-        (case.name, workaround): tuple(_found(survey, columns, (case, workaround, device)))
-        for case in cases
+        workaround: [
+            survey.stacks.get((case.name, workaround, device, name), ()) for name in standing
+        ]
         for workaround in case.variants
     }
     words = _words(
         (seen for row in found.values() for stack in row for seen in stack), survey.on(device)
     )
-    opens = [place == 0 for line in heads for place in range(line.width)]
-    draw = _GridPen(words, opens)
-    rows = {key: draw.stacks(row) for key, row in found.items()}
+    draw = _GridPen(words, [place == 0 for line in heads for place in range(line.width)])
     return GridTable(
         device=device,
         lines=heads,
-        areas=_areas(survey, cases, rows, page),
+        rows=tuple(_row(case, name, draw.stacks(row)) for name, row in found.items()),
         precisions=tuple(Precision),
         words=words,
-        width=len(columns) + 1,
         apart=_apart(columns),
     )
 
 
-def _columns(survey: Survey, cases: Sequence[Case]) -> tuple[Environment, ...]:
-    """Return the columns of some cases: without the pairs and stacks that only others have.
+def _columns(survey: Survey, case: Case) -> tuple[Environment, ...]:
+    """Return the columns of a case: without the pairs and stacks that only others have.
 
-    Cases of a stack have no other column: all releases would stand before it with nothing to say.
+    A case of a stack has no other column: all releases would stand before it with nothing to say.
     """
-    known = {name for case in cases for name in survey.standings[case.name]}
-    if all(map(survey.only_in, cases)):
-        own = {one.name for case in cases for one in survey.only_in(case)}
+    known = survey.standings[case.name]
+    if only := survey.only_in(case):
+        own = {one.name for one in only}
         return tuple(
             one
             for one in survey.columns
@@ -219,15 +208,6 @@ def _columns(survey: Survey, cases: Sequence[Case]) -> tuple[Environment, ...]:
 def _apart(columns: Sequence[Environment]) -> str:
     sources = {one.source for one in columns} - {Source.INTERPRETER}
     return "".join(sources) if len(sources) == 1 and sources <= _APART else ""
-
-
-def _found(
-    survey: Survey, columns: Iterable[Environment], row: tuple[Case, str, Device]
-) -> Iterator[tuple[SeenMark, ...]]:
-    case, workaround, device = row
-    for column in columns:
-        name = survey.standing(case, column.name)
-        yield survey.stacks.get((case.name, workaround, device, name), ())
 
 
 def _words(marks: Iterable[SeenMark], device: str) -> Words:
@@ -270,51 +250,22 @@ class _GridPen:
         )
 
 
-_Rows = dict[tuple[str, str], tuple[StackColumn, ...]]
-
-
-def _areas(survey: Survey, cases: Iterable[Case], rows: _Rows, page: str) -> tuple[Area, ...]:
-    return tuple(
-        Area(
-            title=visible(survey.areas.get(area, area)),
-            rows=tuple(row for case in members for row in _rows(case, rows, page)),
-        )
-        for area, members in groupby(survey.by_area(cases), key=lambda case: case.block.area)
-    )
-
-
-def _rows(case: Case, rows: _Rows, page: str) -> Iterator[GridRow]:
-    href = f"{page}{in_address(case.name)}.html" if page else ""
-    for workaround in case.variants:
-        stacks = rows[case.name, workaround]
-        if workaround == PLAIN:
-            yield _case_row(case, href, stacks)
-        else:
-            yield _workaround_row(case, workaround, href, stacks)
-
-
-def _case_row(case: Case, href: str, stacks: tuple[StackColumn, ...]) -> GridRow:
-    simulated = ("simulated",) if case.block.simulates else ()
+def _row(case: Case, workaround: str, stacks: tuple[StackColumn, ...]) -> GridRow:
     kind = () if case.block.kind.value == "bug" else (case.block.kind.value,)
+    simulated = ("simulated",) if case.block.simulates else ()
+    if workaround == PLAIN:
+        how, label, href = "case", case.name, "#measured"
+        detail, badges = case.block.title, kind + simulated
+    else:
+        how, label, href = "workaround", workaround, f"#{in_address(f'with-{workaround}')}"
+        way = case.block.workarounds[workaround]
+        detail, badges = way.says, ("skips",) if way.skips else ()
     return GridRow(
-        kind="case",
-        label=visible(case.name),
-        href=href or "#measured",
-        detail=visible(case.block.title),
-        badges=kind + simulated,
-        extras=with_extras("", case.extras),
-        stacks=stacks,
-    )
-
-
-def _workaround_row(case: Case, name: str, href: str, stacks: tuple[StackColumn, ...]) -> GridRow:
-    workaround = case.block.workarounds[name]
-    return GridRow(
-        kind="workaround",
-        label=visible(name),
-        href=f"{href}#{in_address(f'with-{name}')}",
-        detail=visible(workaround.says),
-        badges=("skips",) if workaround.skips else (),
+        kind=how,
+        label=visible(label),
+        href=href,
+        detail=visible(detail),
+        badges=badges,
         extras=with_extras("", case.extras),
         stacks=stacks,
     )

@@ -6,7 +6,7 @@ A page counts the cells of its own subject.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,16 +19,8 @@ NOTHING = "Nothing has been measured yet."
 _NOTHING_HERE = "Nothing of this has been measured yet."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredOn:
-    """The sentences for pages, and the few words that a badge has room for."""
-
-    sentences: tuple[str, ...]
-    brief: str
-
-
-class _Machine(NamedTuple):
-    """Where a cell was run, and where that is written."""
+class Machine(NamedTuple):
+    """Where cells were run, and where that is written."""
 
     device: str
     hardware: str
@@ -37,20 +29,28 @@ class _Machine(NamedTuple):
     source: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredOn:
+    """The sentences for pages, and the few words that a badge has room for."""
+
+    cells: Mapping[Machine, int]
+    """How many cells each machine ran."""
+    sentences: tuple[str, ...]
+    brief: str
+
+
 class Settings:
     """On what the cells of a survey were run, counted once for every page."""
 
     def __init__(self, survey: Survey) -> None:
         """Count the cells of every case and of every environment, as far as they are evidence."""
         self._environments = survey.environments
-        of_case: defaultdict[str, Counter[_Machine]] = defaultdict(Counter)
-        self._in: defaultdict[str, Counter[_Machine]] = defaultdict(Counter)
+        of_case: defaultdict[str, Counter[Machine]] = defaultdict(Counter)
+        self._in: defaultdict[str, Counter[Machine]] = defaultdict(Counter)
         for cell, row in survey.rows.items():
             if row.seen.outcome.is_evidence:
                 ran, where = row.seen.provenance, cell.device.value
-                machine = _Machine(
-                    where, ran.hardware, ran.torch_build, ran.python, row.seen.source
-                )
+                machine = Machine(where, ran.hardware, ran.torch_build, ran.python, row.seen.source)
                 of_case[cell.case][machine] += 1
                 self._in[cell.environment][machine] += 1
         # Pages know cases by the names that can be read.
@@ -62,7 +62,7 @@ class Settings:
 
     def of_cases(self, names: Iterable[str], subject: str) -> MeasuredOn:
         """Return what some cases were measured on; `subject` is the page's name for them."""
-        found = (self._of_case.get(visible(name), Counter[_Machine]()) for name in names)
+        found = (self._of_case.get(visible(name), Counter[Machine]()) for name in names)
         return _told(found, f" of {subject}")
 
     def of_release(self, name: str) -> MeasuredOn:
@@ -75,30 +75,31 @@ class Settings:
 
     def _where(self, holds: Callable[[Environment], bool], which: str) -> MeasuredOn:
         names = (one.name for one in self._environments if holds(one))
-        return _told((self._in.get(name, Counter[_Machine]()) for name in names), which)
+        return _told((self._in.get(name, Counter[Machine]()) for name in names), which)
 
 
 def _told(
-    counts: Iterable[Counter[_Machine]], which: str, nothing: str = _NOTHING_HERE
+    counts: Iterable[Counter[Machine]], which: str, nothing: str = _NOTHING_HERE
 ) -> MeasuredOn:
-    found: Counter[_Machine] = Counter()
+    found: Counter[Machine] = Counter()
     for one in counts:
         found.update(one)
     machines = sorted(found)
     return MeasuredOn(
+        cells={one: found[one] for one in machines},
         sentences=tuple(_sentence(one, found[one], which) for one in machines) or (nothing,),
         brief=visible("; ".join(dict.fromkeys(map(_brief, machines)))) or "nothing measured",
     )
 
 
-def _sentence(one: _Machine, cells: int, which: str) -> str:
+def _sentence(one: Machine, cells: int, which: str) -> str:
     return visible(
         f"Measured on {one.device} ({one.hardware}), torch {one.torch}, Python {one.python}: "
         f"{plural(cells, 'cell')}{which} from {one.source}."
     )
 
 
-def _brief(one: _Machine) -> str:
+def _brief(one: Machine) -> str:
     """Return the device, torch without its build, and the line of Python."""
     torch, python = one.torch.partition("+")[0], ".".join(one.python.split(".")[:2])
     return f"{one.device}, torch {torch}, Python {python}"

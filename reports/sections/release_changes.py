@@ -96,7 +96,19 @@ def _between(survey: Survey, name: str, before: Rows, after: Rows) -> Between:
     return Between(
         before=name,
         differences=_differences(found),
-        shifts=tuple(shift for difference in found for shift in _shifts(difference)),
+        shifts=tuple(
+            Shift(
+                case=visible(difference.cell.case),
+                href=page_of(difference.cell.case),
+                workaround=visible(difference.cell.workaround),
+                precision=difference.cell.precision,
+                name=visible(moved.name),
+                before=number(moved.before),
+                after=number(moved.after),
+            )
+            for difference in found
+            for moved in difference.moved
+        ),
         unknown=sum(difference.change is CellChange.UNKNOWN for difference in found),
     )
 
@@ -121,27 +133,18 @@ def _differences(found: Iterable[CellDifference]) -> tuple[ReleaseDifference, ..
             key = one.change, cell.case, cell.workaround, cell.device.value, *sides
             alike.setdefault(key, []).append(cell.precision)
     ordered = sorted(alike.items(), key=lambda item: (SHOWN.index(item[0][0]), *item[0][1:]))
-    return tuple(_difference(*key, found) for key, found in ordered)
-
-
-def _difference(  # noqa: PLR0913, PLR0917 - a row of the table
-    change: CellChange,
-    case: str,
-    workaround: str,
-    device: str,
-    before: str,
-    after: str,
-    found: list[Precision],
-) -> ReleaseDifference:
-    return ReleaseDifference(
-        change=change,
-        case=visible(case),
-        href=page_of(case),
-        workaround=visible(workaround),
-        precisions=join([one.value for one in Precision if one in found]),
-        device=device,
-        before=before,
-        after=after,
+    return tuple(
+        ReleaseDifference(
+            change=change,
+            case=visible(case),
+            href=page_of(case),
+            workaround=visible(workaround),
+            precisions=join([one.value for one in Precision if one in precisions]),
+            device=device,
+            before=before,
+            after=after,
+        )
+        for (change, case, workaround, device, before, after), precisions in ordered
     )
 
 
@@ -153,20 +156,6 @@ def told(seen: Observation | None) -> str:
         return shortened(seen.failed.headline, _ERROR)
     reason = shortened(seen.reason, _ERROR)
     return f"{seen.outcome.verb}: {reason}" if reason else seen.outcome.verb
-
-
-def _shifts(difference: CellDifference) -> Iterable[Shift]:
-    cell = difference.cell
-    for moved in difference.moved:
-        yield Shift(
-            case=visible(cell.case),
-            href=page_of(cell.case),
-            workaround=visible(cell.workaround),
-            precision=cell.precision,
-            name=visible(moved.name),
-            before=number(moved.before),
-            after=number(moved.after),
-        )
 
 
 def changes_table(path: str, steps: Mapping[str, Between]) -> ExportTable:

@@ -82,20 +82,21 @@ def advise(survey: Survey, case: Case) -> tuple[WorkaroundAdvice, ...]:
 
     Those that skip the thing itself come last.
     """
-    advices = [_advice(survey, case, name) for name in case.block.workarounds]
+    advices = [
+        WorkaroundAdvice(
+            name=visible(name),
+            anchor=f"with-{name}",
+            says=visible(workaround.says),
+            skips=workaround.skips,
+            effects=tuple(
+                effects
+                for device in survey.devices
+                for effects in _effects(survey, case, name, device)
+            ),
+        )
+        for name, workaround in case.block.workarounds.items()
+    ]
     return tuple(sorted(advices, key=lambda advice: (advice.skips, -advice.healed)))
-
-
-def _advice(survey: Survey, case: Case, name: str) -> WorkaroundAdvice:
-    return WorkaroundAdvice(
-        name=visible(name),
-        anchor=f"with-{name}",
-        says=visible(case.block.workarounds[name].says),
-        skips=case.block.workarounds[name].skips,
-        effects=tuple(
-            effects for device in survey.devices for effects in _effects(survey, case, name, device)
-        ),
-    )
 
 
 def _effects(survey: Survey, case: Case, name: str, device: Device) -> Iterator[Effects]:

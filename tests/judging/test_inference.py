@@ -242,9 +242,9 @@ def test_an_entry_of_the_osv_database_knows_of_no_inferred_cell() -> None:
 def test_the_headline_counts_inferred_cells_apart_and_as_unproven() -> None:
     found = arranged({TOY.name: TOY}, tuple(LINE.values()), grid(AS_EXPECTED))
     tallies = {one.verdict: one for one in index(found).headline.tallies}
-    marks = {one.style: one.numbers for one in tallies[Verdict.UNPROVEN].counts}
+    marks = dict(tallies[Verdict.UNPROVEN].marks)
 
-    assert (tallies[Verdict.AS_EXPECTED].numbers, marks["inferred"]) == ((5,), (2,))
+    assert (tallies[Verdict.AS_EXPECTED].numbers, marks[Mark.INFERRED]) == ((5,), (2,))
 
 
 def test_what_is_inferred_is_a_gap_to_whoever_publishes() -> None:

@@ -25,7 +25,7 @@ from repromatrix.reports.exports.matrix_js import (
     data,
 )
 from repromatrix.reports.exports.rows import as_json, tabulate
-from repromatrix.reports.pages.case import Fact, case_page
+from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.index import Contradiction, Item, case_list, contradictions
 from repromatrix.reports.sections.failures import KnownFailure, Trace, frames, signatures
 from repromatrix.reports.text import Link
@@ -196,7 +196,7 @@ def test_a_release_is_called_by_its_name_and_what_lies_on_top_of_it_is_said_once
     [trace] = signatures(found, "cpu").cases[0].traces
 
     assert trace.where == "fp16: 5.0.0 to 5.1.0 (with pillow and scipy installed)"
-    assert Fact(term="on every release", text="with pillow and scipy") in page.facts
+    assert page.facts["on every release"] == "with pillow and scipy"
     assert [place.releases for signed in page.failures for place in signed.places] == [
         "5.0.0 to 5.1.0"
     ]

@@ -27,12 +27,10 @@ from rendered import Markup, pages
 
 from repromatrix.reports.build import render
 from repromatrix.reports.marks import Mark
-from repromatrix.reports.pages.case import Derived, Expectation, Fact, Fails, case_page
+from repromatrix.reports.pages.case import Derived, Expectation, Fails, case_page
 from repromatrix.reports.pages.claims import Stated
 from repromatrix.reports.pages.index import (
     SCRIPTS,
-    Count,
-    Setup,
     UnexpectedResult,
     Unmeasured,
     index,
@@ -51,6 +49,7 @@ from repromatrix.reports.sections.grid import (
     lines,
 )
 from repromatrix.reports.sections.numbers import Computed, Dtypes, Measured, NumberRun, Part
+from repromatrix.reports.sections.provenance import Machine, Settings
 from repromatrix.reports.sections.workarounds import (
     Effect,
     Effects,
@@ -63,7 +62,7 @@ from repromatrix.reports.text import (
     excerpt,
     first_sentence,
     link_to,
-    requirement_words,
+    requirements_words,
     spans,
 )
 from repromatrix.reports.view import Survey, survey
@@ -84,8 +83,8 @@ PLAIN_BF16 = PLAIN_FP32._replace(precision=Precision.BF16)
 
 
 def glyphs(found: Survey) -> dict[str, list[str]]:
-    """Return the first grid as pictures: fp32, bf16 and fp16 of every release."""
-    rows = [row for area in the_grid(found).areas for row in area.rows]
+    """Return the grids as pictures: fp32, bf16 and fp16 of every release."""
+    rows = [row for case in found.cases.values() for row in grid(found, case, Device.CPU).rows]
     return {
         row.label: ["".join(mark.glyph for mark in drawn(stack)) for stack in row.stacks]
         for row in rows
@@ -93,8 +92,8 @@ def glyphs(found: Survey) -> dict[str, list[str]]:
 
 
 def the_grid(found: Survey) -> GridTable:
-    """Return the grid of all cases on the first device."""
-    return grid(found, found.devices[0], list(found.cases))
+    """Return the grid of the first case on the first device."""
+    return grid(found, next(iter(found.cases.values())), found.devices[0])
 
 
 def drawn(stack: StackColumn) -> tuple[ShownMark, ...]:
@@ -104,7 +103,7 @@ def drawn(stack: StackColumn) -> tuple[ShownMark, ...]:
 
 def said(grid: GridTable, row: int, column: int) -> list[str]:
     """Return what the marks of a stack say, as the script of the page puts it together."""
-    stack = grid.areas[0].rows[row].stacks[column]
+    stack = grid.rows[row].stacks[column]
     numbers = stack.says.split(",") if "," in stack.says else [stack.says] * 3
     return [
         grid.words.texts[int(number)] if number else grid.words.usual[mark.style]
@@ -115,10 +114,7 @@ def said(grid: GridTable, row: int, column: int) -> list[str]:
 def counted(found: Survey) -> dict[str, int]:
     tallies = index(found).headline.tallies
     return {
-        count.style: count.numbers[0]
-        for tally in tallies
-        for count in tally.counts
-        if count.numbers[0]
+        mark.value: numbers[0] for tally in tallies for mark, numbers in tally.marks if numbers[0]
     }
 
 
@@ -137,7 +133,7 @@ def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
     expected = GridRow(
         kind="case",
         label="cache_float",
-        href="case/cache_float.html",
+        href="#measured",
         detail="The cache has no float",
         badges=(),
         extras="",
@@ -160,14 +156,14 @@ def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
     )
     grid = the_grid(small)
 
-    assert expected == grid.areas[0].rows[0]
+    assert expected == grid.rows[0]
     assert words == grid.words
 
 
 def test_marks_that_agree_are_one_and_what_is_unusual_is_a_number() -> None:
     grid = the_grid(surveyed(changed(PLAIN_FP32, in_another_way)))
     same, other = ShownMark(style="passes", glyph="✓"), ShownMark(style="regressed", glyph="R")
-    alike, differing = grid.areas[0].rows[1].stacks[1], grid.areas[0].rows[0].stacks[2]
+    alike, differing = grid.rows[1].stacks[1], grid.rows[0].stacks[2]
 
     assert StackColumn(marks=(same,), opens=True) == alike
     assert (
@@ -188,7 +184,7 @@ def in_another_way(seen: Observation) -> Observation:
 def test_a_mark_that_says_something_rarer_than_its_class_has_the_number_of_its_text() -> None:
     grid = the_grid(surveyed(changed(PLAIN_BF16, also_as_described)))
 
-    assert grid.areas[0].rows[0].stacks[2].says == ",0,"
+    assert grid.rows[0].stacks[2].says == ",0,"
     assert said(grid, 0, 2)[1] == f"fails as expected: {HEADLINE} here"
 
 
@@ -219,8 +215,8 @@ def test_a_case_with_extras_stands_in_the_column_of_the_release_and_says_so() ->
     grid = the_grid(survey({case.name: case}, environments, ()))
 
     assert [column.name for line in grid.lines for column in line.columns] == ["4.50.0"]
-    assert grid.areas[0].rows[0].extras == "+timm"
-    assert [len(stack.marks) for stack in grid.areas[0].rows[0].stacks] == [1]
+    assert grid.rows[0].extras == "+timm"
+    assert [len(stack.marks) for stack in grid.rows[0].stacks] == [1]
 
 
 @pytest.mark.parametrize(
@@ -285,11 +281,7 @@ def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
 def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
     found = surveyed()
     in_the_grid = Counter(
-        mark.style
-        for area in the_grid(found).areas
-        for row in area.rows
-        for stack in row.stacks
-        for mark in drawn(stack)
+        mark.style for row in the_grid(found).rows for stack in row.stacks for mark in drawn(stack)
     )
     expected = {"passes": 25, "fails": 2, "not-applicable": 9, "unbuildable": 9}
 
@@ -297,17 +289,10 @@ def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
     assert index(found).headline.cells == (45,)
 
 
-def test_the_headline_names_the_machine_and_counts_only_what_ran_on_it() -> None:
-    expected = Setup(
-        device="cpu",
-        hardware="a CPU",
-        torch="2.13.0+cpu",
-        python="3.11.7",
-        source="this machine",
-        cells=27,
-    )
+def test_the_first_page_names_the_machine_and_counts_only_what_ran_on_it() -> None:
+    machine = Machine("cpu", "a CPU", "2.13.0+cpu", "3.11.7", "this machine")
 
-    assert (expected,) == index(surveyed()).headline.setups
+    assert Settings(surveyed()).whole().cells == {machine: 27}
 
 
 def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
@@ -373,7 +358,7 @@ def test_each_outcome_of_a_cell_that_should_pass_has_its_mark(
     run = changed(PLAIN_FP32, lambda seen: replace(seen, **change))  # type: ignore[arg-type]
     grid = the_grid(surveyed(run))
 
-    assert ShownMark(style=mark.value, glyph=mark.glyph) == grid.areas[0].rows[0].stacks[2].marks[0]
+    assert ShownMark(style=mark.value, glyph=mark.glyph) == grid.rows[0].stacks[2].marks[0]
     assert text == said(grid, 0, 2)[0]
 
 
@@ -390,9 +375,7 @@ def test_an_unexpected_result_is_listed_with_its_message_and_its_place() -> None
     other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
     found = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
     expected = UnexpectedResult(
-        style="changed",
-        glyph="C",
-        words="changed: fails, not as described",
+        mark=Mark.CHANGED,
         case="cache_float",
         href="case/cache_float.html",
         error="KeyError: other",
@@ -406,16 +389,12 @@ def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
     found = surveyed(changed(PLAIN_FP32, lambda _: None))
     expected = (
         Unmeasured(
-            style="unbuildable",
-            glyph="U",
-            words="environment not buildable",
+            mark=Mark.UNBUILDABLE,
             reason="no route to host",
             cells=9,
             releases="main",
         ),
-        Unmeasured(
-            style="not-run", glyph="·", words="not run", reason="", cells=1, releases="4.50.1"
-        ),
+        Unmeasured(mark=Mark.NOT_RUN, reason="", cells=1, releases="4.50.1"),
     )
 
     assert expected == index(found).unmeasured
@@ -427,11 +406,11 @@ def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
         lambda seen: replace(seen, provenance=replace(seen.provenance, case_digest="old")),
     )
     page, grid = index(surveyed(old)), the_grid(surveyed(old))
-    stack = grid.areas[0].rows[0].stacks[2]
+    stack = grid.rows[0].stacks[2]
 
     assert ShownMark(style="passes stale", glyph="✓") == stack.marks[0]
     assert said(grid, 0, 2)[0] == "passes as expected; stale"
-    assert [(flag.style, flag.numbers) for flag in page.headline.flags] == [
+    assert [(name, numbers) for name, _, numbers in page.headline.flags] == [
         ("stale", (1,)),
         ("simulated", (0,)),
     ]
@@ -495,7 +474,7 @@ def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> Non
     page = case_page(found, CASE)
 
     assert counted(found) == {"not-run": 45}
-    assert index(found).headline.setups == ()
+    assert Settings(found).whole().cells == {}
     assert {"nothing measured"} == {item.tally for row in page.ranges for item in row.fails}
     assert (page.failures, page.numbers, page.dtypes.rows) == ((), (), ())
 
@@ -530,10 +509,9 @@ def test_a_pair_is_a_column_only_for_the_cases_that_name_it() -> None:
     found = survey({"a": a_case(name="a"), "b": named}, [ENVIRONMENTS[3], pair], ())
 
     assert {name: rows for name, rows in glyphs(found).items() if name in {"a", "b"}} == {
-        "a": ["···", ""],
+        "a": ["···"],
         "b": ["···", "···"],
     }
-    assert [grid(found, Device.CPU, [name]).width for name in found.cases] == [2, 3]
 
 
 def test_of_several_observations_of_a_cell_the_one_that_answers_is_shown() -> None:
@@ -550,20 +528,6 @@ def test_of_several_observations_of_a_cell_the_one_that_answers_is_shown() -> No
     assert shown(there, full) == there
 
 
-def test_areas_have_titles_and_stand_in_the_order_given() -> None:
-    cases = {name: a_case(BLOCK.replace("kv-cache", area), name) for name, area in AREAS.items()}
-    found = survey(cases, ENVIRONMENTS, (), {"rotary": "Rotary embedding", "alpha": "Alpha"})
-
-    assert [area.title for area in the_grid(found).areas] == [
-        "Rotary embedding",
-        "Alpha",
-        "beta",
-    ]
-
-
-AREAS = {"one": "beta", "two": "alpha", "three": "rotary"}
-
-
 def test_the_case_page_opens_with_its_sentence() -> None:
     page = case_page(surveyed(), CASE)
 
@@ -575,15 +539,15 @@ def test_the_case_page_opens_with_its_sentence() -> None:
 
 
 def test_the_facts_of_a_case_name_only_what_is_said() -> None:
-    expected = (
-        Fact(term="area", text="kv-cache"),
-        Fact(term="models", text="gemma3"),
-        Fact(term="kind", text="bug"),
-        Fact(term="depends on", text="torch, transformers>=4.50"),
-        Fact(term="Python", text=">=3.10"),
-        Fact(term="isolation", text="fork"),
-        Fact(term="exercises", text="compute"),
-    )
+    expected = {
+        "area": "kv-cache",
+        "models": "gemma3",
+        "kind": "bug",
+        "depends on": "torch, transformers>=4.50",
+        "Python": ">=3.10",
+        "isolation": "fork",
+        "exercises": "compute",
+    }
 
     assert expected == case_page(surveyed(), CASE).facts
 
@@ -879,7 +843,7 @@ def test_a_requirement_is_read_from_its_lower_bound() -> None:
     text = 'transformers>=4.50,<4.51; python_version < "3.12"'
     expected = 'transformers>=4.50,<4.51; python_version < "3.12"'
 
-    assert expected == requirement_words(parse(text))
+    assert expected == requirements_words([parse(text)])
 
 
 def test_a_message_that_is_too_long_keeps_both_ends() -> None:
@@ -999,6 +963,5 @@ def test_the_page_lets_nothing_in_but_its_own_files(tmp_path: Path) -> None:
 def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
     case = a_case(BLOCK.replace("models =", 'simulates = "A small tokenizer."\nmodels ='))
     page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()))
-    words = "a stand-in keeps the contract of a real part"
 
-    assert Count(style="simulated", glyph="", words=words, numbers=(9,)) == page.headline.flags[1]
+    assert page.headline.flags[1] == ("simulated", "uses a stand-in for a real part", (9,))

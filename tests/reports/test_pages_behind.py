@@ -37,15 +37,16 @@ from repromatrix.reports.exports.feed import Feed, FeedEntry, feed, written
 from repromatrix.reports.exports.osv import entry
 from repromatrix.reports.exports.rows import ExportTable, files
 from repromatrix.reports.figures.releases import plots
+from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.changes import Act, ChangeKind, ChangesPage, Counts, Step, changes
 from repromatrix.reports.pages.claims import claims
 from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families
 from repromatrix.reports.pages.package import Alone, packages
-from repromatrix.reports.pages.release import Companion, Failing, Number, Releases
+from repromatrix.reports.pages.release import Companion, Failing, Releases
 from repromatrix.reports.sections.failures import FailurePlace, signatures
 from repromatrix.reports.sections.numbers import dtypes, measured
-from repromatrix.reports.sections.provenance import MeasuredOn, Settings
+from repromatrix.reports.sections.provenance import Machine, MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift, between
 from repromatrix.reports.sections.workarounds import advise
 from repromatrix.reports.text import Link, filed
@@ -158,19 +159,14 @@ def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_wi
         Companion(name="torch", version="2.13.0", was=""),
         Companion(name="accelerate", version="1.5.2", was=""),
     )
-    assert page.numbers == (
-        Number(style="passes", glyph="✓", words="passes", cells=8),
-        Number(style="fails", glyph="✕", words="fails as described", cells=1),
-    )
+    assert page.numbers == {Mark.PASSES: 8, Mark.FAILS: 1}
     assert page.failing == (
         Failing(
             case="cache_float",
             href="case/cache_float.html",
             title="The cache has no float",
             kind="bug",
-            style="fails",
-            glyph="✕",
-            words="fails as described",
+            mark=Mark.FAILS,
             error=HEADLINE,
             places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
         ),
@@ -276,9 +272,11 @@ def test_a_package_has_the_ranges_of_its_pairs_where_nothing_else_changed() -> N
 def test_claims_that_measurement_contradicts_have_a_list_of_their_own() -> None:
     page = claims({CASE.name: case_page(surveyed(), CASE).claims})
 
-    assert [one.claim.says for one in page.contradicted] == ["It fails in fp16 too."]
-    assert [one.claim.says for one in page.confirmed] == ["It fails in bf16."]
-    assert [one.claim.standing for one in page.unchecked] == [ClaimStanding.UNCHECKED]
+    assert [one.claim.says for one in page[ClaimStanding.CONTRADICTED]] == ["It fails in fp16 too."]
+    assert [one.claim.says for one in page[ClaimStanding.CONFIRMED]] == ["It fails in bf16."]
+    assert [one.claim.standing for one in page[ClaimStanding.UNCHECKED]] == [
+        ClaimStanding.UNCHECKED
+    ]
 
 
 def test_changes_are_told_newest_first_and_from_where_on() -> None:
@@ -814,7 +812,11 @@ def test_a_table_is_the_same_as_csv_and_json_and_no_formula() -> None:
 
 
 def test_a_page_says_on_what_it_was_measured() -> None:
-    assert Settings(surveyed()).whole() == MeasuredOn(sentences=(TOLD,), brief=BRIEF)
+    machine = Machine("cpu", "a CPU", "2.13.0+cpu", "3.11.7", "this machine")
+
+    assert Settings(surveyed()).whole() == MeasuredOn(
+        cells={machine: 27}, sentences=(TOLD,), brief=BRIEF
+    )
     assert Settings(survey({}, (), ())).whole().sentences == ("Nothing has been measured yet.",)
 
 
@@ -830,7 +832,7 @@ def test_a_page_counts_the_cells_of_its_own_subject() -> None:
         of.format("27 cells with transformers installed"),
     )
     nothing = MeasuredOn(
-        sentences=("Nothing of this has been measured yet.",), brief="nothing measured"
+        cells={}, sentences=("Nothing of this has been measured yet.",), brief="nothing measured"
     )
     assert found.of_cases(["other"], "this case") == nothing
     assert found.with_package("peft") == nothing

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from repromatrix.reports.exports.rows import COLUMNS, WIDE, as_csv, listed, marks, tabulate, totals
+from repromatrix.reports.exports.rows import COLUMNS, WIDE, as_csv, listed, tabulate
 from repromatrix.reports.marks import Mark, SeenMark, seen_as, verdict_label
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Cell
@@ -135,23 +135,6 @@ def test_a_message_with_commas_and_quotes_survives_the_csv() -> None:
     read_back = pd.read_csv(io.StringIO(text), keep_default_na=False)
 
     assert list(read_back["error"]) == ['KeyError: a, "b"']
-
-
-def test_a_cell_without_an_observation_counts_as_not_run() -> None:
-    here, there = cell(), cell(precision=Precision.FP16)
-    counts = totals(marks([here, there], [shown(judged(here)), shown(None)]), ["cpu"])
-
-    assert counts.query("cpu > 0")["cpu"].to_dict() == {"passes": 1, "not-run": 1}
-
-
-def test_devices_are_counted_apart_and_a_device_without_cells_counts_nothing() -> None:
-    here, there = cell(), cell(device=Device.CUDA)
-    healed = judged(there, Outcome.FAILS, Verdict.FIXED)
-    frame = marks([here, there], [shown(judged(here)), shown(healed)])
-    counts = totals(frame, ["cpu", "cuda", "other"])
-
-    assert counts.loc["passes"].to_dict() == {"cpu": 1, "cuda": 0, "other": 0}
-    assert counts.loc["fixed"].to_dict() == {"cpu": 0, "cuda": 1, "other": 0}
 
 
 def test_no_wide_column_repeats_a_narrow_one() -> None:
