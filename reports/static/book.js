@@ -18,12 +18,13 @@ const Book = (() => {
       style: stale ? `${mark} stale` : mark,
     }));
     const book = { ...data, told };
+    book.columns = data.columns.map((column) => ({ ...column, pins: column.packages.split(", ").map((pin) => pin.replace(" ", "==").toLowerCase()) }));
     book.cases = data.cases.map((entry) => ({
       ...entry,
       tracks: entry.tracks.map((track) => ({ ...track, cells: unfolded(track.stacks, data.columns.length) })),
     }));
     for (const entry of book.cases) describe(entry, book);
-    book.lines = linesOf(data.columns);
+    book.lines = linesOf(book.columns);
     book.words = wordsOf(book);
     return book;
   };
@@ -34,7 +35,9 @@ const Book = (() => {
   };
   const haystack = (entry, book) => {
     const stacks = new Set(entry.tracks.flatMap((track) => track.stacks.filter((_, i) => i % 2)));
-    const texts = new Set([...stacks].flatMap((stack) => (book.stacks[stack] ?? []).map((told) => book.told[told].text)));
+    // Why a case cannot run somewhere is no property of the bug: its versions would be found.
+    const says = [...stacks].flatMap((stack) => (book.stacks[stack] ?? []).map((told) => book.told[told]));
+    const texts = new Set(says.filter((told) => told.mark !== "not-applicable").map((told) => told.text));
     const ways = Object.entries(entry.ways).flatMap(([name, way]) => [name, way.says]);
     return [entry.name, entry.title, book.areas[entry.area], ...entry.models, ...entry.packages, ...entry.badges, ...ways, ...texts].join("\n").toLowerCase();
   };
@@ -65,6 +68,7 @@ const Book = (() => {
       package: sorted((entry) => entry.packages),
       case: sorted((entry) => [entry.name]),
       workaround: ["none", "any", ...sorted((entry) => Object.keys(entry.ways))],
+      with: unique(book.columns.flatMap((column) => column.pins)).filter(Boolean).sort(),
       release: unique([...dated, ...book.lines.map((line) => line.label)]),
       since: unique(book.lines.map((line) => line.label)).filter((name) => Query.version(name)),
       until: unique(book.lines.map((line) => line.label)).filter((name) => Query.version(name)),

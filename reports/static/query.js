@@ -25,10 +25,12 @@ const Query = (() => {
     since: { kind: "scope", says: "look at this release and later ones only; -since: at earlier ones", open: true },
     until: { kind: "scope", says: "look at this release and earlier ones only; -until: at later ones", open: true },
     release: { kind: "scope", says: "look at this release or line only; -release: leaves it out", open: true },
+    with: { kind: "scope", says: "look where this version is installed only: with:peft==0.15.2", open: true },
     precision: { kind: "scope", says: "look at this precision only" },
     device: { kind: "scope", says: "look at this device only" },
   };
   const DEEPEST = 100;
+  const VERSION = /^\d+(\.\d+)*$/;
   const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "inferred", "out-of-memory", "not-applicable"];
 
   // Releases in time -------------------------------------------------------------------------
@@ -43,6 +45,9 @@ const Query = (() => {
   const newest = (names) => names
     .filter((name) => version(name) && name !== "main")
     .reduce((found, name) => (!found || compare(version(name), version(found)) > 0 ? name : found), "");
+
+  // Whether `peft==0.15.2` is what `peft==0.15` asks for.
+  const holds = (pin, wanted) => pin === wanted || pin.startsWith(`${wanted}.`);
 
   // Text to tokens ----------------------------------------------------------------------------
   const tokens = (text) => {
@@ -66,7 +71,7 @@ const Query = (() => {
       if (/\s/.test(next)) { at += 1; continue; }
       if (next === "(" || next === ")") { at += 1; found.push({ type: next, start, end: at }); continue; }
       if (next === "-" && at + 1 < text.length && !/[\s)]/.test(text[at + 1])) { at += 1; found.push({ type: "-", start, end: at }); continue; }
-      if (next === '"') { found.push({ type: "text", ...quoted() }); continue; }
+      if (next === '"') { found.push({ type: "text", quoted: true, ...quoted() }); continue; }
       const head = /^[A-Za-z]+(?=:)/.exec(text.slice(at));
       if (!head) {
         const plain = word(/[\s()"]/);
@@ -156,8 +161,31 @@ const Query = (() => {
       }
       if (token.type === ")") throw new Fault("this parenthesis was never opened", token.start, token.end);
       if (token.type === "or") throw new Fault("nothing stands before this or", token.start, token.end);
-      if (token.type === "text") return { type: "atom", key: "text", values: [token.text.toLowerCase()], start: token.start, end: token.end };
+      if (token.type === "text") return versionOf(token) ?? { type: "atom", key: "text", values: [token.text.toLowerCase()], start: token.start, end: token.end };
       return atom(token, words);
+    };
+    // `5.23.0` is that release, and `peft 0.15.2` or `peft==0.15.2` are the environments with it.
+    // Quotes make either a text.
+    const versionOf = (token) => {
+      if (token.quoted) return null;
+      const value = token.text.toLowerCase();
+      const names = words.release ?? [];
+      const [name, pinned] = value.split("==");
+      const next = list[at];
+      const beside = pinned === undefined && next?.type === "text" && !next.quoted && VERSION.test(next.text) ? next : null;
+      if ((words.with ?? []).some((known) => known.startsWith(`${name}==`)) && (pinned || beside)) {
+        const wanted = `${name}==${pinned || beside.text}`;
+        const end = beside ? beside.end : token.end;
+        const wrong = refused("with", wanted, words);
+        if (wrong) throw new Fault(wrong, token.start, end);
+        if (beside) at += 1;
+        return { type: "atom", key: "with", values: [wanted], bare: true, start: token.start, end };
+      }
+      if (!VERSION.test(value) || value.split(".").length < 2) return null;
+      if (names.includes(value)) return { type: "atom", key: "release", values: [value], bare: true, start: token.start, end: token.end };
+      // Two numbers may be the name of a model; three are a version.
+      if (value.split(".").length < 3) return null;
+      throw new Fault(`there is no release ${value} of transformers.${nearest(value, names)} For another package write its name before the version: peft 0.15.2.`, token.start, token.end);
     };
     const tree = list.length ? either() : { type: "and", parts: [] };
     if (list[at]) throw new Fault("this parenthesis was never opened", list[at].start, list[at].end);
@@ -210,6 +238,10 @@ const Query = (() => {
       const names = words.release ?? [];
       return names.some((name) => name.toLowerCase() === text.toLowerCase()) ? "" : `there is no release ${text}.${nearest(text, names)}`;
     }
+    if (key === "with") {
+      const names = words.with ?? [];
+      return names.some((name) => holds(name, text.toLowerCase())) ? "" : `no environment has ${text.replace("==", " ")}.${nearest(text, names).replace("==", " ")}`;
+    }
     if (KEYS[key].open) return "";
     const names = words[key] ?? [];
     if (names.some((name) => name.toLowerCase() === text.toLowerCase())) return "";
@@ -234,5 +266,5 @@ const Query = (() => {
     return { start: from, end: caret, options: names.slice(0, 12).map((name) => ({ text: /[\s(),"]/.test(name) ? `"${name.replaceAll('"', "")}"` : name, says: "" })) };
   };
 
-  return { Fault, KEYS, FLAGS, parse, complete, version, compare };
+  return { Fault, KEYS, FLAGS, parse, complete, version, compare, holds };
 })();

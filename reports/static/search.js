@@ -7,6 +7,7 @@ const Search = (() => {
   const within = (found, bound) => compare(found.slice(0, bound.length), bound) === 0;
 
   const columnHolds = (key, value, column) => {
+    if (key === "with") return column.pins.some((pin) => Query.holds(pin, value));
     if (key === "release") return column.name.toLowerCase() === value || column.line.toLowerCase() === value;
     const found = version(column.name);
     const bound = version(value);
@@ -56,7 +57,7 @@ const Search = (() => {
       return { ...scope, devices: new Set([...scope.devices].filter((device) => holds((value) => value === device))) };
     }
     // What has no version of its own, a stack, is neither since a release nor before it.
-    const placed = (column) => node.key === "release" || version(column.name) !== null;
+    const placed = (column) => node.key === "release" || node.key === "with" || version(column.name) !== null;
     return { ...scope, columns: scope.columns.map((on, i) => on && placed(book.columns[i]) && holds((value) => columnHolds(node.key, value, book.columns[i]))) };
   };
 
@@ -89,6 +90,11 @@ const Search = (() => {
     const hits = book.stacks.map((stack) => stack.some((told, i) => scope.precisions[i] && cellHolds(node, book.told[told], book.precisions[i])));
     return { hits, plain, simulated };
   };
+  const applicable = (scope, book) => ({
+    hits: book.stacks.map((stack) => stack.some((told, i) => scope.precisions[i] && book.told[told].mark !== "not-applicable")),
+    plain: false,
+    simulated: false,
+  });
   const someCell = (entry, scope, tables) => entry.tracks.some((track) => {
     if (!scope.devices.has(track.device)) return false;
     if (track.workaround && tables.some((one) => one.plain)) return false;
@@ -103,6 +109,8 @@ const Search = (() => {
     const parts = (node.type === "and" ? node.parts : [node]).map(bare);
     const inner = scoped(scope, parts.filter(({ node: part }) => Query.KEYS[part.key]?.kind === "scope"), book);
     const tests = [];
+    // Who types a version asks what happens there: a case that cannot run there is no answer.
+    const applies = parts.some(({ node: part }) => part.bare) ? [applicable(inner, book)] : [];
     const together = [];
     for (const { node: part, wanted } of parts) {
       const kind = part.type === "atom" ? Query.KEYS[part.key]?.kind ?? "case" : "group";
@@ -118,7 +126,7 @@ const Search = (() => {
         else tests.push((entry) => !someCell(entry, inner, [asked]));
       }
     }
-    tests.push((entry) => someCell(entry, inner, together));
+    tests.push((entry) => someCell(entry, inner, [...together, ...applies]));
     return { scope: inner, test: (entry) => tests.every((test) => test(entry)), together };
   };
 

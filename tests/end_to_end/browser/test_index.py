@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from chromium import violations
-from factories import environment, seen
+from factories import environment, provenance, seen
 from small_site import CASES, ENVIRONMENTS, judged
 
 from repromatrix.reports.build import render
@@ -42,6 +43,7 @@ SCOPE = """(query) => {
 }"""
 MISPLACED = "says where the whole query looks, so it cannot stand"
 NEAREST = "takes a release up to 5.0.1, the nearest, or main."
+OTHERS = "For another package write its name before the version: peft 0.15.2."
 OF_OR = "on one side of an or; put it beside the parentheses: (… or …)"
 NESTED = "parentheses and minuses stand inside each other"
 OF_DENIAL = "in a denied group; put it beside the parentheses: -(…)"
@@ -126,10 +128,50 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
         ("fails:any -until:4.50", {"norm_drift"}),
         ("(fails:bf16 or fails:fp16) since:5.0", {"norm_drift"}),
         ("-(fails:bf16 model:gemma3) until:4.51", {"merge_quiet", "norm_drift"}),
+        ("4.50.0 fails:any", {"cache_float"}),
+        ("5.0.1 drift", {"norm_drift"}),
+        ('"5.0.1"', set()),  # quotes: a text
+        ("torch 2.13.0 fails:any", BOTH),
+        ("torch==2.13 fails:bf16", {"cache_float"}),
+        ("transformers 5.0 fails:any", {"norm_drift"}),
     ],
 )
 def test_a_query_holds_for_cases(language: Page, query: str, expected: set[str]) -> None:
     assert expected == set(language.evaluate(HOLDS, query))
+
+
+def test_a_version_does_not_find_the_cases_that_do_not_apply_to_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """`peft 0.15.2` found the cases that say "needs peft>=0.18, has 0.15.2"."""
+    peft = {"transformers": "4.50.0", "torch": "2.13.0", "peft": "0.15.2"}
+    environments = {
+        "4.50.0": replace(environment("4.50.0"), pins=peft),
+        "4.51.0": ENVIRONMENTS["4.51.0"],
+    }
+    cells = [
+        Cell(name, "", release, precision, Device.CPU)
+        for name in ("cache_float", "norm_drift")
+        for release in environments
+        for precision in Precision
+    ]
+    rows = [
+        replace(seen(Outcome.NOT_APPLICABLE, cell), reason="needs peft>=0.18, has 0.15.2")
+        if cell.case == "norm_drift" and cell.environment == "4.50.0"
+        else seen(
+            Outcome.PASSES, cell, ran=provenance(CASES[cell.case], environments[cell.environment])
+        )
+        for cell in cells
+    ]
+    cases = {name: CASES[name] for name in ("cache_float", "norm_drift")}
+    render(cases, [*environments.values()], judge_all(rows, cases, environments), tmp_path)
+    page = browser.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+
+    for query in ("peft 0.15.2", "peft==0.15.2", "4.50.0", "0.18"):
+        expected = [] if query == "0.18" else ["cache_float"]
+        assert (query, page.evaluate(HOLDS, query)) == (query, expected)
+    page.close()
 
 
 @pytest.mark.parametrize(
@@ -142,6 +184,10 @@ def test_a_query_holds_for_cases(language: Page, query: str, expected: set[str])
         ("since:main", ["main"], ["fp32", "bf16", "fp16"]),
         ("-since:4.50", ["4.49.0"], ["fp32", "bf16", "fp16"]),
         ("(-until:5.0 (precision:bf16))", ["main"], ["bf16"]),
+        ("5.0.1", ["5.0.1"], ["fp32", "bf16", "fp16"]),
+        ("4.50 precision:fp16", ["4.50.0", "4.50.1"], ["fp16"]),
+        ("transformers 4.50.1", ["4.50.1"], ["fp32", "bf16", "fp16"]),
+        ("-transformers==4.50 until:4.51", ["4.49.0", "4.51.0"], ["fp32", "bf16", "fp16"]),
     ],
 )
 def test_a_scope_narrows_what_is_looked_at(
@@ -178,6 +224,16 @@ def test_a_scope_narrows_what_is_looked_at(
             *(28, 42),
         ),
         ("release:4.51.9", "there is no release 4.51.9. Did you mean 4.51.0?", 8, 14),
+        (
+            "x 4.50.9",
+            f"there is no release 4.50.9 of transformers. Did you mean 4.50.0? {OTHERS}",
+            *(2, 8),
+        ),
+        (
+            "transformers 4.50.9",
+            "no environment has transformers 4.50.9. Did you mean transformers 4.50.0?",
+            *(0, 19),
+        ),
         ("model:gemma3,lama", "model: does not know lama. Did you mean llama?", 13, 17),
         ("float or since:5.0", f"since: {MISPLACED} {OF_OR} since:5.0", 9, 18),
         ("((float or drift or until:5) x)", f"until: {MISPLACED} {OF_OR} until:5", 20, 27),
