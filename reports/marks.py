@@ -9,6 +9,7 @@ from typing import NamedTuple
 from repromatrix.reports.text import shortened, visible
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Inferred, Judged
+from repromatrix.runner.model.cell import NEEDS_GPU
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 
@@ -25,6 +26,7 @@ class Mark(StrEnum):
     FIXED = "fixed"
     CHANGED = "changed"
     NOT_APPLICABLE = "not-applicable"
+    NEEDS_GPU = "needs-gpu"
     UNSTABLE = "unstable"
     NOT_EXERCISED = "not-exercised"
     OUT_OF_MEMORY = "out-of-memory"
@@ -50,6 +52,8 @@ class Mark(StrEnum):
                 return Verdict.AS_EXPECTED
             case Mark.REGRESSED | Mark.FIXED | Mark.CHANGED | Mark.NOT_APPLICABLE:
                 return Verdict(self.value)
+            case Mark.NEEDS_GPU:
+                return Verdict.NOT_APPLICABLE
             case (
                 Mark.UNSTABLE
                 | Mark.NOT_EXERCISED
@@ -80,6 +84,7 @@ _LOOKS = {
         "C", "changed: fails, not as described", "{happened}, but not as described"
     ),
     Mark.NOT_APPLICABLE: _Look("–", "not applicable", "{happened}"),  # noqa: RUF001 - drawn, not typed
+    Mark.NEEDS_GPU: _Look("G", "not measured: needs a GPU", "not measured"),
     Mark.UNSTABLE: _Look(
         "~", "unstable: repeats or machines disagree", "unstable in {repeats} runs, last {happened}"
     ),
@@ -106,6 +111,8 @@ def mark_of(row: Judged) -> Mark:
     match row.verdict:
         case Verdict.AS_EXPECTED:
             return Mark.PASSES if row.seen.outcome is Outcome.PASSES else Mark.FAILS
+        case Verdict.NOT_APPLICABLE if row.seen.reason == NEEDS_GPU:
+            return Mark.NEEDS_GPU
         case Verdict.REGRESSED | Verdict.FIXED | Verdict.CHANGED | Verdict.NOT_APPLICABLE:
             return Mark(row.verdict.value)
         case Verdict.UNPROVEN:
@@ -187,8 +194,8 @@ def _seen(  # noqa: PLR0913, PLR0917 - all that the words depend on
     clause = _LOOKS[mark].clause.format(happened=happened, repeats=repeats, precision=precision)
     headline = shortened(detail, _HEADLINE)
     words = shortened(error or happened, _WORD)
-    if mark is Mark.INFERRED:
-        words = "not run, inferred"
+    if mark in {Mark.INFERRED, Mark.NEEDS_GPU}:
+        words = "not run, inferred" if mark is Mark.INFERRED else "not measured, needs a GPU"
     return SeenMark(
         mark=mark,
         style=f"{mark.value} stale" if stale else mark.value,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from repromatrix.reports.marks import SeenMark, seen_as
+from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
 from repromatrix.runner.judging.claims import CheckedClaim, check_claims
 from repromatrix.runner.judging.ranges import Axis, Range, axes, ranges_along
@@ -228,6 +228,17 @@ class Survey:
             name: check_claims(case, [row.seen for row in self.of_case(name)], self.by_name)
             for name, case in self.cases.items()
         }
+
+    def unmeasured(self, name: str) -> str:
+        """Return why nothing is known of a case, in words; empty where anything was measured.
+
+        Without a result a case is neither broken nor safe, and no page may let it look so.
+        """
+        rows = self.of_case(name)
+        if any(row.seen.outcome.is_evidence for row in rows):
+            return ""
+        waits = any(mark_of(row) is Mark.NEEDS_GPU for row in rows)
+        return Mark.NEEDS_GPU.words if waits else "not measured yet"
 
     def on(self, device: Device) -> str:
         """Return `, cuda` where a device must be named because there are several."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from repromatrix.reports.drawing import drawn_xml
+from repromatrix.reports.marks import Mark
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.text import shortened, visible
 from repromatrix.reports.view import Survey
@@ -83,6 +84,8 @@ def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:
     newest = next((name for name in reversed(columns) if survey.standing(case, name) in known), "")
     message, colour = _said(newest, known.get(survey.standing(case, newest), []), ever=ever)
     short = f"{'fails' if colour is Colour.BAD else 'passes'} on {newest}" if newest else message
+    if survey.unmeasured(case.name) == Mark.NEEDS_GPU.words:
+        message, short = Mark.NEEDS_GPU.words, "needs a GPU"
     return Badge(
         path=f"badge/case/{case.name}",
         label=shortened(case.name, _LABEL),

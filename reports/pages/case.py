@@ -68,6 +68,7 @@ class CasePage:
     sentence: str
     rest: tuple[str, ...]
     simulates: str
+    unmeasured: str
     reports: tuple[Link, ...]
     facts: Mapping[str, str]
     families: tuple[Link, ...]
@@ -101,6 +102,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         sentence=visible(sentence),
         rest=tuple(visible(text) for text in paragraphs(rest)),
         simulates=visible(case.block.simulates or ""),
+        unmeasured=survey.unmeasured(case.name),
         reports=tuple(link_to(report) for report in case.block.reports),
         facts=_facts(survey, case),
         families=tuple(map(link_to_family, dict.fromkeys(case.block.models))),

@@ -54,6 +54,8 @@ class Item:
     area: str
     href: str
     fails: tuple[str, ...]
+    unmeasured: str
+    """Why nothing is known of it; empty where anything is."""
 
 
 def case_list(survey: Survey) -> tuple[Item, ...]:
@@ -68,6 +70,7 @@ def case_list(survey: Survey) -> tuple[Item, ...]:
                 f"{join(precisions)}{survey.on(device)}: {', '.join(ranges)}"
                 for device, precisions, ranges in survey.failing_ranges(case)
             ),
+            unmeasured=survey.unmeasured(name),
         )
         for name, case in sorted(survey.cases.items())
     )

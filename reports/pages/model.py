@@ -43,6 +43,8 @@ class Member:
     simulated: bool
     kind: str
     spells: tuple[Spell, ...]
+    otherwise: str
+    """What is said where it has no spell: that nothing was measured, or that nothing fails."""
     remedies: tuple[ModelRemedy, ...]
 
 
@@ -94,6 +96,7 @@ def _member(survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice]) -> 
             Spell(precisions=join(precisions), device=device.value, ranges=ranges)
             for device, precisions, ranges in survey.failing_ranges(case)
         ),
+        otherwise=survey.unmeasured(case.name) or "no measured release fails",
         remedies=tuple(_remedies(advised)),
     )
 
@@ -119,7 +122,7 @@ def family_sheet(family: Family) -> ExportTable:
         rows=tuple(
             (one.case, one.title, spell.precisions, spell.device, text)
             for one in family.members
-            for spell in one.spells or (Spell(precisions="", device="", ranges=("nowhere",)),)
+            for spell in one.spells or (Spell(precisions="", device="", ranges=(one.otherwise,)),)
             for text in spell.ranges
         ),
     )

@@ -136,9 +136,13 @@ def belongs(case: Case, environment: Environment) -> bool:
             return True
 
 
+NEEDS_GPU = "needs cuda, runs on cpu"
+"""The only obstacle of a cell that was not measured for want of a GPU: nobody knows its result."""
+
+
 def obstacles(case: Case, environment: Environment, device: Device) -> tuple[str, ...]:
     """Name what keeps a case from being applicable in an environment; nothing when it is."""
     found = environment.lacking(case.demands)
     if "cuda" in case.block.needs and device is not Device.CUDA:
-        return (*found, "needs cuda, runs on cpu")
+        return (*found, NEEDS_GPU)
     return found

@@ -232,6 +232,7 @@ def test_the_plain_list_says_where_a_case_fails() -> None:
             area="Key-value cache",
             href="case/cache_float.html",
             fails=("bf16: 4.50.0 to 4.50.1, fixed in 4.51.0",),
+            unmeasured="",
         ),
         Item(
             name="merge_quiet",
@@ -239,6 +240,7 @@ def test_the_plain_list_says_where_a_case_fails() -> None:
             area="loading",
             href="case/merge_quiet.html",
             fails=(),
+            unmeasured="",
         ),
         Item(
             name="norm_drift",
@@ -246,6 +248,7 @@ def test_the_plain_list_says_where_a_case_fails() -> None:
             area="Norms",
             href="case/norm_drift.html",
             fails=("fp16: 5.0.1, not fixed",),
+            unmeasured="",
         ),
     )
 

@@ -26,6 +26,7 @@ from one_case import (
     a_case,
     fake_run,
     judged,
+    observed,
     surveyed,
 )
 from rendered import Markup, pages
@@ -41,6 +42,7 @@ from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.changes import Act, ChangeKind, ChangesPage, Counts, Step, changes
 from repromatrix.reports.pages.claims import claims
+from repromatrix.reports.pages.index import case_list
 from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families
 from repromatrix.reports.pages.package import Alone, packages
 from repromatrix.reports.pages.release import Companion, Failing, Releases
@@ -55,8 +57,8 @@ from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
 from repromatrix.runner.judging.claims import ClaimStanding
 from repromatrix.runner.judging.verdicts import judge_all
-from repromatrix.runner.model.cell import Cell, Environment, Source
-from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.cell import NEEDS_GPU, Cell, Environment, Source
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -201,6 +203,7 @@ def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() 
         spells=(
             Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, fixed in 4.51.0",)),
         ),
+        otherwise="no measured release fails",
         remedies=(
             ModelRemedy(name="cache-off", says="Switch the cache off.", skips=False, heals=heals),
             ModelRemedy(name="away", says="Do not evaluate.", skips=True, heals=heals),
@@ -594,6 +597,27 @@ def test_without_evidence_a_badge_is_unknown_and_never_green() -> None:
 
     assert {badge.message for badge in made} == {"unknown (nothing measured)"}
     assert {badge.colour for badge in made} == {Colour.UNKNOWN}
+
+
+def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
+    """It was a grey dash, "nowhere that was measured" and a badge that said nothing."""
+
+    def waits(cell: Cell) -> Observation:
+        return observed(cell, Outcome.NOT_APPLICABLE, reason=NEEDS_GPU)
+
+    found = surveyed(waits)
+    badge = next(one for one in badges(found, Settings(found)) if one.path.startswith("badge/case"))
+    [member] = families(found, {CASE.name: advise(found, CASE)})[0].members
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(waits), tmp_path)
+    says = "not measured: needs a GPU"
+
+    assert {seen.mark.words for seen in found.shown} == {says}
+    assert {row.verdict for row in found.rows.values()} == {Verdict.NOT_APPLICABLE}
+    assert (badge.message, badge.right) == (f"{says} (nothing measured)", "needs a GPU")
+    assert (member.spells, member.otherwise) == ((), says)
+    assert [item.unmeasured for item in case_list(found)] == [says]
+    for page in ("index.html", "model/gemma3.html", "case/cache_float.html", "release/4.50.0.html"):
+        assert says in (tmp_path / page).read_text(), page
 
 
 def test_a_badge_is_what_shields_reads_and_a_short_picture() -> None:
