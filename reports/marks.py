@@ -208,7 +208,10 @@ def explained(row: Judged) -> str:
     """Return the headline of the failure, else the reason, whatever its length."""
     if row.inferred is not None:
         return inference(row.inferred)
-    return row.seen.failed.headline if row.seen.failed is not None else row.seen.reason
+    failed = row.seen.failed
+    if failed is None:
+        return row.seen.reason
+    return f"CPU kernel only: {failed.headline}" if failed.is_of_cpu_kernel else failed.headline
 
 
 def inference(found: Inferred) -> str:

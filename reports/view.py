@@ -240,6 +240,11 @@ class Survey:
         waits = any(mark_of(row) is Mark.NEEDS_GPU for row in rows)
         return Mark.NEEDS_GPU.words if waits else "not measured yet"
 
+    def is_of_cpu_kernel(self, name: str) -> bool:
+        """Say whether every failure of a case is the message of a kernel that a GPU has not."""
+        failed = [row.seen.failed for row in self.of_case(name) if row.seen.failed is not None]
+        return bool(failed) and all(how.is_of_cpu_kernel for how in failed)
+
     def on(self, device: Device) -> str:
         """Return `, cuda` where a device must be named because there are several."""
         return f", {device}" if len(self.devices) > 1 else ""

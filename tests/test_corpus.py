@@ -76,3 +76,26 @@ def test_every_case_is_proven_and_most_are_across_releases(corpus: Project) -> N
     assert {name: found for name, found in lacks.items() if found and name not in awaited} == {}
     assert sum(crosses(rows) for rows in judged.values()) >= 30
     assert sum(crosses(rows, since="5.0") for rows in judged.values()) >= 10
+
+
+def test_the_cases_that_fail_by_a_cpu_kernel_only_are_these(corpus: Project) -> None:
+    judged = _judged(corpus)
+    failed = {
+        name: [row.seen.failed for row in rows if row.seen.failed is not None]
+        for name, rows in judged.items()
+    }
+    only = {
+        name
+        for name, found in failed.items()
+        if found and all(how.is_of_cpu_kernel for how in found)
+    }
+
+    assert only == {
+        "audioflamingo3_load_half",
+        "blip2_load_half",
+        "ctrl_position_table_half",
+        "fnet_fourier_half",
+        "peft_fourierft_fft",
+        "peft_intruder_dimension_svd",
+        "rwkv_orthogonal_init_half",
+    }

@@ -69,6 +69,7 @@ class CasePage:
     rest: tuple[str, ...]
     simulates: str
     unmeasured: str
+    is_of_cpu_kernel: bool
     reports: tuple[Link, ...]
     facts: Mapping[str, str]
     families: tuple[Link, ...]
@@ -103,6 +104,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         rest=tuple(visible(text) for text in paragraphs(rest)),
         simulates=visible(case.block.simulates or ""),
         unmeasured=survey.unmeasured(case.name),
+        is_of_cpu_kernel=survey.is_of_cpu_kernel(case.name),
         reports=tuple(link_to(report) for report in case.block.reports),
         facts=_facts(survey, case),
         families=tuple(map(link_to_family, dict.fromkeys(case.block.models))),

@@ -70,6 +70,17 @@ class Failed:
         lines = self.message.strip().splitlines()
         return f"{self.error_class}: {lines[0]}" if lines else self.error_class
 
+    @property
+    def is_of_cpu_kernel(self) -> bool:
+        """Whether only a kernel of the CPU says this: a GPU runs another, and may pass."""
+        return _OF_CPU_KERNEL.search(self.message) is not None
+
+
+_OF_CPU_KERNEL = re.compile(
+    r"\(CPU\)|_cpu\" not implemented for|^Unsupported dtype \w+$", re.MULTILINE
+)
+"""Messages of kernels that exist on a CPU only: the last is that of MKL's Fourier transform."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryUse:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from factories import failed
 from hostile_site import HOSTILE, draw_hostile
 from markupsafe import escape
 from one_case import (
@@ -618,6 +619,34 @@ def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
     assert [item.unmeasured for item in case_list(found)] == [says]
     for page in ("index.html", "model/gemma3.html", "case/cache_float.html", "release/4.50.0.html"):
         assert says in (tmp_path / page).read_text(), page
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("\"linalg_svd_cpu\" not implemented for 'Half'", True),
+        ("mixed dtype (CPU): expect parameter to have scalar type of Float", True),
+        ("Unsupported dtype BFloat16", True),
+        ("mat1 and mat2 must have the same dtype, but got Float and Half", False),
+    ],
+)
+def test_a_failure_that_only_a_cpu_kernel_words_so_is_told(
+    message: str,
+    expected: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+) -> None:
+    how = failed("RuntimeError", message)
+
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        return replace(seen, failed=how) if seen is not None and seen.failed is not None else seen
+
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(run), tmp_path)
+    shown = surveyed(run).stacks["cache_float", "", Device.CPU, "4.50.0"][1]
+    page = (tmp_path / "case/cache_float.html").read_text()
+
+    assert ("CPU kernel only: " in shown.text) is expected
+    assert ("these cells say nothing about a GPU" in page) is expected
 
 
 def test_a_badge_is_what_shields_reads_and_a_short_picture() -> None:
