@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from repromatrix.runner import files, project, site
-from repromatrix.runner.cli.options import command, line_printer, stderr_console
+from repromatrix.runner.cli.options import command, line_printer
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
@@ -58,15 +58,10 @@ class AcceptOptions:
 
 
 @command("accept")
-def accept(options: AcceptOptions) -> ExitCode:
-    """Rewrite what cases expect (`fails`) from evidence, and print the diff."""
-    return rewrite(Paths(), options, stderr_console())
-
-
 def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
-    """Rewrite `fails` of the selected cases from evidence; where one is refused, of none.
+    """Rewrite what cases expect (`fails`) from evidence, and print the diff.
 
-    Raises RunnerError with every refusal.
+    Where one case is refused, none is rewritten. Raises RunnerError with every refusal.
     """
     loaded = project.load(paths)
     informed, judged, published = _evidence(loaded, console)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -21,17 +20,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@command("advise")
-def advise(options: QuestionOptions) -> ExitCode:
-    """Print the newest release on which all selected cases pass, with a version specifier."""
-    gc.disable()
-    return advise_release(Paths(), options, stderr_console)
-
-
+@command("advise", collect=False)
 def advise_release(
-    paths: Paths, options: QuestionOptions, console: Callable[[], Console]
+    paths: Paths, options: QuestionOptions, console: Callable[[], Console] = stderr_console
 ) -> ExitCode:
-    """Print the newest release on which everything passes; the exit code says if there is one.
+    """Print the newest release on which all selected cases pass, with a version specifier.
 
     `console` is called only where there is something to warn of: rich takes time to import.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -47,19 +46,14 @@ class AuditOptions(QuestionOptions):
     ] = False
 
 
-@command("audit")
-def audit(options: AuditOptions) -> ExitCode:
-    """List the known bugs of a set of packages, and what avoids them."""
-    gc.disable()
-    code = audit_packages(Paths(), options, stderr_console)
-    gc.freeze()  # the collection at the end of the process would cost time and free nothing
-    return code
+@command("audit", collect=False)
+def audit_packages(
+    paths: Paths, options: AuditOptions, console: Callable[[], Console] = stderr_console
+) -> ExitCode:
+    """List the known bugs of a set of packages, and what avoids them.
 
-
-def audit_packages(paths: Paths, options: AuditOptions, console: Callable[[], Console]) -> ExitCode:
-    """Print the known bugs of a set of packages; the exit code is 1 where there are some.
-
-    `console` is called only where there is something to warn of: rich takes time to import.
+    The exit code is 1 where there are some. `console` is called only where there is something to
+    warn of: rich takes time to import.
     """
     installed = read(options.path)
     loaded, question = questions.asked(paths, options, options.ignore)

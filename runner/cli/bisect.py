@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import json
 import shlex
 import sys
@@ -50,7 +49,6 @@ from repromatrix.runner.cli.options import (
     line_printer,
     own_files,
     print_stdout,
-    stderr_console,
 )
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments import building
@@ -130,15 +128,9 @@ class BisectOptions:
     sandbox: Sandbox = None
 
 
-@command("bisect")
-def bisect(options: BisectOptions) -> ExitCode:
-    """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
-    gc.disable()
-    return find(Paths(), options, stderr_console())
-
-
+@command("bisect", collect=False)
 def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
-    """Answer from evidence, run what is missing, and print the answer; return its exit code."""
+    """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
     repo = clone(options)
     if not options.evidence_only:
         demand(options.device)

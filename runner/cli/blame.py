@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import shlex
 import sys
 from collections.abc import Callable
@@ -41,7 +40,6 @@ from repromatrix.runner.cli.options import (
     decide_sandbox,
     own_files,
     print_stdout,
-    stderr_console,
 )
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, Problem, refuse
@@ -94,15 +92,12 @@ class BlameOptions:
     sandbox: Sandbox = None
 
 
-@command("blame")
-def blame(options: BlameOptions) -> ExitCode:
-    """Find the package whose version makes a case fail in one of two environments."""
-    gc.disable()
-    return find(Paths(), options, stderr_console())
-
-
+@command("blame", collect=False)
 def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
-    """Print which packages make the difference; the exit code says how the search ended."""
+    """Find the package whose version makes a case fail in one of two environments.
+
+    The exit code says how the search ended.
+    """
     demand(options.device)
 
     def tell(line: str) -> None:

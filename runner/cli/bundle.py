@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import Releases, command, stderr_console
+from repromatrix.runner.cli.options import Releases, command
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.execution.bundle.manifest import Target
 from repromatrix.runner.execution.bundle.pack import gather, pack, tools
@@ -51,13 +51,11 @@ class BundleOptions:
 
 
 @command("bundle")
-def bundle(options: BundleOptions) -> ExitCode:
-    """Make an archive that runs cases on a machine with its own torch and no network."""
-    return make_bundle(Paths(), options, stderr_console())
-
-
 def make_bundle(paths: Paths, options: BundleOptions, console: Console) -> ExitCode:
-    """Write a bundle and print how large it is; raises RunnerError where it cannot be made."""
+    """Make an archive that runs cases on a machine with its own torch and no network.
+
+    Raises RunnerError where it cannot be made.
+    """
     began = time.monotonic()
     target = Target(python=options.python_version, platform=options.platform)
     target.facts  # noqa: B018 - refused before anything is fetched

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import app, stderr_console
+from repromatrix.runner.cli.options import command
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
@@ -26,20 +25,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@app.command("check")
-def check(
+@command("check", collect=False)
+def examine(
+    paths: Paths,
+    console: Console,
     files: Annotated[
-        list[Path],
+        Sequence[Path],
         typer.Argument(metavar="FILE", help="Case files; all of `cases/` by default."),
-    ] = [],  # noqa: B006 - typer copies it
-) -> None:
-    """Check case files and environment files, without installing anything."""
-    gc.disable()  # a second of work makes no garbage that is worth looking for
-    raise typer.Exit(examine(Paths(), files, stderr_console()))
+    ] = (),
+) -> ExitCode:
+    """Check case files and environment files, without installing anything.
 
-
-def examine(paths: Paths, files: Sequence[Path], console: Console) -> ExitCode:
-    """Print every case that is not proven; raises RunnerError with every fault."""
+    Prints every case that is not proven; raises RunnerError with every fault.
+    """
     loaded, faults = project.read(paths, files or None)
     for case in loaded.cases.values():
         faults += scrutinise(case, loaded.environments, loaded.matrix.precisions, Device)

@@ -27,7 +27,6 @@ from repromatrix.runner.cli.options import (
     line_printer,
     own_files,
     print_stdout,
-    stderr_console,
 )
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.compare import sides
@@ -118,13 +117,11 @@ class DiffOptions(SelectionRequest):
 
 
 @command("diff")
-def diff(options: DiffOptions) -> ExitCode:
-    """Print what differs: two environments, a release and a checkout, or two sets of evidence."""
-    return compare_sides(Paths(), options, stderr_console())
-
-
 def compare_sides(paths: Paths, options: DiffOptions, console: Console) -> ExitCode:
-    """Print what differs between two sides; whatever has to be run for it is kept."""
+    """Print what differs: two environments, a release and a checkout, or two sets of evidence.
+
+    Whatever has to be run for it is kept.
+    """
     options = dataclasses.replace(options, device=options.only_device or Device.CPU)
     paths, files = own_files(paths, options.case, "--case")
     loaded = project.load(paths, files, _derived(options))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import ENVIRONMENT, app, stderr_console
+from repromatrix.runner.cli.options import ENVIRONMENT, command
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.environments.locks import load_matrix
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@app.command("environment")
-def environment(
+@command("environment")
+def make(
+    paths: Paths,
     names: Annotated[
-        list[str],
+        Sequence[str],
         typer.Argument(
             metavar=ENVIRONMENT, help="Releases, `main`, or pairs such as 4.53.3+peft0.15.2."
         ),
     ],
-) -> None:
-    """Build pinned virtualenvs, and print the paths of their interpreters."""
-    raise typer.Exit(make(Paths(), names, stderr_console()))
+    console: Console,
+) -> ExitCode:
+    """Build pinned virtualenvs, and print the paths of their interpreters.
 
-
-def make(paths: Paths, names: Sequence[str], console: Console) -> ExitCode:
-    """Build environments and print where each is; exit 4 when one cannot be built."""
+    The exit code is 4 when one cannot be built.
+    """
     derived = [_with_lock(paths, name) for name in names if "+" in name]
     loaded = project.load(paths, [], derived)
     code = ExitCode.AS_EXPECTED

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from repromatrix.runner import files, project
 from repromatrix.runner.cases import case_files, load_corpus
-from repromatrix.runner.cli.options import ENVIRONMENT, app, stderr_console
+from repromatrix.runner.cli.options import ENVIRONMENT, command
 from repromatrix.runner.environments import locking, locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.model.environment_name import asked, taken_apart
@@ -26,15 +26,17 @@ if TYPE_CHECKING:
 _AT_ONCE = 3
 
 
-@app.command("lock")
-def lock(
+@command("lock")
+def pin(
+    paths: Paths,
+    console: Console,
     names: Annotated[
-        list[str],
+        Sequence[str],
         typer.Argument(
             metavar=ENVIRONMENT,
             help="Releases, 4.50.0+timm or 4.53.3+peft0.15.2; all by default.",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = (),
     *,
     new: Annotated[
         bool,
@@ -45,15 +47,8 @@ def lock(
     missing: Annotated[
         bool, typer.Option("--missing", help="Only environments without a lock file.")
     ] = False,
-) -> None:
-    """Write lock files, with packages as of seven days after each release."""
-    raise typer.Exit(pin(Paths(), names, stderr_console(), new=new, missing=missing))
-
-
-def pin(
-    paths: Paths, names: Sequence[str], console: Console, *, new: bool, missing: bool
 ) -> ExitCode:
-    """Write the locks of the named environments, adding releases that the matrix does not have.
+    """Write lock files, with packages as of seven days after each release.
 
     Without names: of every environment that is needed, or of those whose lock is `missing`.
     """

@@ -27,7 +27,6 @@ from repromatrix.runner.cli.options import (
     decide_sandbox,
     line_printer,
     own_files,
-    stderr_console,
 )
 from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
 from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
@@ -84,12 +83,11 @@ class MatrixOptions(CellOptions):
     device: OnDevice = Device.CPU
     only: Annotated[
         str,
-        typer.Option(
-            "--only",
+        checked(
+            "Only cells whose last result was unexpected.",
+            "unexpected",
             metavar="unexpected",
-            callback=checked("unexpected"),
-            help="Only cells whose last result was unexpected.",
-            rich_help_panel=SELECTION,
+            panel=SELECTION,
         ),
     ] = ""
     jobs: Annotated[
@@ -97,47 +95,30 @@ class MatrixOptions(CellOptions):
         typer.Option("--jobs", "-j", min=0, help="Environments to run at once; 0 means all cores."),
     ] = 0
     python: Annotated[
-        str,
-        typer.Option(
-            "--python",
-            metavar="PATH",
-            callback=checked(),
-            help="Use this Python interpreter instead of releases.",
-        ),
+        str, checked("Use this Python interpreter instead of releases.", metavar="PATH")
     ] = ""
     shard: Annotated[
         str,
-        typer.Option(
-            "--shard",
-            metavar="I/N",
-            callback=checked(),
-            help="Run shard I of N; the split is the same on every machine.",
-        ),
+        checked("Run shard I of N; the split is the same on every machine.", metavar="I/N"),
     ] = ""
     ray: Annotated[
         str,
-        typer.Option(
-            "--ray",
+        checked(
+            "Run on a Ray cluster: HOST:PORT, `auto`, or `local` for this machine alone.",
             metavar="ADDRESS",
-            callback=checked(),
-            help="Run on a Ray cluster: HOST:PORT, `auto`, or `local` for this machine alone.",
         ),
     ] = ""
     strategy: Annotated[
         Strategy,
         typer.Option(
-            "--strategy",
             help="`all` runs every cell without a current result; `boundaries` runs only those that"
             " decide where a case begins or ceases to fail, and infers the others.",
         ),
     ] = Strategy.ALL
     budget: Annotated[
         str,
-        typer.Option(
-            "--budget",
-            metavar="90s|10m|2h",
-            callback=checked(),
-            help="Stop after this time; the most informative cells run first.",
+        checked(
+            "Stop after this time; the most informative cells run first.", metavar="90s|10m|2h"
         ),
     ] = ""
     rerun: Rerun = False
@@ -159,13 +140,11 @@ class MatrixOptions(CellOptions):
 
 
 @command("matrix")
-def matrix(options: MatrixOptions) -> ExitCode:
-    """Build missing environments, run cells without current results, and render the table."""
-    return measure(Paths(), options, stderr_console())
-
-
 def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
-    """Run what is due and render the table; the exit code says whether all was as expected."""
+    """Build missing environments, run cells without current results, and render the table.
+
+    The exit code says whether all was as expected.
+    """
     began = time.monotonic()
     seconds = budgets.seconds(options.budget) if options.budget else None
     _refuse_conflicts(options)

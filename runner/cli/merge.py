@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import command, line_printer, stderr_console
+from repromatrix.runner.cli.options import command, line_printer
 from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print_unexpected
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, more_to_do, refuse
 from repromatrix.runner.evidence import answers, foreign
@@ -60,18 +59,13 @@ class _Merged:
     faults: list[Fault] = field(default_factory=list)
 
 
-@command("merge")
-def merge(options: MergeOptions) -> ExitCode:
-    """Merge results of shards and of other machines into the local store."""
-    gc.disable()
-    return bring(Paths(), options, stderr_console())
-
-
+@command("merge", collect=False)
 def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
-    """Merge files, each whole or not at all, and print what is unexpected or disputed.
+    """Merge results of shards and of other machines into the local store.
 
-    Raises RunnerError for the files that cannot be merged; the others are. With `--whole`, nothing
-    is merged unless all shards are there.
+    Each file is merged whole or not at all, and what is unexpected or disputed is printed. Raises
+    RunnerError for the files that cannot be merged; the others are. With `--whole`, nothing is
+    merged unless all shards are there.
     """
     warn, merged = line_printer(console, "yellow"), _Merged()
     with answers.opened(paths, warn) as store, _transaction(store, options):

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from repromatrix.runner import files
 from repromatrix.runner.cases import load_case
-from repromatrix.runner.cli.options import app, stderr_console
+from repromatrix.runner.cli.options import command
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import (
     ExitCode,
@@ -83,8 +83,10 @@ class Draft:
     remarks: tuple[str, ...] = ()
 
 
-@app.command("new-case")
-def new_case(
+@command("new-case")
+def begin(
+    paths: Paths,
+    console: Console,
     source: Annotated[
         str,
         typer.Argument(
@@ -93,14 +95,12 @@ def new_case(
             " dependencies.",
         ),
     ],
-    name: Annotated[str, typer.Option("--name", help="The name of the file, without `.py`.")] = "",
-) -> None:
-    """Create a case file from the address of a report, or from a script."""
-    raise typer.Exit(begin(Paths(), source, name, stderr_console()))
+    name: Annotated[str, typer.Option(help="The name of the file, without `.py`.")] = "",
+) -> ExitCode:
+    """Create a case file from the address of a report, or from a script.
 
-
-def begin(paths: Paths, source: str, name: str, console: Console) -> ExitCode:
-    """Write `cases/<name>.py` and print what is left to do; raises RunnerError instead."""
+    Prints what is left to do; raises RunnerError instead.
+    """
     draft = _draft(source)
     if name and not NAME.match(name):
         expected = "<model or package>_<what>, lower-case words joined by _"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import inspect
 import os
 import sys
+import typing
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
+from repromatrix.runner.errors import InvalidValue, Problem, refuse
 from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
@@ -24,7 +26,7 @@ from repromatrix.runner.worker.process_control import unenforceable
 if TYPE_CHECKING:
     from rich.console import Console
 
-_Options = TypeVar("_Options")
+_Command = TypeVar("_Command", bound=Callable[..., int])
 ENVIRONMENT = "ENVIRONMENT"
 """The positional argument of commands that take environments by name."""
 SELECTION = "Selection"
@@ -37,10 +39,7 @@ _SANDBOXED = (
 _OPEN = "Not sandboxed: a case can use your network and all your files and processes"
 
 app = typer.Typer(
-    name="runner",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    name="runner", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
 
 
@@ -49,10 +48,8 @@ def program() -> None:
     """Make this a group: typer takes an application of one command for that command."""
 
 
-def checked(
-    *choices: str,
-) -> Callable[[typer.Context, typer.CallbackParam, str], str]:
-    """Return the callback of an option that takes these values, or any that is not empty.
+def checked(text: str, *choices: str, metavar: str | None = None, panel: str | None = None) -> Any:  # noqa: ANN401 - as typer has it
+    """Return an option, with `text` as its help, of these values, or of any that is not empty.
 
     An empty one is refused: a shell variable that is not set would widen a run to all that the
     option was to leave out.
@@ -63,66 +60,38 @@ def checked(
         source = ctx.get_parameter_source(name)
         is_typed = source is not None and source.name == "COMMANDLINE"
         if is_typed and (value not in choices if choices else not value):
-            expected = one_of(choices) if choices else str(param.metavar)
+            expected = one_of(choices) if choices else str(metavar)
             fix = "" if value else "Leave the option out to run without it."
             raise refuse(InvalidValue(f"--{name}", value, expected, fix))
         return value
 
-    return check
+    return typer.Option(metavar=metavar, callback=check, help=text, rich_help_panel=panel)
 
 
+_selecting = functools.partial(typer.Option, rich_help_panel=SELECTION)
 Cases = Annotated[
-    Sequence[str],
-    typer.Option(
-        "--case",
-        help="A case by name or glob, or the path of your own case file.",
-        rich_help_panel=SELECTION,
-    ),
+    Sequence[str], _selecting(help="A case by name or glob, or the path of your own case file.")
 ]
-Areas = Annotated[
-    Sequence[str],
-    typer.Option("--area", help="Only cases of this area.", rich_help_panel=SELECTION),
-]
-Models = Annotated[
-    Sequence[str],
-    typer.Option(
-        "--model", help="Only cases of this model, by name or glob.", rich_help_panel=SELECTION
-    ),
-]
+Areas = Annotated[Sequence[str], _selecting(help="Only cases of this area.")]
+Models = Annotated[Sequence[str], _selecting(help="Only cases of this model, by name or glob.")]
 Releases = Annotated[
     Sequence[str],
-    typer.Option(
-        "--release",
-        help='A release, a comma-separated list, or a specifier: ">=4.50,<4.52".',
-        rich_help_panel=SELECTION,
-    ),
+    _selecting(help='A release, a comma-separated list, or a specifier: ">=4.50,<4.52".'),
 ]
-Precisions = Annotated[
-    Sequence[str],
-    typer.Option(
-        "--precision", help="Only this precision: fp32, bf16 or fp16.", rich_help_panel=SELECTION
-    ),
-]
+Precisions = Annotated[Sequence[str], _selecting(help="Only this precision: fp32, bf16 or fp16.")]
 Workarounds = Annotated[
     Sequence[str],
-    typer.Option(
-        "--workaround",
-        help="Only with this workaround; `none` selects the case without any.",
-        rich_help_panel=SELECTION,
-    ),
+    _selecting(help="Only with this workaround; `none` selects the case without any."),
 ]
-OneWorkaround = Annotated[
-    str, typer.Option("--workaround", help="Run the case with this workaround.")
-]
+OneWorkaround = Annotated[str, typer.Option(help="Run the case with this workaround.")]
 Sandbox = Annotated[
     bool | None,
     typer.Option(
-        "--sandbox/--no-sandbox",
         help="Run cases in a bubblewrap sandbox (default in CI where available).",
         show_default=False,
     ),
 ]
-OnDevice = Annotated[Device, typer.Option("--device", help="The device to compute on.")]
+OnDevice = Annotated[Device, typer.Option(help="The device to compute on.")]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Re-run cells that already have results.")]
 AnyFailure = Annotated[
     bool,
@@ -132,11 +101,7 @@ AnyFailure = Annotated[
 ]
 Format = Annotated[
     str,
-    typer.Option(
-        "--format",
-        callback=checked("text", "markdown", "json"),
-        help="Output format: text, markdown (to paste) or json.",
-    ),
+    checked("Output format: text, markdown (to paste) or json.", "text", "markdown", "json"),
 ]
 
 
@@ -163,54 +128,70 @@ class QuestionOptions(SelectionRequest):
     format: Format = "text"
 
 
-def command(
-    name: str,
-) -> Callable[[Callable[[_Options], ExitCode]], Callable[[_Options], ExitCode]]:
-    """Register a command that takes one dataclass, whose annotated fields are its options.
-
-    A field without a typer annotation is no option and keeps its default.
-    """
-
-    def register(function: Callable[[_Options], ExitCode]) -> Callable[[_Options], ExitCode]:
-        hints = get_type_hints(function)
-        record = next(hint for key, hint in hints.items() if key != "return")
-
-        @functools.wraps(function)
-        def call(**values: Any) -> NoReturn:  # noqa: ANN401 - whatever the fields are
-            raise typer.Exit(function(record(**values)))
-
-        call.__signature__ = inspect.Signature(_parameters(record))  # type: ignore[attr-defined]
-        app.command(name)(call)
-        return function
-
-    return register
-
-
-def _parameters(record: type) -> list[inspect.Parameter]:
-    hints = get_type_hints(record, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=_annotation(hints[field.name]),
-        )
-        for field in dataclasses.fields(record)
-        if hasattr(hints[field.name], "__metadata__")
-    ]
-
-
-def _annotation(hint: Any) -> Any:  # noqa: ANN401 - a form of typing
-    """Return a field's annotation for typer, which knows lists and no other sequences."""
-    plain, *settings = get_args(hint)
-    return Annotated[list[str], *settings] if plain == Sequence[str] else hint
-
-
 def stderr_console() -> Console:
     """Return the console for people; standard output is for programs."""
     from rich.console import Console  # noqa: PLC0415 - commands that print nothing do without
 
     return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+_GIVEN: dict[str, Callable[[], Any]] = {"paths": Paths, "console": stderr_console}
+"""What commands get beside their options."""
+_LATE = {"Console": object}
+"""Stands for the annotation of which only type checkers import the module: rich takes time."""
+
+
+def command(
+    name: str, *, collect: bool = True, hidden: bool = False
+) -> Callable[[_Command], _Command]:
+    """Register a command, whose help is the first paragraph of its docstring.
+
+    Its options are its annotated arguments, or the annotated fields of the dataclass `options`;
+    what has no typer annotation keeps its default. `paths` and `console` are given to it as well.
+    `collect` says whether it makes garbage that is worth looking for.
+    """
+
+    def register(function: _Command) -> _Command:
+        given = [
+            key
+            for key, parameter in inspect.signature(function).parameters.items()
+            if key in _GIVEN and parameter.default is parameter.empty
+        ]
+        record = typing.get_type_hints(function, localns=_LATE).get("options")
+
+        def call(**values: Any) -> NoReturn:  # noqa: ANN401 - whatever the options are
+            if not collect:
+                gc.disable()
+            arguments = {"options": record(**values)} if record else values
+            code = function(**{key: _GIVEN[key]() for key in given}, **arguments)
+            gc.freeze()  # the collection at the end of the process would cost time and free nothing
+            raise typer.Exit(code)
+
+        call.__signature__ = inspect.Signature(_parameters(record or function))  # type: ignore[attr-defined]
+        call.__module__ = function.__module__
+        text = inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0]
+        app.command(name, help=text.replace("\n", " "), hidden=hidden)(call)
+        return function
+
+    return register
+
+
+def _parameters(source: Callable[..., Any]) -> list[inspect.Parameter]:
+    hints = typing.get_type_hints(source, localns=_LATE, include_extras=True)
+    return [
+        parameter.replace(
+            kind=inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(hints[parameter.name])
+        )
+        for parameter in inspect.signature(source).parameters.values()
+        if hasattr(hints[parameter.name], "__metadata__")
+    ]
+
+
+def _annotation(hint: Any) -> Any:  # noqa: ANN401 - a form of typing
+    """Return an option's annotation for typer, which knows lists and no other sequences."""
+    plain, *settings = typing.get_args(hint)
+    is_sequence = typing.get_origin(plain) is Sequence
+    return Annotated[list[typing.get_args(plain)[0]], *settings] if is_sequence else hint  # type: ignore[misc]
 
 
 def line_printer(console: Console, style: str) -> Callable[[str], None]:

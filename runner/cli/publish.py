@@ -9,10 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
 from repromatrix.runner import files, project, site
-from repromatrix.runner.cli.options import app, line_printer, stderr_console
+from repromatrix.runner.cli.options import command, line_printer
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.errors import ExitCode, Problem, refuse
@@ -30,14 +28,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@app.command("publish")
-def publish() -> None:
-    """Write the results of all cells into the repository, for review and commit."""
-    raise typer.Exit(publish_all(Paths(), stderr_console()))
-
-
+@command("publish")
 def publish_all(paths: Paths, console: Console) -> ExitCode:
-    """Write the whole grid, or raise RunnerError and write nothing where cells are missing."""
+    """Write the results of all cells into the repository, for review and commit.
+
+    Raises RunnerError and writes nothing where cells are missing.
+    """
     rows = answers.both(paths, line_printer(console, "yellow"))
     checkout = project.load(paths)
     loaded, grid = site.judged_grid(checkout, rows)

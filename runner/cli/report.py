@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import app, line_printer, stderr_console
+from repromatrix.runner.cli.options import command, line_printer
 from repromatrix.runner.errors import ExitCode, InvalidValue, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store
@@ -34,24 +33,18 @@ SHARE = 0.02
 _ADDRESS = re.compile(r"https?://[^\s/?#]+[^\s?#]*")
 
 
-@app.command("report")
-def report(
+@command("report", collect=False)
+def render_site(
+    paths: Paths,
+    console: Console,
     base_url: Annotated[
         str,
         typer.Option(
-            "--base-url",
-            metavar="URL",
-            help="The address of the published site, for its feed and links.",
+            metavar="URL", help="The address of the published site, for its feed and links."
         ),
     ] = "",
-) -> None:
-    """Render the site from local and published evidence."""
-    gc.disable()
-    raise typer.Exit(render_site(Paths(), stderr_console(), base_url))
-
-
-def render_site(paths: Paths, console: Console, base_url: str = "") -> ExitCode:
-    """Render from local and published evidence; print where the table is.
+) -> ExitCode:
+    """Render the site from local and published evidence.
 
     Raises RunnerError for a base URL that is no address.
     """

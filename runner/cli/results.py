@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,6 @@ from repromatrix.runner.cli.options import (
     command,
     line_printer,
     print_stdout,
-    stderr_console,
 )
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
@@ -42,12 +40,7 @@ class ResultsOptions(CellOptions):
         Device | None,
         typer.Option("--device", metavar="DEVICE", help="Only cells of this device: cpu or cuda."),
     ] = None
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", callback=checked("csv", "json"), help="Output format: csv or json."
-        ),
-    ] = "csv"
+    format: Annotated[str, checked("Output format: csv or json.", "csv", "json")] = "csv"
     wide: Annotated[bool, typer.Option("--wide", help="Print all columns.")] = False
     ranges: Annotated[
         bool,
@@ -57,15 +50,9 @@ class ResultsOptions(CellOptions):
     ] = False
 
 
-@command("results")
-def results(options: ResultsOptions) -> ExitCode:
-    """Print cells with their outcome and verdict, as CSV or JSON."""
-    gc.disable()  # a hundred thousand cells are no garbage
-    return print_cells(Paths(), options, stderr_console())
-
-
+@command("results", collect=False)  # a hundred thousand cells are no garbage
 def print_cells(paths: Paths, options: ResultsOptions, console: Console) -> ExitCode:
-    """Print the selected cells, or the ranges in which they fail."""
+    """Print cells with their outcome and verdict, as CSV or JSON."""
     rows = answers.both(paths, line_printer(console, "yellow"))
     loaded, grid = site.judged_grid(project.load(paths), rows)
     selection = select(options, loaded.cases, loaded.names)

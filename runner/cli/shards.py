@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import (
-    CellOptions,
-    OnDevice,
-    command,
-    print_stdout,
-    stderr_console,
-)
+from repromatrix.runner.cli.options import CellOptions, OnDevice, command, print_stdout
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, known_rows
@@ -46,12 +40,6 @@ class ShardsOptions(CellOptions):
     device: OnDevice = Device.CPU
 
 
-@command("shards")
-def print_matrix(options: ShardsOptions) -> ExitCode:
-    """Print the shards of a run as the matrix of a GitHub Actions job, in JSON."""
-    return print_shards(Paths(), options, options.count, stderr_console())
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
     """What one shard has to run; `split` identifies the run that it is a shard of."""
@@ -61,12 +49,15 @@ class Share:
     split: str
 
 
-def print_shards(paths: Paths, request: SelectionRequest, count: int, console: Console) -> ExitCode:
-    """Print the matrix of a GitHub Actions job, a line of JSON, and how it was balanced.
+@command("shards")
+def print_shards(paths: Paths, options: ShardsOptions, console: Console) -> ExitCode:
+    """Print the shards of a run as the matrix of a GitHub Actions job, in JSON.
 
-    Raises RunnerError (exit 3) where nothing is selected.
+    It is a line; how it was balanced follows. Raises RunnerError (exit 3) where nothing is
+    selected.
     """
-    cells = _cells(project.load(paths), request)
+    count = options.count
+    cells = _cells(project.load(paths), options)
     if not any(cells.values()):
         problem = Problem("shards", "no applicable cell is selected")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)

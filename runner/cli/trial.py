@@ -12,14 +12,14 @@ import signal
 import threading
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from repromatrix.runner.bisect.commit_trials import attempt, read, trial_line
 from repromatrix.runner.bisect.repository import LIFE
 from repromatrix.runner.bisect.search import Answer
-from repromatrix.runner.cli.options import app, stderr_console
+from repromatrix.runner.cli.options import command
 from repromatrix.runner.errors import ExitCode, Interrupted
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 UNKNOWN, BROKEN_OFF = 125, 255
 
 
-@app.command("trial", hidden=True)
-def trial(plan: Path, newer: str) -> None:
-    """Try the commit that is checked out beside a plan: what `git bisect run` calls."""
-    raise typer.Exit(try_commit(plan, newer, stderr_console()))
+@command("trial", hidden=True)
+def try_commit(
+    plan: Annotated[Path, typer.Argument()],
+    newer: Annotated[str, typer.Argument()],
+    console: Console,
+) -> int:
+    """Try the commit that is checked out beside a plan: what `git bisect run` calls.
 
-
-def try_commit(plan: Path, newer: str, console: Console) -> int:
-    """Try the commit that is checked out beside a plan; return the exit code for git.
-
-    `newer` is what the newer end answers, `yes` or `no`. The journal takes what the commit does.
+    Returns the exit code for git. `newer` is what the newer end answers, `yes` or `no`. The
+    journal takes what the commit does.
     """
     try:
         _end_with_search(plan.parent)

@@ -24,7 +24,7 @@ PROVEN, AWAITED = "blip2_load_half", "unsloth_gemma3_bf16"
 
 def said() -> str:
     text = io.StringIO()
-    assert examine(Paths(), [], Console(file=text, width=500)) is ExitCode.AS_EXPECTED
+    assert examine(Paths(), Console(file=text, width=500)) is ExitCode.AS_EXPECTED
     return text.getvalue()
 
 

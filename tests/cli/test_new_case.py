@@ -36,7 +36,7 @@ def places(tmp_path: Path) -> Paths:
 
 
 def _begin(places: Paths, source: object, name: str = "") -> Path:
-    begin(places, str(source), name, Console(quiet=True))
+    begin(places, Console(quiet=True), str(source), name)
     [path] = places.cases.iterdir()
     return path
 
@@ -44,7 +44,7 @@ def _begin(places: Paths, source: object, name: str = "") -> Path:
 def _refused(places: Paths, source: object) -> str:
     before = {path: path.read_text() for path in places.cases.iterdir()}
     with pytest.raises(RunnerError) as caught:
-        begin(places, str(source), "", Console(quiet=True))
+        begin(places, Console(quiet=True), str(source))
     assert before == {path: path.read_text() for path in places.cases.iterdir()}
     return str(caught.value)
 

@@ -64,12 +64,12 @@ def test_a_case_is_measured_with_its_extras_and_in_its_pairs_and_nothing_else_is
     monkeypatch.setenv("REPROMATRIX_SITE", str(places.root / "site"))
     paired = case_text(f'environments = ["{PAIR}"]\n', PLAIN, dependencies=("torch", "peft"))
     (places.cases / "peft_there.py").write_text(paired)
-    pin(places, [], QUIET, new=False, missing=True)
+    pin(places, QUIET, missing=True)
     first = _measured(places)
 
     extended = case_text("", EXTENDED, dependencies=("torch", "einops"))
     (places.cases / "einops_there.py").write_text(extended)
-    pin(places, [], QUIET, new=False, missing=True)
+    pin(places, QUIET, missing=True)
     second = _measured(places)
 
     assert first == {

@@ -224,7 +224,7 @@ def test_a_stack_that_does_not_resolve_keeps_its_old_lock(
     monkeypatch.setattr("repromatrix.runner.environments.uv.call", lambda *_, **__: refused)
 
     with pytest.raises(RunnerError) as caught:
-        pin(checkout_of_one, ["ms-swift3.3.0"], Console(quiet=True), new=False, missing=False)
+        pin(checkout_of_one, Console(quiet=True), ["ms-swift3.3.0"])
 
     assert "because ms-swift>=3 depends on setuptools<70" in str(caught.value)
     assert caught.value.code is ExitCode.UNBUILDABLE

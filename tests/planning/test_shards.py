@@ -13,7 +13,7 @@ from rich.console import Console
 
 from repromatrix.runner import project
 from repromatrix.runner.cli import shards as shards_command
-from repromatrix.runner.cli.shards import print_shards, share
+from repromatrix.runner.cli.shards import ShardsOptions, print_shards, share
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.cell import PROTOCOL, belongs, obstacles
 from repromatrix.runner.model.outcomes import Device
@@ -112,10 +112,10 @@ def test_the_cells_of_this_checkout_are_shared_out_whole(
 def test_what_is_printed_is_what_the_shards_do(
     loaded: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wish = SelectionRequest(release=["4.50.0,4.51.0,main"])
-    code = print_shards(loaded.places, wish, 4, QUIET)
+    options = ShardsOptions(release=["4.50.0,4.51.0,main"], count=4)
+    code = print_shards(loaded.places, options, QUIET)
     printed = json.loads(capsys.readouterr().out)
-    shares = [share(loaded, wish, shard(line["shard"])) for line in printed["include"]]
+    shares = [share(loaded, options, shard(line["shard"])) for line in printed["include"]]
 
     assert code is ExitCode.AS_EXPECTED
     assert [line["name"] for line in printed["include"]] == [f"{n}-of-4" for n in range(1, 5)]
