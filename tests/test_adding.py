@@ -80,10 +80,10 @@ def _faulty(source: Path, cache: Path) -> list[str]:
 NICE = {
     "runner/cli/matrix.py": (
         (
-            "    rerun: Rerun = False\n",
+            "    rerun: cli.Rerun = False\n",
             (
                 '    nice: Annotated[int, typer.Option("--nice", help="Lower the priority.")] = 0\n'
-                "    rerun: Rerun = False\n"
+                "    rerun: cli.Rerun = False\n"
             ),
         ),
         ("jobs=options.workers)", "jobs=options.workers, nice=options.nice)"),

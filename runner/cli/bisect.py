@@ -34,22 +34,7 @@ from repromatrix.runner.bisect.render_releases import Page
 from repromatrix.runner.bisect.repository import find_sources, open_repository
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.cases import load_script
-from repromatrix.runner.cli.options import (
-    AnyFailure,
-    Areas,
-    Format,
-    OnDevice,
-    OneWorkaround,
-    Precisions,
-    Releases,
-    Rerun,
-    Sandbox,
-    command,
-    decide_sandbox,
-    line_printer,
-    own_files,
-    print_stdout,
-)
+from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import UnbuildableError
@@ -84,12 +69,12 @@ class BisectOptions:
         Sequence[str],
         typer.Argument(metavar=CASE, help="Cases by name or glob, or your own script."),
     ] = ()
-    area: Areas = ()
-    release: Releases = ()
-    precision: Precisions = ()
-    workaround: OneWorkaround = ""
-    device: OnDevice = Device.CPU
-    format: Format = "text"
+    area: cli.Areas = ()
+    release: cli.Releases = ()
+    precision: cli.Precisions = ()
+    workaround: cli.OneWorkaround = ""
+    device: cli.OnDevice = Device.CPU
+    format: cli.Format = "text"
     repo: Annotated[
         Path | None,
         typer.Option("--repo", help="A clone of transformers, accelerate or peft, for --commits."),
@@ -115,8 +100,8 @@ class BisectOptions:
             "--all", help="Run every release, for a case that breaks and is fixed several times."
         ),
     ] = False
-    any_failure: AnyFailure = False
-    rerun: Rerun = False
+    any_failure: cli.AnyFailure = False
+    rerun: cli.Rerun = False
     evidence_only: Annotated[
         bool,
         typer.Option("--evidence-only", help="Answer from existing evidence, and run nothing."),
@@ -125,10 +110,10 @@ class BisectOptions:
         bool,
         typer.Option("--ahead", help="Build both environments that may be next while one runs."),
     ] = False
-    sandbox: Sandbox = None
+    sandbox: cli.Sandbox = None
 
 
-@command("bisect", collect=False)
+@cli.command("bisect", collect=False)
 def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
     repo = clone(options)
@@ -144,22 +129,22 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     asking = _asking(loaded, runnable, options, console)
     _print_most(asking, console)
     if not options.evidence_only and (asking.open() or repo):
-        sandbox = decide_sandbox(options.sandbox, line_printer(console, "dim"))
+        sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
         options = dataclasses.replace(options, sandbox=sandbox)
     finished = options.evidence_only or not asking.open() or _run(loaded, asking, options, console)
     findings = asking.findings()
     page = Page(findings=findings, command=portable(sys.argv[2:]), environments=loaded.environments)
     if repo is None or not finished or options.evidence_only:
-        print_stdout(_rendered(page, options.format))
+        cli.print_stdout(_rendered(page, options.format))
         return together(findings) if finished else ExitCode.INTERRUPTED
     if options.format != "json":  # one document: that of the commits holds both
-        print_stdout(f"{_rendered(page, options.format)}\n")
+        cli.print_stdout(f"{_rendered(page, options.format)}\n")
     return _find_commit(loaded, page, repo, options, console)
 
 
 def _load(paths: Paths, options: BisectOptions) -> Project:
     """Load the corpus, or scripts of the user's, which need no block."""
-    paths, files = own_files(paths, options.case, CASE)
+    paths, files = cli.own_files(paths, options.case, CASE)
     if files is None:
         return project.load(paths)
     cases = [load_script(path, str(path)) for path in files]
@@ -221,7 +206,7 @@ def _asking(
     if options.rerun:
         return ReleaseSearches(searches=[each for each in runnable if each.runs], known={})
     names = {search.case.name for search in runnable}
-    rows = answers.both(loaded.places, line_printer(console, "yellow"), names)
+    rows = answers.both(loaded.places, cli.line_printer(console, "yellow"), names)
     known, contested = current(rows, loaded.cases, loaded.environments)
     return ReleaseSearches(searches=list(runnable), known=judged(known), contested=contested)
 
@@ -242,7 +227,7 @@ def _run(
 ) -> bool:
     sandbox = options.sandbox is True
     terms = Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
-    with answers.opened(loaded.places, line_printer(console, "yellow")) as store:
+    with answers.opened(loaded.places, cli.line_printer(console, "yellow")) as store:
         runs = ReleaseRuns(
             project=loaded,
             terms=terms,
@@ -300,7 +285,7 @@ def _find_commit(
     finding = _only(page.findings)
     if finding.found is None:
         if options.format == "json":
-            print_stdout(_rendered(page, options.format))
+            cli.print_stdout(_rendered(page, options.format))
         what = "no two releases differ, so there are no commits to search"
         fix = "Try other releases (--release), every release (--all), or --any-failure."
         raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
@@ -313,12 +298,12 @@ def _find_commit(
     typed = f"nox -s bisect -- {shlex.join(page.command)}"
     match options.format:
         case "markdown":
-            print_stdout(render_commits.commits_markdown(answer, typed))
+            cli.print_stdout(render_commits.commits_markdown(answer, typed))
         case "json":
             document = render_commits.commits_json(answer)
-            print_stdout(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+            cli.print_stdout(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         case _:
-            print_stdout(render_commits.commits_text(answer, typed))
+            cli.print_stdout(render_commits.commits_text(answer, typed))
     return answer.code
 
 

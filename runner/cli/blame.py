@@ -29,18 +29,7 @@ from repromatrix.runner.bisect.render_packages import (
     structured,
 )
 from repromatrix.runner.cases import load_script
-from repromatrix.runner.cli.options import (
-    AnyFailure,
-    Format,
-    OnDevice,
-    OneWorkaround,
-    Rerun,
-    Sandbox,
-    command,
-    decide_sandbox,
-    own_files,
-    print_stdout,
-)
+from repromatrix.runner.cli import options as cli
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import answers
@@ -76,9 +65,9 @@ class BlameOptions:
     precision: Annotated[str, typer.Option("--precision", help="fp32, bf16 or fp16.")]
     good: Annotated[str, typer.Option("--good", help="An environment in which the case passes.")]
     bad: Annotated[str, typer.Option("--bad", help="An environment in which the case fails.")]
-    workaround: OneWorkaround = ""
-    device: OnDevice = Device.CPU
-    format: Format = "text"
+    workaround: cli.OneWorkaround = ""
+    device: cli.OnDevice = Device.CPU
+    format: cli.Format = "text"
     sweep: Annotated[
         str,
         typer.Option(
@@ -87,12 +76,12 @@ class BlameOptions:
             help="Also try every minor version of this package, such as accelerate.",
         ),
     ] = ""
-    any_failure: AnyFailure = False
-    rerun: Rerun = False
-    sandbox: Sandbox = None
+    any_failure: cli.AnyFailure = False
+    rerun: cli.Rerun = False
+    sandbox: cli.Sandbox = None
 
 
-@command("blame", collect=False)
+@cli.command("blame", collect=False)
 def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     """Find the package whose version makes a case fail in one of two environments.
 
@@ -112,7 +101,7 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     except Interrupted:
         tell("Results so far are kept; run the same command to continue.")
         raise
-    print_stdout(_FORMATS[options.format](report))
+    cli.print_stdout(_FORMATS[options.format](report))
     match report.blame.ending:
         case BlameOutcome.FOUND:
             return ExitCode.AS_EXPECTED
@@ -138,7 +127,7 @@ def _refuse_unlocked(paths: Paths, option: str, name: str) -> None:
 
 def _load(paths: Paths, options: BlameOptions) -> Project:
     """Load the corpus, or a script of the user's, which needs no block."""
-    paths, files = own_files(paths, [options.case], CASE)
+    paths, files = cli.own_files(paths, [options.case], CASE)
     derived = [name for name in (options.good, options.bad) if "+" in name]
     if files is None:
         return project.load(paths, also=derived)
@@ -190,7 +179,7 @@ def _searched(
     store = Store(paths.trials, tell)
     try:
         known = () if options.rerun else (*rows, *store.rows({question.case.name}))
-        sandbox = decide_sandbox(options.sandbox, tell)
+        sandbox = cli.decide_sandbox(options.sandbox, tell)
         runs = MixtureRuns(
             project=loaded,
             question=question,

@@ -14,20 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import (
-    Areas,
-    Cases,
-    Format,
-    Precisions,
-    Rerun,
-    Sandbox,
-    Workarounds,
-    command,
-    decide_sandbox,
-    line_printer,
-    own_files,
-    print_stdout,
-)
+from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.compare import sides
 from repromatrix.runner.compare.checkout import CheckoutRuns
@@ -96,10 +83,10 @@ class DiffOptions(SelectionRequest):
             " BEFORE is evidence.",
         ),
     ]
-    case: Cases = ()
-    area: Areas = ()
-    precision: Precisions = ()
-    workaround: Workarounds = ()
+    case: cli.Cases = ()
+    area: cli.Areas = ()
+    precision: cli.Precisions = ()
+    workaround: cli.Workarounds = ()
     only_device: Annotated[
         Device | None,
         typer.Option(
@@ -108,22 +95,22 @@ class DiffOptions(SelectionRequest):
             help="The device to compute on: cpu (default) or cuda; of evidence both by default.",
         ),
     ] = None
-    format: Format = "text"
+    format: cli.Format = "text"
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Cells to run at once; 0 means all cores.")
     ] = 0
-    rerun: Rerun = False
-    sandbox: Sandbox = None
+    rerun: cli.Rerun = False
+    sandbox: cli.Sandbox = None
 
 
-@command("diff")
+@cli.command("diff")
 def compare_sides(paths: Paths, options: DiffOptions, console: Console) -> ExitCode:
     """Print what differs: two environments, a release and a checkout, or two sets of evidence.
 
     Whatever has to be run for it is kept.
     """
     options = dataclasses.replace(options, device=options.only_device or Device.CPU)
-    paths, files = own_files(paths, options.case, "--case")
+    paths, files = cli.own_files(paths, options.case, "--case")
     loaded = project.load(paths, files, _derived(options))
     if any(is_evidence(text, loaded) for text in (options.before, options.after)):
         return _print_report(_evidence_report(loaded, options), options)
@@ -145,7 +132,7 @@ def _print_report(report: DiffReport, options: DiffOptions) -> ExitCode:
     if not report.differences:
         problem = Problem("diff", "no selected cell has a result on either side")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
-    print_stdout(render(report, options.format))
+    cli.print_stdout(render(report, options.format))
     return report.exit_code
 
 
@@ -199,7 +186,7 @@ def _request(
             limits=loaded.matrix.limits,
             device=request.device,
             jobs=options.jobs or cores(),
-            sandbox=decide_sandbox(options.sandbox, line_printer(console, "dim")),
+            sandbox=cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim")),
         ),
         rerun=options.rerun,
         watched=lambda: ProgressDisplay(console),
@@ -212,7 +199,7 @@ def _request(
 def _sides(
     question: DiffRequest, options: DiffOptions, checkout: Checkout | None, console: Console
 ) -> Sides:
-    paths, warn = question.project.places, line_printer(console, "yellow")
+    paths, warn = question.project.places, cli.line_printer(console, "yellow")
     with answers.opened(paths, warn) as store:
         cases = question.selection.cases
         rows = [*answers.published_rows(paths, cases), *store.rows(cases)]

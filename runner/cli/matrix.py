@@ -16,18 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import (
-    SELECTION,
-    CellOptions,
-    OnDevice,
-    Rerun,
-    Sandbox,
-    checked,
-    command,
-    decide_sandbox,
-    line_printer,
-    own_files,
-)
+from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
 from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
@@ -77,17 +66,17 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MatrixOptions(CellOptions):
+class MatrixOptions(cli.CellOptions):
     """The options of `matrix`."""
 
-    device: OnDevice = Device.CPU
+    device: cli.OnDevice = Device.CPU
     only: Annotated[
         str,
-        checked(
+        cli.checked(
             "Only cells whose last result was unexpected.",
             "unexpected",
             metavar="unexpected",
-            panel=SELECTION,
+            panel=cli.SELECTION,
         ),
     ] = ""
     jobs: Annotated[
@@ -95,15 +84,15 @@ class MatrixOptions(CellOptions):
         typer.Option("--jobs", "-j", min=0, help="Environments to run at once; 0 means all cores."),
     ] = 0
     python: Annotated[
-        str, checked("Use this Python interpreter instead of releases.", metavar="PATH")
+        str, cli.checked("Use this Python interpreter instead of releases.", metavar="PATH")
     ] = ""
     shard: Annotated[
         str,
-        checked("Run shard I of N; the split is the same on every machine.", metavar="I/N"),
+        cli.checked("Run shard I of N; the split is the same on every machine.", metavar="I/N"),
     ] = ""
     ray: Annotated[
         str,
-        checked(
+        cli.checked(
             "Run on a Ray cluster: HOST:PORT, `auto`, or `local` for this machine alone.",
             metavar="ADDRESS",
         ),
@@ -117,11 +106,11 @@ class MatrixOptions(CellOptions):
     ] = Strategy.ALL
     budget: Annotated[
         str,
-        checked(
+        cli.checked(
             "Stop after this time; the most informative cells run first.", metavar="90s|10m|2h"
         ),
     ] = ""
-    rerun: Rerun = False
+    rerun: cli.Rerun = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run, and run nothing.")
     ] = False
@@ -131,7 +120,7 @@ class MatrixOptions(CellOptions):
     trust_published: Annotated[
         bool, typer.Option("--trust-published", help="Skip cells that have published results.")
     ] = False
-    sandbox: Sandbox = None
+    sandbox: cli.Sandbox = None
 
     @property
     def workers(self) -> int:
@@ -139,7 +128,7 @@ class MatrixOptions(CellOptions):
         return self.jobs or (0 if self.ray else cores())
 
 
-@command("matrix")
+@cli.command("matrix")
 def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
     """Build missing environments, run cells without current results, and render the table.
 
@@ -149,11 +138,11 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
     seconds = budgets.seconds(options.budget) if options.budget else None
     _refuse_conflicts(options)
     mine = shard(options.shard) if options.shard else None
-    paths, files = own_files(paths, options.case, "--case")
+    paths, files = cli.own_files(paths, options.case, "--case")
     loaded = project.load(paths, files)
     if files is not None:
         options = dataclasses.replace(options, case=tuple(loaded.cases))
-    warn = line_printer(console, "yellow")
+    warn = cli.line_printer(console, "yellow")
     with answers.opened(paths, warn) as store:
         take_in_late(store, warn)
         stored = list(store.rows())
@@ -395,7 +384,7 @@ def _sandboxed(planned: Run, options: MatrixOptions, console: Console) -> Run:
     if options.ray:
         console.print("Not sandboxed: a case can use the network and the rights of Ray's workers.")
         return planned
-    sandbox = decide_sandbox(options.sandbox, line_printer(console, "dim"))
+    sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
     return dataclasses.replace(planned, terms=dataclasses.replace(planned.terms, sandbox=sandbox))
 
 
