@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 from repromatrix.runner.audit import questions, render_advice
 from repromatrix.runner.audit.advice import advise as find
-from repromatrix.runner.cli.options import (
-    QuestionOptions,
-    command,
-    print_stdout,
-    stderr_console,
-)
+from repromatrix.runner.cli.options import QuestionOptions, command, print_stdout, stderr_console
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
 

@@ -11,12 +11,7 @@ import typer
 from repromatrix.runner.audit import questions, render
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
-from repromatrix.runner.cli.options import (
-    QuestionOptions,
-    command,
-    print_stdout,
-    stderr_console,
-)
+from repromatrix.runner.cli.options import QuestionOptions, command, print_stdout, stderr_console
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
 

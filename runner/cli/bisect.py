@@ -14,23 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.bisect import commit_search, git_lines, render_commits, render_releases
+from repromatrix.runner.bisect import commit_search, git_lines, releases, render_commits
+from repromatrix.runner.bisect import render_releases as render
 from repromatrix.runner.bisect.commit_search import Heard, Inquiry
 from repromatrix.runner.bisect.commit_trials import TrialRequest, TrialSide
-from repromatrix.runner.bisect.releases import (
-    Finding,
-    ReleaseRequest,
-    ReleaseRuns,
-    ReleaseSearches,
-    Search,
-    bring_to_end,
-    current,
-    failing_precisions,
-    judged,
-    searches,
-    together,
-)
-from repromatrix.runner.bisect.render_releases import Page
 from repromatrix.runner.bisect.repository import find_sources, open_repository
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.cases import load_script
@@ -59,6 +46,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _COMMITS = "--commits"
+_FORMATS = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,12 +121,14 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
         options = dataclasses.replace(options, sandbox=sandbox)
     finished = options.evidence_only or not asking.open() or _run(loaded, asking, options, console)
     findings = asking.findings()
-    page = Page(findings=findings, command=portable(sys.argv[2:]), environments=loaded.environments)
+    page = render.Page(
+        findings=findings, command=portable(sys.argv[2:]), environments=loaded.environments
+    )
     if repo is None or not finished or options.evidence_only:
-        cli.print_stdout(_rendered(page, options.format))
-        return together(findings) if finished else ExitCode.INTERRUPTED
+        cli.print_stdout(_FORMATS[options.format](page))
+        return releases.together(findings) if finished else ExitCode.INTERRUPTED
     if options.format != "json":  # one document: that of the commits holds both
-        cli.print_stdout(f"{_rendered(page, options.format)}\n")
+        cli.print_stdout(f"{_FORMATS[options.format](page)}\n")
     return _find_commit(loaded, page, repo, options, console)
 
 
@@ -151,7 +141,7 @@ def _load(paths: Paths, options: BisectOptions) -> Project:
     return dataclasses.replace(project.load(paths, []), cases={case.name: case for case in cases})
 
 
-def _searches(loaded: Project, options: BisectOptions) -> Iterator[Search]:
+def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Search]:
     if not options.case and not options.area:
         raise refuse(
             Problem(CASE, "nothing is selected", "Name a case or a script, or use --area.")
@@ -170,7 +160,7 @@ def _searches(loaded: Project, options: BisectOptions) -> Iterator[Search]:
         if case.name not in selection.cases:
             continue
         for precision in _precisions(case, workaround, options):
-            wanted = ReleaseRequest(
+            wanted = releases.ReleaseRequest(
                 precision=precision,
                 device=options.device,
                 workaround=workaround,
@@ -178,7 +168,7 @@ def _searches(loaded: Project, options: BisectOptions) -> Iterator[Search]:
                 every=options.every,
                 any_failure=options.any_failure,
             )
-            yield from searches(case, wanted, loaded.environments, within)
+            yield from releases.searches(case, wanted, loaded.environments, within)
 
 
 def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Precision, ...]:
@@ -186,32 +176,34 @@ def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Pr
     if options.precision:
         parts = [part for text in options.precision for part in text.split(",")]
         return tuple(precision for precision in Precision if precision in parts)
-    failing = failing_precisions(case, workaround)
+    failing = releases.failing_precisions(case, workaround)
     if not failing and not options.area:
         what = f"{case.name} does not say in which precision it fails"
         raise refuse(Problem("--precision", what, f"Choose {join([*Precision], 'or')}."))
     return failing
 
 
-def _no_release(every: Sequence[Search]) -> RunnerError:
+def _no_release(every: Sequence[releases.Search]) -> RunnerError:
     why = {f"{search.case.name}: {each.reason}" for search in every for each in search.older[-1:]}
     what = f"no release can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
     return refuse(Problem(CASE, what), ExitCode.NOTHING_SELECTED)
 
 
 def _asking(
-    loaded: Project, runnable: Sequence[Search], options: BisectOptions, console: Console
-) -> ReleaseSearches:
+    loaded: Project, runnable: Sequence[releases.Search], options: BisectOptions, console: Console
+) -> releases.ReleaseSearches:
     """Return the searches with what is known; with `--rerun` nothing is, and pairs are left out."""
     if options.rerun:
-        return ReleaseSearches(searches=[each for each in runnable if each.runs], known={})
+        return releases.ReleaseSearches(searches=[each for each in runnable if each.runs], known={})
     names = {search.case.name for search in runnable}
     rows = answers.both(loaded.places, cli.line_printer(console, "yellow"), names)
-    known, contested = current(rows, loaded.cases, loaded.environments)
-    return ReleaseSearches(searches=list(runnable), known=judged(known), contested=contested)
+    known, contested = releases.current(rows, loaded.cases, loaded.environments)
+    return releases.ReleaseSearches(
+        searches=list(runnable), known=releases.judged(known), contested=contested
+    )
 
 
-def _print_most(asking: ReleaseSearches, console: Console) -> None:
+def _print_most(asking: releases.ReleaseSearches, console: Console) -> None:
     """Print how many runs are needed at most."""
     opened = asking.open()
     points = {point for _, each in opened for point in each.points}
@@ -223,32 +215,22 @@ def _print_most(asking: ReleaseSearches, console: Console) -> None:
 
 
 def _run(
-    loaded: Project, asking: ReleaseSearches, options: BisectOptions, console: Console
+    loaded: Project, asking: releases.ReleaseSearches, options: BisectOptions, console: Console
 ) -> bool:
     sandbox = options.sandbox is True
     terms = Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
     with answers.opened(loaded.places, cli.line_printer(console, "yellow")) as store:
-        runs = ReleaseRuns(
+        runs = releases.ReleaseRuns(
             project=loaded,
             terms=terms,
             store=store,
             audience=SearchProgress(console),
             ahead=options.ahead,
         )
-        finished = bring_to_end(asking, runs)
+        finished = releases.bring_to_end(asking, runs)
         if finished:
             runs.finish()
         return finished
-
-
-def _rendered(page: Page, form: str) -> str:
-    match form:
-        case "markdown":
-            return render_releases.markdown(page)
-        case "json":
-            return render_releases.as_json(page)
-        case _:
-            return render_releases.text(page)
 
 
 # Commits
@@ -276,7 +258,7 @@ def _refuse_revisions(repo: Path, options: BisectOptions) -> None:
 
 
 def _find_commit(
-    loaded: Project, page: Page, repo: Path, options: BisectOptions, console: Console
+    loaded: Project, page: render.Page, repo: Path, options: BisectOptions, console: Console
 ) -> ExitCode:
     """Search the commits between the two releases that differ; print it, return its exit code.
 
@@ -285,7 +267,7 @@ def _find_commit(
     finding = _only(page.findings)
     if finding.found is None:
         if options.format == "json":
-            cli.print_stdout(_rendered(page, options.format))
+            cli.print_stdout(_FORMATS[options.format](page))
         what = "no two releases differ, so there are no commits to search"
         fix = "Try other releases (--release), every release (--all), or --any-failure."
         raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
@@ -307,7 +289,7 @@ def _find_commit(
     return answer.code
 
 
-def _only(findings: Sequence[Finding]) -> Finding:
+def _only(findings: Sequence[releases.Finding]) -> releases.Finding:
     own = [finding for finding in findings if finding.search.runs]
     if len(own) == 1:
         return own[0]
@@ -316,7 +298,7 @@ def _only(findings: Sequence[Finding]) -> Finding:
     raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
 
 
-def _inquiry(loaded: Project, finding: Finding, options: BisectOptions) -> Inquiry:
+def _inquiry(loaded: Project, finding: releases.Finding, options: BisectOptions) -> Inquiry:
     assert finding.found is not None  # noqa: S101 - the caller has looked
     search, wanted = finding.search, finding.search.wanted
     older, newer = (search.names[place] for place in (finding.found.before, finding.found.at))

@@ -13,14 +13,6 @@ import typer
 
 from repromatrix.runner import project
 from repromatrix.runner.bisect import package_runs
-from repromatrix.runner.bisect.package_runs import (
-    BlameQuestion,
-    MixtureEvidence,
-    MixtureOracle,
-    MixtureRuns,
-    sweep,
-    table,
-)
 from repromatrix.runner.bisect.packages import BlameOutcome
 from repromatrix.runner.bisect.render_packages import (
     BlameReport,
@@ -41,13 +33,7 @@ from repromatrix.runner.model.environment_name import asked, with_extras
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import (
-    CASE,
-    NONE,
-    SelectionRequest,
-    select,
-    suggestion,
-)
+from repromatrix.runner.planning.selection import CASE, NONE, SelectionRequest, select, suggestion
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join
 
@@ -137,7 +123,7 @@ def _load(paths: Paths, options: BlameOptions) -> Project:
     )
 
 
-def _question(loaded: Project, options: BlameOptions) -> BlameQuestion:
+def _question(loaded: Project, options: BlameOptions) -> package_runs.BlameQuestion:
     name = next(iter(loaded.cases)) if loaded.places.own else options.case
     request = SelectionRequest(
         case=[name],
@@ -153,7 +139,7 @@ def _question(loaded: Project, options: BlameOptions) -> BlameQuestion:
             what = f"takes one case, one precision and one workaround, not {shown}"
             raise refuse(Problem(CASE, what))
     case = loaded.cases[next(iter(selection.cases))]
-    return BlameQuestion(
+    return package_runs.BlameQuestion(
         case=case,
         workaround=next(iter(variants)),
         precision=next(iter(selection.precisions)),
@@ -171,7 +157,10 @@ def _with_needed_extras(case: Case, loaded: Project, name: str) -> str:
 
 
 def _searched(
-    loaded: Project, question: BlameQuestion, options: BlameOptions, tell: Callable[[str], None]
+    loaded: Project,
+    question: package_runs.BlameQuestion,
+    options: BlameOptions,
+    tell: Callable[[str], None],
 ) -> BlameReport:
     paths, matrix = loaded.places, loaded.matrix
     wanted = package_runs.asked(options.sweep, loaded, question.bad) if options.sweep else None
@@ -180,22 +169,24 @@ def _searched(
     try:
         known = () if options.rerun else (*rows, *store.rows({question.case.name}))
         sandbox = cli.decide_sandbox(options.sandbox, tell)
-        runs = MixtureRuns(
+        runs = package_runs.MixtureRuns(
             project=loaded,
             question=question,
-            evidence=MixtureEvidence(rows=known, keep=store.put),
+            evidence=package_runs.MixtureEvidence(rows=known, keep=store.put),
             terms=Terms(limits=matrix.limits, device=question.device, sandbox=sandbox),
             say=tell,
         )
-        oracle = MixtureOracle(runs)
+        oracle = package_runs.MixtureOracle(runs)
         answer = oracle.blame()
-        swept = sweep(oracle.runs, wanted, answer.bad) if wanted and answer.fixes else None
+        swept = None
+        if wanted and answer.fixes:
+            swept = package_runs.sweep(oracle.runs, wanted, answer.bad)
     finally:
         store.close()
     variant = f"[{question.workaround}]" if question.workaround else ""
     return BlameReport(
         blame=answer,
-        company=table(loaded, question, rows, answer),
+        company=package_runs.table(loaded, question, rows, answer),
         subject=f"{question.case.name}{variant} {question.precision}",
         ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
         command=f"nox -s blame -- {shlex.join(sys.argv[2:])}",

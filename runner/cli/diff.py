@@ -20,24 +20,8 @@ from repromatrix.runner.compare import sides
 from repromatrix.runner.compare.checkout import CheckoutRuns
 from repromatrix.runner.compare.diff import compare, in_table_order
 from repromatrix.runner.compare.render import DiffReport, render
-from repromatrix.runner.compare.sides import (
-    DiffRequest,
-    EvidenceSide,
-    Sides,
-    is_evidence,
-    is_publication,
-    of_pairs,
-    read_side,
-)
 from repromatrix.runner.environments.checkouts import Checkout, read_checkout
-from repromatrix.runner.errors import (
-    Conflict,
-    ExitCode,
-    Interrupted,
-    InvalidValue,
-    Problem,
-    refuse,
-)
+from repromatrix.runner.errors import Conflict, ExitCode, Interrupted, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.store import Store
@@ -49,12 +33,7 @@ from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import (
-    SelectionRequest,
-    named_cases,
-    select,
-    suggestion,
-)
+from repromatrix.runner.planning.selection import SelectionRequest, named_cases, select, suggestion
 from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
@@ -112,7 +91,7 @@ def compare_sides(paths: Paths, options: DiffOptions, console: Console) -> ExitC
     options = dataclasses.replace(options, device=options.only_device or Device.CPU)
     paths, files = cli.own_files(paths, options.case, "--case")
     loaded = project.load(paths, files, _derived(options))
-    if any(is_evidence(text, loaded) for text in (options.before, options.after)):
+    if any(sides.is_evidence(text, loaded) for text in (options.before, options.after)):
         return _print_report(_evidence_report(loaded, options), options)
     demand(options.device)
     request = options if files is None else dataclasses.replace(options, case=tuple(loaded.cases))
@@ -177,9 +156,9 @@ def _request(
     options: DiffOptions,
     names: list[str],
     console: Console,
-) -> DiffRequest:
-    selection = of_pairs(select(request, loaded.cases, loaded.names), loaded, names)
-    question = DiffRequest(
+) -> sides.DiffRequest:
+    selection = sides.of_pairs(select(request, loaded.cases, loaded.names), loaded, names)
+    question = sides.DiffRequest(
         project=loaded,
         selection=selection,
         terms=Terms(
@@ -197,8 +176,8 @@ def _request(
 
 
 def _sides(
-    question: DiffRequest, options: DiffOptions, checkout: Checkout | None, console: Console
-) -> Sides:
+    question: sides.DiffRequest, options: DiffOptions, checkout: Checkout | None, console: Console
+) -> sides.Sides:
     paths, warn = question.project.places, cli.line_printer(console, "yellow")
     with answers.opened(paths, warn) as store:
         cases = question.selection.cases
@@ -214,7 +193,7 @@ def _sides(
 
 
 def _report(
-    question: DiffRequest, options: DiffOptions, checkout: Checkout | None, both: Sides
+    question: sides.DiffRequest, options: DiffOptions, checkout: Checkout | None, both: sides.Sides
 ) -> DiffReport:
     """Return the report; one that is to be pasted holds no path of this machine."""
     own = options.case if question.project.places.own else ()
@@ -258,7 +237,7 @@ def _evidence_report(loaded: Project, options: DiffOptions) -> DiffReport:
         raise refuse(Problem("--case", what))
     if options.rerun:
         raise refuse(Conflict("--rerun", "evidence", "nothing is run"))
-    before, after = (read_side(text, loaded) for text in (options.before, options.after))
+    before, after = (sides.read_side(text, loaded) for text in (options.before, options.after))
     is_selected = _selected(loaded, options, before, after)
     first, second = (_answering(side, loaded, is_selected) for side in (before, after))
     differences = compare(first, second, loaded.cases)
@@ -269,17 +248,17 @@ def _evidence_report(loaded: Project, options: DiffOptions) -> DiffReport:
         differences=in_table_order(differences, loaded.cases, loaded.names),
         cases=loaded.cases,
         environments=loaded.names,
-        of_one_set=len({*both}) > 1 and all(is_publication(text, loaded) for text in both),
+        of_one_set=len({*both}) > 1 and all(sides.is_publication(text, loaded) for text in both),
     )
 
 
-def _titled(text: str, side: EvidenceSide, options: DiffOptions) -> str:
+def _titled(text: str, side: sides.EvidenceSide, options: DiffOptions) -> str:
     """Return what a side is; what is to be pasted holds no path of this machine."""
     return f"{text} ({side.title})" if options.format == "text" else side.title
 
 
 def _selected(
-    loaded: Project, options: DiffOptions, before: EvidenceSide, after: EvidenceSide
+    loaded: Project, options: DiffOptions, before: sides.EvidenceSide, after: sides.EvidenceSide
 ) -> Callable[[Cell], bool]:
     """Return a predicate of the selected cells, also of cases that only evidence knows."""
     selection = select(dataclasses.replace(options, case=()), loaded.cases, loaded.names)
@@ -300,7 +279,7 @@ def _selected(
 
 
 def _answering(
-    side: EvidenceSide, loaded: Project, is_selected: Callable[[Cell], bool]
+    side: sides.EvidenceSide, loaded: Project, is_selected: Callable[[Cell], bool]
 ) -> Mapping[Cell, Observation]:
     """Return one row per cell: what is current in this checkout before the rest, then the later."""
     rows = [row for row in side.rows if is_selected(row.cell)]

@@ -20,14 +20,7 @@ from repromatrix.runner import files
 from repromatrix.runner.cases import load_case
 from repromatrix.runner.cli.options import command
 from repromatrix.runner.environments import locks
-from repromatrix.runner.errors import (
-    ExitCode,
-    Fault,
-    InvalidValue,
-    Problem,
-    RunnerError,
-    refuse,
-)
+from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.judging.lint import NAME, scrutinise
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.model.packages import COMPANIONS, UNDER_TEST

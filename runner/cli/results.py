@@ -11,13 +11,7 @@ import typer
 
 from repromatrix.reports.exports.rows import as_csv, listed
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import (
-    CellOptions,
-    checked,
-    command,
-    line_printer,
-    print_stdout,
-)
+from repromatrix.runner.cli.options import CellOptions, checked, command, line_printer, print_stdout
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.judging.ranges import axes, ranges_along
