@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from repromatrix.runner.audit import questions, render_advice
+from repromatrix.runner.audit import questions
+from repromatrix.runner.audit import render_advice as render
 from repromatrix.runner.audit.advice import advise as find
 from repromatrix.runner.cli.options import QuestionOptions, command, print_stdout, stderr_console
 from repromatrix.runner.errors import ExitCode
@@ -26,11 +27,6 @@ def advise_release(
     loaded, question = questions.asked(paths, options)
     wanted = questions.plain(question)
     advice = find(questions.known_of(loaded, question, console, wanted), question)
-    match options.format:
-        case "markdown":
-            print_stdout(render_advice.markdown(advice))
-        case "json":
-            print_stdout(render_advice.as_json(advice))
-        case _:
-            print_stdout(render_advice.text(advice))
+    forms = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
+    print_stdout(forms[options.format](advice))
     return advice.code

@@ -54,13 +54,11 @@ def audit_packages(
     loaded, question = questions.asked(paths, options, options.ignore)
     wanted = questions.around(installed, loaded, question)
     report = find(installed, questions.known_of(loaded, question, console, wanted), question)
-    match options.format:
-        case "markdown":
-            print_stdout(render.markdown(report))
-        case "json":
-            print_stdout(render.as_json(report))
-        case _:
-            print_stdout(render.text(report, verbose=options.verbose))
+    if options.format == "text":
+        answer = render.text(report, verbose=options.verbose)
+    else:
+        answer = {"markdown": render.markdown, "json": render.as_json}[options.format](report)
+    print_stdout(answer)
     if not report.hits and report.unknown and not report.clear:
         return ExitCode.UNDECIDED  # nothing was answered: a script must not take that for a pass
     return ExitCode.UNEXPECTED if report.hits else ExitCode.AS_EXPECTED

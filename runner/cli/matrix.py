@@ -7,7 +7,7 @@ import dataclasses
 import resource
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -36,8 +36,8 @@ from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning import budget as budgets
-from repromatrix.runner.planning.budget import Costs, Values, Worth, costs
+from repromatrix.runner.planning.budget import Budget, Costs, Values, Worth, costs
+from repromatrix.runner.planning.budget import seconds as seconds_of
 from repromatrix.runner.planning.plan import Axes, Why, applicable, deciding
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
@@ -135,7 +135,7 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
     The exit code says whether all was as expected.
     """
     began = time.monotonic()
-    seconds = budgets.seconds(options.budget) if options.budget else None
+    seconds = seconds_of(options.budget) if options.budget else None
     _refuse_conflicts(options)
     mine = shard(options.shard) if options.shard else None
     paths, files = cli.own_files(paths, options.case, "--case")
@@ -171,26 +171,15 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
 def _refuse_conflicts(options: MatrixOptions) -> None:
     """Raise RunnerError for options that exclude each other, and for a missing device."""
     boundaries = options.strategy is Strategy.BOUNDARIES
-    checkout_alone = "shards are computed from the checkout alone"
+    alone = "shards are computed from the checkout alone"
+    placed, lacking = "the interpreter takes their place", "the nodes do not have this interpreter"
     pairs = (
-        ("--shard", options.shard, "--only", options.only, checkout_alone),
-        ("--shard", options.shard, "--python", options.python, checkout_alone),
-        ("--shard", options.shard, "--strategy boundaries", boundaries, checkout_alone),
+        ("--shard", options.shard, "--only", options.only, alone),
+        ("--shard", options.shard, "--python", options.python, alone),
+        ("--shard", options.shard, "--strategy boundaries", boundaries, alone),
         ("--budget", options.budget, "--ray", options.ray, "a budget works on one machine only"),
-        (
-            "--python",
-            options.python,
-            "--release",
-            options.release,
-            "the interpreter takes their place",
-        ),
-        (
-            "--python",
-            options.python,
-            "--ray",
-            options.ray,
-            "the nodes do not have this interpreter",
-        ),
+        ("--python", options.python, "--release", options.release, placed),
+        ("--python", options.python, "--ray", options.ray, lacking),
         ("--sandbox", options.sandbox, "--ray", options.ray, "the nodes have no sandbox"),
     )
     for option, first, other, second, why in pairs:
@@ -271,7 +260,7 @@ def narrowed(planned: Run, strategy: Strategy, seconds: float | None, began: flo
 
     until = began + seconds - min(_DRAWING, seconds / 10)
     jobs = planned.terms.jobs
-    budget = budgets.Budget(
+    budget = Budget(
         until=until,
         workers=jobs,
         costs=_costs(planned),
@@ -297,14 +286,15 @@ def _decided(planned: Run, known: Mapping[Cell, Observation]) -> dict[Cell, Why]
 
 def _costs(planned: Run) -> Costs:
     """Return what the run is likely to cost, by earlier results."""
-    return costs(planned.known.values(), lambda name: not _is_built(planned, name))
-
-
-def _is_built(planned: Run, name: str) -> bool:
     loaded = planned.project
-    if planned.interpreter is not None or name not in loaded.locks:
-        return True
-    return building.is_built(loaded.places, name, project.recipe(loaded, name).digest)
+
+    def is_absent(name: str) -> bool:
+        if planned.interpreter is not None or name not in loaded.locks:
+            return False
+        digest = project.recipe(loaded, name).digest
+        return not building.is_built(loaded.places, name, digest)
+
+    return costs(planned.known.values(), is_absent)
 
 
 def _print_plan(planned: Run, console: Console) -> None:
@@ -323,7 +313,8 @@ def _print_plan(planned: Run, console: Console) -> None:
     _print_inferring(planned, console)
     if planned.budget is not None:
         begun = {cell for unit in units for cell in unit.cells}
-        _print_left(planned, {cell for unit in every for cell in unit.cells} - begun, console)
+        left = {cell for unit in every for cell in unit.cells} - begun
+        _print_left(planned.budget, left, console)
 
 
 def _print_inferring(planned: Run, console: Console) -> None:
@@ -346,9 +337,8 @@ def _print_inferring(planned: Run, console: Console) -> None:
     )
 
 
-def _print_left(planned: Run, left: frozenset[Cell] | set[Cell], console: Console) -> None:
-    budget = planned.budget
-    if budget is None or not left:
+def _print_left(budget: Budget, left: Collection[Cell], console: Console) -> None:
+    if not left:
         console.print("The budget was enough: nothing is left.")
         return
     counts = Counter(map(budget.values.worth, left))
@@ -366,7 +356,12 @@ def _run(planned: Run, updates: SiteUpdates, options: MatrixOptions, console: Co
         if time.monotonic() < planned.terms.until:  # time was kept for the last drawing only
             updates.render_if_due(left)
 
-    planned = _sandboxed(planned, options, console)
+    if options.ray:
+        console.print("Not sandboxed: a case can use the network and the rights of Ray's workers.")
+    else:
+        sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
+        terms = dataclasses.replace(planned.terms, sandbox=sandbox)
+        planned = dataclasses.replace(planned, terms=terms)
     with ProgressDisplay(console) as display, _engine(planned, options, display) as engine:
         tally = planned.execute(updates.store, display, pause, engine)
     shown = updates.render()
@@ -377,15 +372,6 @@ def _run(planned: Run, updates: SiteUpdates, options: MatrixOptions, console: Co
     table = site.index(planned.project.places)
     console.print(f"The table: {table} (first drawn after {updates.first:.0f} s)")
     return code
-
-
-def _sandboxed(planned: Run, options: MatrixOptions, console: Console) -> Run:
-    """Return the run with its sandbox on this machine; a cluster's nodes have none."""
-    if options.ray:
-        console.print("Not sandboxed: a case can use the network and the rights of Ray's workers.")
-        return planned
-    sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
-    return dataclasses.replace(planned, terms=dataclasses.replace(planned.terms, sandbox=sandbox))
 
 
 @contextlib.contextmanager
@@ -515,7 +501,7 @@ def _print_inferred(
 def _print_budget(planned: Run, tally: RunTally, grid: Sequence[Judged], console: Console) -> None:
     if planned.budget is None:
         return
-    _print_left(planned, tally.left, console)
+    _print_left(planned.budget, tally.left, console)
     once = sum(judged.verdict.is_unexpected and judged.seen.repeats == 1 for judged in grid)
     if once and time.monotonic() >= planned.budget.until:
         results = plural(once, "unexpected result")

@@ -143,13 +143,9 @@ def _publications(
     rows = [judged.seen for judged in grid if judged.seen.source in UNPUBLISHED]
     ran = [row for row in rows if row.outcome.was_run]
     if not ran:
-        raise refuse(
-            Problem(
-                "publish",
-                "the store holds no results that are not published yet",
-                "Run `nox -s matrix`, or merge results of other machines.",
-            )
-        )
+        what = "the store holds no results that are not published yet"
+        fix = "Run `nox -s matrix`, or merge results of other machines."
+        raise refuse(Problem("publish", what, fix))
     fresh: dict[_Class, Publication] = {}
     for kind in sorted({_class(row) for row in ran}):
         names = {*earlier, *(publication.name for publication in fresh.values())}
