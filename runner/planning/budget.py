@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -108,78 +108,50 @@ class Values:
 _NEVER_MEASURED = {Why.CHANGE: Worth.CHANGE, Why.END: Worth.END, None: Worth.GAP}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Part:
-    """Cells of one environment that are worth the same."""
-
-    worth: Worth
-    place: int
-    unit: Unit
-    age: str
-
-    @property
-    def rank(self) -> tuple[object, ...]:
-        if self.worth.by_age:
-            return self.worth, self.age, self.place
-        crowd = 0 if self.worth is Worth.GAP else -len(self.unit.cells)
-        return self.worth, crowd, self.place
-
-
 def by_value(
     units: Sequence[Unit], values: Values, costs: Costs, seconds: float, workers: int
 ) -> tuple[Unit, ...]:
     """Cut and order units so that the time goes to the cells of most value.
 
-    First what fits, each environment once with all that it is to run; then the rest, to be begun
-    where the time was estimated too short. `units` are in the order of `planning.plan`.
+    First what fits, each environment once with all that it is to run, and none with more than one
+    worker has time for; then the rest, to be begun where the time was estimated too short. `units`
+    are in the order of `planning.plan`.
     """
-    parts = [one for place, unit in enumerate(units) for one in _parts(place, unit, values)]
-    parts.sort(key=lambda one: one.rank)
-    filling = _Filling(costs, seconds, workers)
+    parts = [part for place, unit in enumerate(units) for part in _parts(place, unit, values)]
+    total = seconds * workers
+    spent: dict[str, float] = {}
+    taken: dict[str, list[Cell]] = {}
     left: dict[str, list[Cell]] = {}
-    for part in parts:
-        name = part.unit.environment
-        left.setdefault(name, []).extend(filling.take(name, part.unit.cells))
-    return (*_units(filling.taken), *_units(left))
+    for _, name, cells in sorted(parts):
+        begin = 0.0 if name in spent else costs.of_begin(name)
+        room = min(total, seconds - spent.get(name, 0.0)) - begin
+        count = cells_that_fit(cells, costs, room)
+        if count:
+            used = begin + sum(map(costs.of_cell, cells[:count]))
+            total -= used
+            spent[name] = spent.get(name, 0.0) + used
+            taken.setdefault(name, []).extend(cells[:count])
+        left.setdefault(name, []).extend(cells[count:])
+    return (*_units(taken), *_units(left))
 
 
-def _units(found: Mapping[str, Sequence[Cell]]) -> Iterable[Unit]:
-    return (Unit(environment=name, cells=tuple(cells)) for name, cells in found.items() if cells)
+def _units(cells: Mapping[str, Sequence[Cell]]) -> Iterable[Unit]:
+    return (Unit(environment=name, cells=tuple(some)) for name, some in cells.items() if some)
 
 
-def _parts(place: int, unit: Unit, values: Values) -> Iterable[_Part]:
+def _parts(
+    place: int, unit: Unit, values: Values
+) -> Iterator[tuple[tuple[object, ...], str, list[Cell]]]:
+    """Yield the cells of one environment that are worth the same, each after what sorts them."""
     by_worth: dict[Worth, list[Cell]] = {}
     for cell in unit.cells:
         by_worth.setdefault(values.worth(cell), []).append(cell)
     for worth, cells in by_worth.items():
+        order: object = 0 if worth is Worth.GAP else -len(cells)
         if worth.by_age:
             cells.sort(key=values.age)
-        some = Unit(environment=unit.environment, cells=tuple(cells))
-        yield _Part(worth=worth, place=place, unit=some, age=values.age(cells[0]))
-
-
-class _Filling:
-    """Fills the time of all workers; no environment gets more than one worker has."""
-
-    def __init__(self, costs: Costs, seconds: float, workers: int) -> None:
-        self.costs = costs
-        self.seconds = seconds
-        self.total = seconds * workers
-        self.taken: dict[str, list[Cell]] = {}
-        self.spent: dict[str, float] = {}
-
-    def take(self, environment: str, cells: Sequence[Cell]) -> Sequence[Cell]:
-        """Take what fits from the front; return what is left."""
-        spent = self.spent.get(environment, 0.0)
-        begin = 0.0 if spent else self.costs.of_begin(environment)
-        room = min(self.total, self.seconds - spent) - begin
-        count = cells_that_fit(cells, self.costs, room)
-        if count:
-            used = begin + sum(map(self.costs.of_cell, cells[:count]))
-            self.total -= used
-            self.spent[environment] = spent + used
-            self.taken.setdefault(environment, []).extend(cells[:count])
-        return cells[count:]
+            order = values.age(cells[0])
+        yield (worth, order, place), unit.environment, cells
 
 
 def cells_that_fit(cells: Sequence[Cell], costs: Costs, seconds: float) -> int:
@@ -203,32 +175,7 @@ def seconds(text: str) -> float:
     raise refuse(InvalidValue("--budget", text, "a time above zero, such as 90s, 10m or 2h"))
 
 
-class Pace:
-    """How much slower this machine is than estimated, by when the first cells of units came."""
-
-    def __init__(self) -> None:
-        """Nothing came yet: the estimate holds."""
-        self._begun: dict[str, tuple[float, float]] = {}
-        self._took = self._estimated = 0.0
-
-    def begin(self, environment: str, now: float, estimated: float) -> None:
-        """Note that a unit was begun, and when its first cell is likely to come."""
-        self._begun[environment] = now, estimated
-
-    def came(self, environment: str, now: float) -> None:
-        """Note a cell; only the first one of a unit tells anything."""
-        begun = self._begun.pop(environment, None)
-        if begun is not None:
-            self._took += now - begun[0]
-            self._estimated += begun[1]
-
-    @property
-    def factor(self) -> float:
-        """By what estimates are multiplied; never less than one."""
-        return max(1.0, self._took / self._estimated) if self._estimated else 1.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Budget:
     """Time for building and measuring, and what tells how to spend it."""
 
@@ -240,7 +187,11 @@ class Budget:
     beside: int = 1
     """Cells of one environment at once, where there are fewer of those than workers."""
     now: Callable[[], float] = time.monotonic
-    pace: Pace = field(default_factory=Pace)
+    begun: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """When each unit was begun of which no cell came yet, and the seconds that were estimated."""
+    took: float = 0.0
+    """Seconds until the first cells of units came."""
+    estimated: float = 0.0
 
     def ordered(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
         """Return units in the order of their value, first those for which there is time."""
@@ -248,30 +199,34 @@ class Budget:
 
     def fitting(self, unit: Unit) -> Unit:
         """Return what of a unit can still end in time at this machine's pace, maybe no cell."""
-        left = self._left() / self.pace.factor
+        # This machine may be slower than estimated; what says that it is faster is not believed.
+        slower = max(1.0, self.took / self.estimated) if self.estimated else 1.0
+        left = self._left() / slower
         room = (left - self.costs.of_begin(unit.environment)) * self.beside
         return replace(unit, cells=unit.cells[: cells_that_fit(unit.cells, self.costs, room)])
 
     def begin(self, unit: Unit) -> None:
         """Note that a unit is begun."""
         first = self.costs.of_begin(unit.environment) + self.costs.of_cell(unit.cells[0])
-        self.pace.begin(unit.environment, self.now(), first)
+        self.begun[unit.environment] = self.now(), first
 
     def came(self, environment: str) -> None:
-        """Note that a cell came."""
-        self.pace.came(environment, self.now())
+        """Note a cell; only the first one of a unit tells anything."""
+        if environment in self.begun:
+            begun, estimated = self.begun.pop(environment)
+            self.took += self.now() - begun
+            self.estimated += estimated
 
     def first(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
         """Return the first of ordered units, for which there is likely to be time."""
         left = self._left()
-        room, found = left * self.workers, []
-        for unit in units:
+        room = left * self.workers
+        for count, unit in enumerate(units):
             cost = self.costs.of_unit(unit)
             room -= cost
             if room < 0 or cost > left:
-                break
-            found.append(unit)
-        return tuple(found)
+                return tuple(units[:count])
+        return tuple(units)
 
     def _left(self) -> float:
         return max(0.0, self.until - self.now())
