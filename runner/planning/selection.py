@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
@@ -92,7 +92,8 @@ def select(
     chosen = _cases(request, cases, argument)
     environments = environments_of(request.release, names)
     workarounds = _workarounds(request.workaround, [cases[name] for name in chosen])
-    precisions = frozenset(map(_precision, _split(request.precision))) or frozenset(Precision)
+    precisions = _split(request.precision)
+    _refuse_unknown("--precision", precisions, [*Precision])
     if not chosen:
         raise nothing_selected(
             {argument: request.case, "--area": request.area, "--model": request.model}
@@ -102,7 +103,7 @@ def select(
     return Selection(
         cases=frozenset(chosen),
         environments=frozenset(environments),
-        precisions=precisions,
+        precisions=frozenset(map(Precision, precisions)) or frozenset(Precision),
         workarounds=workarounds,
         device=request.device,
     )
@@ -114,9 +115,7 @@ def _split(texts: Iterable[str]) -> list[str]:
 
 def _cases(request: SelectionRequest, cases: Mapping[str, Case], argument: str) -> list[str]:
     areas = {case.block.area for case in cases.values()}
-    for area in request.area:
-        if area not in areas:
-            raise _unknown("--area", area, areas)
+    _refuse_unknown("--area", request.area, areas)
     known = sorted({model for case in cases.values() for model in case.block.models})
     models = set(_matching("--model", request.model, known))
     return [
@@ -153,9 +152,11 @@ def environments_of(
         return list(names)
     selected: set[str] = set()
     for text in texts:
-        is_specifier = text.strip()[:1] in {">", "<", "=", "!", "~"}
-        read = _specified if is_specifier else _named
-        selected.update(read(text, names, option))
+        if text.strip()[:1] in {">", "<", "=", "!", "~"}:
+            selected.update(_specified(text, names, option))
+        else:
+            _refuse_unknown(option, _split([text]), names)
+            selected.update(_split([text]))
     return [name for name in names if name in selected or _bare(name) in selected]
 
 
@@ -176,28 +177,18 @@ def _specified(text: str, names: Sequence[str], option: str) -> list[str]:
         raise refuse(InvalidValue(option, text, expected)) from error
 
 
-def _named(text: str, names: Sequence[str], option: str) -> list[str]:
-    for part in _split([text]):
-        if part not in names:
-            raise _unknown(option, part, names)
-    return _split([text])
-
-
 def _workarounds(texts: Sequence[str], cases: Sequence[Case]) -> frozenset[str] | None:
     if not texts:
         return None
     known = {NONE, *(name for case in cases for name in case.block.workarounds)}
-    for text in _split(texts):
-        if text not in known:
-            raise _unknown("--workaround", text, known)
+    _refuse_unknown("--workaround", _split(texts), known)
     return frozenset(PLAIN if text == NONE else text for text in _split(texts))
 
 
-def _precision(text: str) -> Precision:
-    try:
-        return Precision(text)
-    except ValueError:
-        raise _unknown("--precision", text, Precision) from None
+def _refuse_unknown(option: str, texts: Iterable[str], known: Collection[str]) -> None:
+    for text in texts:
+        if text not in known:
+            raise _unknown(option, text, known)
 
 
 def _unknown(option: str, typed: str, known: Iterable[str]) -> RunnerError:
