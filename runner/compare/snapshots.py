@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,6 @@ FORMAT = 1
 NAME = "changes.json"
 _LISTED = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED)
 _ERROR = 160
-
-_Key = tuple[CellChange, str, str, str, str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,17 +64,25 @@ def compared(
     """
     old, now = ({row.cell: row for row in rows} for rows in (before, after))
     differences = compare(old, now, cases)
-    groups: dict[_Key, list[str]] = {}
+    groups: dict[Changed, list[str]] = {}
     for difference in differences:
         cell, before_, after_ = difference.cell, difference.before, difference.after
         if before_ and after_ and difference.change in _LISTED and cell.case in cases:
-            where = cell.case, cell.workaround, cell.precision.value, cell.device.value
-            key = (difference.change, *where, _happened(before_), _happened(after_))
-            groups.setdefault(key, []).append(cell.environment)
+            anywhere = Changed(
+                change=difference.change,
+                case=cell.case,
+                workaround=cell.workaround,
+                precision=cell.precision.value,
+                device=cell.device.value,
+                environments=(),
+                before=_happened(before_),
+                after=_happened(after_),
+            )
+            groups.setdefault(anywhere, []).append(cell.environment)
     place = {name: number for number, name in enumerate(order)}
     changed = (
-        _changed(key, sorted(names, key=lambda name: place.get(name, len(place))))
-        for key, names in sorted(groups.items())
+        replace(anywhere, environments=tuple(sorted(names, key=lambda n: place.get(n, len(place)))))
+        for anywhere, names in sorted(groups.items(), key=lambda group: astuple(group[0]))
     )
     new = _counted(each.after for each in differences if each.before is None)
     gone = _counted(each.before for each in differences if each.after is None)
@@ -93,47 +99,19 @@ def _happened(row: Observation) -> str:
     return " ".join(row.failed.headline.split())[:_ERROR]
 
 
-def _changed(key: _Key, environments: Sequence[str]) -> Changed:
-    what, case, workaround, precision, device, before, after = key
-    return Changed(
-        change=what,
-        case=case,
-        workaround=workaround,
-        precision=precision,
-        device=device,
-        environments=tuple(environments),
-        before=before,
-        after=after,
-    )
-
-
 def written(records: Iterable[SnapshotRecord]) -> str:
     """Return the text of the file, one line per change, newest publication first."""
-    content = {"format": FORMAT, "publications": [_record(one) for one in records]}
+    content = {"format": FORMAT, "publications": [_record(record) for record in records]}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _record(record: SnapshotRecord) -> dict[str, Any]:
-    return {
-        "publication": record.publication,
-        "date": record.date,
-        "against": record.against,
-        "changes": [
-            {
-                "change": one.change.value,
-                "case": one.case,
-                "workaround": one.workaround,
-                "precision": one.precision,
-                "device": one.device,
-                "environments": " ".join(one.environments),
-                "before": one.before,
-                "after": one.after,
-            }
-            for one in record.changes
-        ],
-        "new": dict(sorted(record.new)),
-        "gone": dict(sorted(record.gone)),
-    }
+    changes = [
+        asdict(change) | {"environments": " ".join(change.environments)}
+        for change in record.changes
+    ]
+    counts = {"new": dict(sorted(record.new)), "gone": dict(sorted(record.gone))}
+    return asdict(record) | {"changes": changes} | counts
 
 
 def read_changes(folder: Path) -> tuple[SnapshotRecord, ...]:
@@ -146,24 +124,13 @@ def read_changes(folder: Path) -> tuple[SnapshotRecord, ...]:
         if content["format"] > FORMAT:
             what = f"it has format {content['format']}, this version reads {FORMAT} or older"
             raise refuse(Problem(NAME, what, "Update repromatrix."))
-        return tuple(_read(one) for one in content["publications"])
+        return tuple(_read(record) for record in content["publications"])
 
 
-def _read(one: Mapping[str, Any]) -> SnapshotRecord:
-    return SnapshotRecord(
-        publication=one["publication"],
-        date=one["date"],
-        against=one["against"],
-        changes=tuple(
-            Changed(
-                **{
-                    **line,
-                    "change": CellChange(line["change"]),
-                    "environments": tuple(line["environments"].split()),
-                }
-            )
-            for line in one["changes"]
-        ),
-        new=tuple(one["new"].items()),
-        gone=tuple(one["gone"].items()),
-    )
+def _read(record: dict[str, Any]) -> SnapshotRecord:
+    changes = []
+    for line in record["changes"]:
+        kind, names = CellChange(line["change"]), tuple(line["environments"].split())
+        changes.append(Changed(**line | {"change": kind, "environments": names}))
+    counts = {key: tuple(record[key].items()) for key in ("new", "gone")}
+    return SnapshotRecord(**record | {"changes": tuple(changes)} | counts)
