@@ -132,7 +132,9 @@ class CheckoutRuns:
         def hear(event: Event) -> None:
             match event:
                 case Observation():
-                    self._keep(event)
+                    self.waiting.append(event)
+                    if time.monotonic() - self.looked > _EVERY:
+                        self.store_waiting()
                     entry = expected(cases[event.cell.case], event.cell, ready.environment)
                     listener.measured(event, judge(entry, event))
                 case Phase():
@@ -148,14 +150,11 @@ class CheckoutRuns:
             self.store_waiting()
         listener.done(ready.environment.name)
 
-    def _keep(self, row: Observation) -> None:
-        """Store rows only after a check that nothing was edited while they were measured."""
-        self.waiting.append(row)
-        if time.monotonic() - self.looked > _EVERY:
-            self.store_waiting()
-
     def store_waiting(self) -> None:
-        """Store the waiting rows; raises RunnerError where the checkout has been edited."""
+        """Store the waiting rows, after a check that nothing was edited while they were measured.
+
+        Raises RunnerError where the checkout has been edited.
+        """
         rows, self.waiting = self.waiting, []
         self.looked = time.monotonic()
         if rows and development.marks(self.checkout.folder) != self.marks:
@@ -173,8 +172,7 @@ class CheckoutRuns:
         It is raised where no case could import it though cases pass on the other side.
         """
         after = dict(self._rows(trials))
-        reason = _imports_nothing(after, before)
-        if reason:
+        if reason := _imports_nothing(after, before):
             raise self._unimportable(trials[0].base, reason)
         return after
 

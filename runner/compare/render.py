@@ -89,20 +89,17 @@ class DiffReport:
     def again(self, cell: Cell) -> str:
         """Return the command that measures a cell again; empty if this checkout lacks it."""
         if self.sides:
-            case = self.files.get(cell.case, cell.case)
-            command = ["diff", "--", *self.sides, "--case", case]
-        elif self._has(cell):
-            command = ["matrix", "--", "--case", cell.case, "--release", cell.environment]
+            typed = self.files.get(cell.case, cell.case)
+            command = ["diff", "--", *self.sides, "--case", typed]
         else:
-            return ""
+            case = self.cases.get(cell.case)
+            is_here = case is not None and cell.workaround in case.variants
+            if not is_here or cell.environment not in self.environments:
+                return ""
+            command = ["matrix", "--", "--case", cell.case, "--release", cell.environment]
         variant = ["--precision", cell.precision, "--workaround", cell.workaround or "none"]
         device = [] if cell.device == "cpu" else ["--device", cell.device]
         return shlex.join(["nox", "-s", *command, *variant, *device, "--rerun"])
-
-    def _has(self, cell: Cell) -> bool:
-        case = self.cases.get(cell.case)
-        has_variant = case is not None and cell.workaround in case.variants
-        return has_variant and cell.environment in self.environments
 
     def title(self, name: str) -> str:
         """Return the title of a case, or that this checkout does not have it."""
@@ -162,22 +159,6 @@ class DiffSection:
 
     heading: str
     groups: Mapping[str, tuple[CellGroup, ...]]
-
-    @property
-    def has_grounds(self) -> bool:
-        """Whether anything beside the result differs in some cell."""
-        return any(group.grounds for groups in self.groups.values() for group in groups)
-
-
-def render(report: DiffReport, form: str) -> str:
-    """Return the page in one of the formats of `--format`."""
-    match form:
-        case "markdown":
-            return markdown(report)
-        case "json":
-            return as_json(report)
-        case _:
-            return text(report)
 
 
 # What text and Markdown share
@@ -368,7 +349,7 @@ def markdown(report: DiffReport) -> str:
 
 
 def _section(report: DiffReport, section: DiffSection) -> Iterator[str]:
-    noted = section.has_grounds
+    noted = any(group.grounds for groups in section.groups.values() for group in groups)
     rows = []
     for name, groups in section.groups.items():
         title = f"{code(printable(name))}: {plain(report.title(name))}"
@@ -405,14 +386,13 @@ def as_json(report: DiffReport) -> str:
     if report.sides is None:
         answer["not-the-same-cells"] = _counts(report.not_comparable)
     answer["cells"] = [
-        _cell(report, each) for each in report.differences if report.sides or _is_listed(each)
+        _cell(report, difference)
+        for difference in report.differences
+        if report.sides
+        or difference.moved
+        or not (difference.change is CellChange.SAME and difference.is_comparable)
     ]
     return json.dumps(answer, indent=1) + "\n"
-
-
-def _is_listed(difference: CellDifference) -> bool:
-    is_same = difference.change is CellChange.SAME and difference.is_comparable
-    return not is_same or bool(difference.moved)
 
 
 def _counts(differences: Iterable[CellDifference]) -> dict[str, int]:

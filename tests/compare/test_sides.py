@@ -204,10 +204,10 @@ def test_nothing_is_stored_of_a_checkout_that_is_edited_while_its_cells_run(
     folder = _checkout(tmp_path / "clone")
     store = Store(tmp_path / "trials.sqlite", pytest.fail)
     bench = CheckoutRuns(_asked(matrix), read_checkout(folder), store)
-    bench._keep(_row("4.50.0@abc", Outcome.PASSES, "avx2"))
+    bench.waiting.append(_row("4.50.0@abc", Outcome.PASSES, "avx2"))
     bench.store_waiting()
     (folder / "peft" / "__init__.py").write_text("__version__ = '0.15.3'\n")
-    bench._keep(_row("4.50.0@abc", Outcome.FAILS, "avx2"))
+    bench.waiting.append(_row("4.50.0@abc", Outcome.FAILS, "avx2"))
     with pytest.raises(RunnerError) as caught:
         bench.store_waiting()
     kept = [row.outcome for row in store.rows()]
