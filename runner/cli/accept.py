@@ -168,10 +168,8 @@ def _written(entry: ProposedEntry, case: Case, measured: set[Device]) -> Written
     if how.outcome is not Outcome.FAILS:
         keys["outcome"] = how.outcome.value
     else:
-        keys |= {
-            "raises": how.raises,
-            "match": how.match[0] if len(how.match) == 1 else [*how.match],
-        }
+        keys["raises"] = how.raises
+        keys["match"] = how.match[0] if len(how.match) == 1 else [*how.match]
     return Written(keys=keys, replaces=replaced)
 
 

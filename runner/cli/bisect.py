@@ -264,7 +264,12 @@ def _find_commit(
 
     Raises RunnerError where no releases differ.
     """
-    finding = _only(page.findings)
+    own = [finding for finding in page.findings if finding.search.runs]
+    if len(own) != 1:
+        names = [f"{each.search.case.name} {each.search.wanted.precision}" for each in own]
+        what = f"needs one case in one precision, not {join(names) or 'none'}"
+        raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
+    (finding,) = own
     if finding.found is None:
         if options.format == "json":
             cli.print_stdout(_FORMATS[options.format](page))
@@ -287,15 +292,6 @@ def _find_commit(
         case _:
             cli.print_stdout(render_commits.commits_text(answer, typed))
     return answer.code
-
-
-def _only(findings: Sequence[releases.Finding]) -> releases.Finding:
-    own = [finding for finding in findings if finding.search.runs]
-    if len(own) == 1:
-        return own[0]
-    names = [f"{each.search.case.name} {each.search.wanted.precision}" for each in own]
-    what = f"needs one case in one precision, not {join(names) or 'none'}"
-    raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
 
 
 def _inquiry(loaded: Project, finding: releases.Finding, options: BisectOptions) -> Inquiry:

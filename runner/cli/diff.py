@@ -5,6 +5,7 @@ Two environments, a release and a checkout, or two sets of evidence.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -185,12 +186,9 @@ def _sides(
         rows = [*answers.published_rows(paths, cases), *store.rows(cases)]
         if checkout is None:
             return sides.of_environments(question, (options.before, options.after), rows, store)
-        trials = Store(paths.trials, warn)
-        try:
+        with contextlib.closing(Store(paths.trials, warn)) as trials:
             runs = CheckoutRuns(question, checkout, trials)
             return sides.with_checkout(question, options.before, runs, rows, store)
-        finally:
-            trials.close()
 
 
 def _report(
@@ -217,15 +215,11 @@ def _described(checkout: Checkout, options: DiffOptions) -> str:
     state = checkout.standing
     facts = [
         f"commit {state.commit[:12]}" if state.commit else "no repository",
-        *([f"branch {state.branch}"] if state.branch else []),
-        *(
-            [f"{'edited, ' if state.commit else ''}content {state.content}"]
-            if state.content
-            else []
-        ),
+        f"branch {state.branch}" if state.branch else "",
+        f"{'edited, ' if state.commit else ''}content {state.content}" if state.content else "",
     ]
     text = f"a checkout of {checkout.package} that claims {checkout.claims}"
-    return f"{text} ({', '.join(facts)}), in the environment of {options.before}"
+    return f"{text} ({', '.join(filter(None, facts))}), in the environment of {options.before}"
 
 
 # Sets of evidence, of which nothing is run

@@ -41,7 +41,12 @@ def make(
 
     The exit code is 4 when one cannot be built.
     """
-    derived = [_with_lock(paths, name) for name in names if "+" in name]
+    newest = load_matrix(paths).releases[-1].name  # `main` has no lock to extend
+    derived = [
+        name.replace(MAIN, newest, 1) if asked(name, ENVIRONMENT).base == MAIN else name
+        for name in names
+        if "+" in name
+    ]
     loaded = project.load(paths, [], derived)
     code = ExitCode.AS_EXPECTED
     selected = environments_of(names, loaded.names, ENVIRONMENT)
@@ -56,13 +61,6 @@ def make(
         else:
             console.print(f"{name}: {path}", markup=False)
     return code
-
-
-def _with_lock(paths: Paths, name: str) -> str:
-    """Return the environment whose lock a derived one needs; raises RunnerError."""
-    parts = asked(name, ENVIRONMENT)
-    newest = load_matrix(paths).releases[-1].name
-    return name.replace(MAIN, newest, 1) if parts.base == MAIN else name
 
 
 def _built(loaded: Project, name: str) -> Path:

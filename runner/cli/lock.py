@@ -75,9 +75,9 @@ def pin(
     if missing:
         wanted = [name for name in wanted if not (paths.locks / f"{name}.txt").exists()]
     plain = [name for name in wanted if not _is_derived(name)]
-    _write(paths, plain, lambda name: _resolve(matrix, name), console)
     others = [name for name in wanted if name not in plain]
-    _write(paths, others, lambda name: _resolve_derived(paths, matrix, name), console)
+    for some in (plain, others):  # what is laid over a lock needs that lock
+        _write(paths, some, lambda name: _resolve(paths, matrix, name), console)
     return ExitCode.AS_EXPECTED
 
 
@@ -92,16 +92,14 @@ def _derived(paths: Paths, matrix: Matrix) -> tuple[str, ...]:
     return project.derived(matrix, cases.values())
 
 
-def _resolve(matrix: Matrix, name: str) -> str:
+def _resolve(paths: Paths, matrix: Matrix, name: str) -> str:
+    if _is_derived(name):
+        base = locks.load_lock(paths, matrix, locks.base_of(matrix, name))
+        return locking.resolve_derived(matrix, base, name)
     stack = matrix.stack(name)
     if stack is not None:
         return locking.resolve_stack(matrix, stack)
     return locking.resolve_release(matrix, matrix.release(name))
-
-
-def _resolve_derived(paths: Paths, matrix: Matrix, name: str) -> str:
-    base = locks.base_of(matrix, name)
-    return locking.resolve_derived(matrix, locks.load_lock(paths, matrix, base), name)
 
 
 def _write(
@@ -150,13 +148,12 @@ def entered(text: str, version: Version, day: dt.date) -> str:
     By lines: tomlkit drops the space before the `}` of every release, changed or not.
     """
     lines = text.splitlines(keepends=True)
-    versions = {number: known for number, line in enumerate(lines) if (known := _version_in(line))}
+    versions = {
+        number: Version(known[1])
+        for number, line in enumerate(lines)
+        if (known := re.match(r'\s*\{ name = "(\d[^"]*)"', line))
+    }
     last = max(versions)
     place = next((number for number, known in versions.items() if known > version), last + 1)
     line = f'  {{ name = "{version}",'.ljust(lines[last].index("date")) + f"date = {day} }},\n"
     return "".join([*lines[:place], line, *lines[place:]])
-
-
-def _version_in(line: str) -> Version | None:
-    match = re.match(r'\s*\{ name = "(\d[^"]*)"', line)
-    return Version(match[1]) if match else None

@@ -69,8 +69,11 @@ def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
     """
     warn, merged = line_printer(console, "yellow"), _Merged()
     with answers.opened(paths, warn) as store, _transaction(store, options):
-        for path in _once(options.files, console):
-            _merge_file(path, paths, store, merged, console)
+        for number, path in enumerate(options.files):
+            if path.resolve() in {earlier.resolve() for earlier in options.files[:number]}:
+                console.print(f"  {path}: named twice, merged once", markup=False)
+            else:
+                _merge_file(path, paths, store, merged, console)
         if options.whole:
             _refuse_incomplete(merged)
         code = _summary(paths, store, merged, console)
@@ -85,16 +88,6 @@ def _transaction(store: Store, options: MergeOptions) -> contextlib.AbstractCont
     if options.dry_run:
         return store.rehearsing()
     return store.together() if options.whole else contextlib.nullcontext()
-
-
-def _once(files: Sequence[Path], console: Console) -> Iterator[Path]:
-    seen: set[Path] = set()
-    for path in files:
-        if path.resolve() in seen:
-            console.print(f"  {path}: named twice, merged once", markup=False)
-            continue
-        seen.add(path.resolve())
-        yield path
 
 
 def _merge_file(path: Path, paths: Paths, store: Store, merged: _Merged, console: Console) -> None:

@@ -94,7 +94,13 @@ def begin(
 
     Prints what is left to do; raises RunnerError instead.
     """
-    draft = _draft(source)
+    if "://" in source:
+        draft = from_address(source)
+    elif Path(source).is_file():
+        draft = from_script(decode(Path(source).read_bytes(), source), source)
+    else:
+        fix = "Give the address of an issue or pull request, or a script."
+        raise refuse(Problem(_SOURCE, f"the file {source!r} does not exist", fix))
     if name and not NAME.match(name):
         expected = "<model or package>_<what>, lower-case words joined by _"
         raise refuse(InvalidValue("--name", name, expected))
@@ -110,16 +116,6 @@ def begin(
     for fault in _left(paths, path):
         console.print(f"  {str(fault).removeprefix(f'{where}: ')}", markup=False)
     return ExitCode.AS_EXPECTED
-
-
-def _draft(source: str) -> Draft:
-    if "://" in source:
-        return from_address(source)
-    path = Path(source)
-    if not path.is_file():
-        fix = "Give the address of an issue or pull request, or a script."
-        raise refuse(Problem(_SOURCE, f"the file {source!r} does not exist", fix))
-    return from_script(decode(path.read_bytes(), source), source)
 
 
 def _left(paths: Paths, path: Path) -> list[Fault]:

@@ -127,16 +127,12 @@ class ProgressDisplay(RunListener):
             return
         self.printed_at = now
         seconds = now - self.began_at
+        left = seconds / max(1, self.done_cells) * max(0, self.cells - self.done_cells)
+        estimate = f", about {left / 60:.0f} min left" if self.done_units else ""
         self.say(
             f"  {self.done_cells} of {self.cells} cells, {self.done_units} of {self.units}"
-            f" environments, {seconds:.0f} s{self._left(seconds)}"
+            f" environments, {seconds:.0f} s{estimate}"
         )
-
-    def _left(self, seconds: float) -> str:
-        if not self.done_units:
-            return ""
-        left = seconds / max(1, self.done_cells) * max(0, self.cells - self.done_cells)
-        return f", about {left / 60:.0f} min left"
 
 
 class SearchProgress(RunListener):

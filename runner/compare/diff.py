@@ -91,12 +91,9 @@ def change(  # noqa: PLR0911 - a table
         case _:
             assert before is not None  # noqa: S101 - what is None is absent
             assert after is not None  # noqa: S101
-            return _alike(case, before, after)
-
-
-def _alike(case: Case | None, before: Observation, after: Observation) -> CellChange:
-    same = before.kind == after.kind and is_described(case, before) == is_described(case, after)
-    return CellChange.SAME if same and answer(before) is answer(after) else CellChange.CHANGED
+            described_alike = is_described(case, before) == is_described(case, after)
+            same = before.kind == after.kind and described_alike and answers[0] is answers[1]
+            return CellChange.SAME if same else CellChange.CHANGED
 
 
 def _moved(before: Observation | None, after: Observation | None) -> Iterator[Moved]:
@@ -104,16 +101,9 @@ def _moved(before: Observation | None, after: Observation | None) -> Iterator[Mo
         return
     for name in sorted(before.measured.keys() & after.measured.keys()):
         one, other = before.measured[name], after.measured[name]
-        if _is_far(one, other):
+        are_nan = math.isnan(one) and math.isnan(other)
+        if not are_nan and not math.isclose(one, other, rel_tol=_FAR):
             yield Moved(name=name, before=one, after=other)
-
-
-def _is_far(one: float, other: float) -> bool:
-    if one == other or (math.isnan(one) and math.isnan(other)):
-        return False
-    if not (math.isfinite(one) and math.isfinite(other)):
-        return True
-    return abs(other - one) > _FAR * max(abs(one), abs(other))
 
 
 class DiffGround(StrEnum):
