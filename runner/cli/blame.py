@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shlex
 import sys
@@ -165,8 +166,7 @@ def _searched(
     paths, matrix = loaded.places, loaded.matrix
     wanted = package_runs.asked(options.sweep, loaded, question.bad) if options.sweep else None
     rows = answers.both(paths, tell, {question.case.name})
-    store = Store(paths.trials, tell)
-    try:
+    with contextlib.closing(Store(paths.trials, tell)) as store:
         known = () if options.rerun else (*rows, *store.rows({question.case.name}))
         sandbox = cli.decide_sandbox(options.sandbox, tell)
         runs = package_runs.MixtureRuns(
@@ -181,8 +181,6 @@ def _searched(
         swept = None
         if wanted and answer.fixes:
             swept = package_runs.sweep(oracle.runs, wanted, answer.bad)
-    finally:
-        store.close()
     variant = f"[{question.workaround}]" if question.workaround else ""
     return BlameReport(
         blame=answer,

@@ -257,8 +257,8 @@ def _selected(
 ) -> Callable[[Cell], bool]:
     """Return a predicate of the selected cells, also of cases that only evidence knows."""
     selection = select(dataclasses.replace(options, case=()), loaded.cases, loaded.names)
-    held = {row.cell.case for row in (*before.rows, *after.rows)}
-    cases = set(named_cases(options.case, [*loaded.cases, *sorted(held - {*loaded.cases})]))
+    known = {row.cell.case for row in (*before.rows, *after.rows)}
+    cases = set(named_cases(options.case, [*loaded.cases, *sorted(known - {*loaded.cases})]))
     if options.area or options.model:
         cases &= selection.cases
 

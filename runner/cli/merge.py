@@ -105,8 +105,8 @@ def _merge_file(path: Path, paths: Paths, store: Store, merged: _Merged, console
     known = taken.rows - taken.new - taken.newer
     parts = {"new": taken.new, "newer than the row here": taken.newer, "already here": known}
     counts = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
-    held = f"{plural(taken.rows, 'row')}: {counts}" if taken.rows else "holds no cells"
-    console.print(f"  {path}: {held}", markup=False)
+    content = f"{plural(taken.rows, 'row')}: {counts}" if taken.rows else "holds no cells"
+    console.print(f"  {path}: {content}", markup=False)
 
 
 def _watched(

@@ -100,10 +100,10 @@ def _moved(before: Observation | None, after: Observation | None) -> Iterator[Mo
     if before is None or after is None or {answer(before), answer(after)} != {Reading.GOOD}:
         return
     for name in sorted(before.measured.keys() & after.measured.keys()):
-        one, other = before.measured[name], after.measured[name]
-        are_nan = math.isnan(one) and math.isnan(other)
-        if not are_nan and not math.isclose(one, other, rel_tol=_FAR):
-            yield Moved(name=name, before=one, after=other)
+        old, new = before.measured[name], after.measured[name]
+        are_nan = math.isnan(old) and math.isnan(new)
+        if not are_nan and not math.isclose(old, new, rel_tol=_FAR):
+            yield Moved(name=name, before=old, after=new)
 
 
 class DiffGround(StrEnum):
@@ -157,13 +157,13 @@ def grounds(before: Observation | None, after: Observation | None) -> tuple[Diff
         return ()
     if not (before.outcome.was_run and after.outcome.was_run):
         return ()
-    one, other = before.provenance, after.provenance
+    old, new = before.provenance, after.provenance
     differing = {
-        DiffGround.CASE: one.case_digest != other.case_digest,
-        DiffGround.PINS: one.environment_digest != other.environment_digest,
-        DiffGround.PROTOCOL: one.protocol != other.protocol,
-        DiffGround.TORCH: one.torch_build != other.torch_build,
-        DiffGround.HARDWARE: one.hardware != other.hardware,
+        DiffGround.CASE: old.case_digest != new.case_digest,
+        DiffGround.PINS: old.environment_digest != new.environment_digest,
+        DiffGround.PROTOCOL: old.protocol != new.protocol,
+        DiffGround.TORCH: old.torch_build != new.torch_build,
+        DiffGround.HARDWARE: old.hardware != new.hardware,
     }
     return tuple(ground for ground in DiffGround if differing[ground])
 
@@ -173,15 +173,15 @@ def compare(before: Rows, after: Rows, cases: Mapping[str, Case]) -> tuple[CellD
     return tuple(
         CellDifference(
             cell=cell,
-            change=change(cases.get(cell.case), one, other),
-            before=one,
-            after=other,
-            grounds=grounds(one, other),
-            moved=tuple(_moved(one, other)),
+            change=change(cases.get(cell.case), old, new),
+            before=old,
+            after=new,
+            grounds=grounds(old, new),
+            moved=tuple(_moved(old, new)),
         )
         for cell in dict.fromkeys([*before, *after])
-        for one, other in [(before.get(cell), after.get(cell))]
-        if {answer(one), answer(other)} != {Reading.ABSENT}
+        for old, new in [(before.get(cell), after.get(cell))]
+        if {answer(old), answer(new)} != {Reading.ABSENT}
     )
 
 

@@ -354,8 +354,8 @@ def _section(report: DiffReport, section: DiffSection) -> Iterator[str]:
     for name, groups in section.groups.items():
         title = f"{code(printable(name))}: {plain(report.title(name))}"
         for group in groups:
-            said = map(code, (group.names(report.environments), group.before, group.after))
-            rows.append([title, *said, *([plain(group.grounds)] if noted else [])])
+            texts = map(code, (group.names(report.environments), group.before, group.after))
+            rows.append([title, *texts, *([plain(group.grounds)] if noted else [])])
     yield from ("", f"### {section.heading}", "")
     yield from _table(["case", "cells", "before", "after", *(["note"] if noted else [])], rows)
     firsts = [group.cells[0] for groups in section.groups.values() for group in groups]

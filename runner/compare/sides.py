@@ -136,7 +136,7 @@ def side(asked: DiffRequest, name: str, rows: Sequence[Observation]) -> Rows:
     project = informed(asked.project, rows)
     grid = Grid(
         cases={name: case for name, case in project.cases.items() if name in asked.selection.cases},
-        environments={held: project.environments[held] for held in asked.environments(name)},
+        environments={each: project.environments[each] for each in asked.environments(name)},
         precisions=project.matrix.precisions,
         devices=(asked.terms.device,),
     )

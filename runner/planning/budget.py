@@ -59,7 +59,7 @@ def costs(rows: Iterable[Observation], absent: Callable[[str], bool]) -> Costs:
         kinds.setdefault(_kind(cell), []).append(seconds)
     return Costs(
         own=own,
-        along={kind: statistics.median(found) for kind, found in kinds.items()},
+        along={kind: statistics.median(some) for kind, some in kinds.items()},
         typical=statistics.median(own.values()) if own else CELL,
         absent=absent,
     )
@@ -169,9 +169,9 @@ _SHAPE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smh])")
 
 def seconds(text: str) -> float:
     """Return the seconds of `90s`, `10m` or `2h`; raises RunnerError for anything else."""
-    found = _SHAPE.fullmatch(text.strip())
-    if found and float(found[1]) > 0:
-        return float(found[1]) * _UNITS[found[2]]
+    match = _SHAPE.fullmatch(text.strip())
+    if match and float(match[1]) > 0:
+        return float(match[1]) * _UNITS[match[2]]
     raise refuse(InvalidValue("--budget", text, "a time above zero, such as 90s, 10m or 2h"))
 
 

@@ -39,12 +39,12 @@ def applicable(
     cells: Sequence[Cell], cases: Mapping[str, Case], environment: Environment
 ) -> tuple[Cell, ...]:
     """Keep the cells whose case can be run in an environment."""
-    found: list[Cell] = []
+    kept: list[Cell] = []
     # The cells of a case stand together: it is asked once for all of them.
     for (name, device), some in groupby(cells, key=_CASE):
         if not obstacles(cases[name], environment, device):
-            found.extend(some)
-    return tuple(found)
+            kept.extend(some)
+    return tuple(kept)
 
 
 def missing(
@@ -123,30 +123,30 @@ class _Phase(NamedTuple):
 
 def deciding(grid: Axes, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
     """Return the cells that decide something, by the evidence at hand; all others are within."""
-    held = _held(grid, known)
-    found: dict[Cell, Why] = {}
+    by_variant = _rows(grid, known)
+    decisive: dict[Cell, Why] = {}
     for case in grid.cases.values():
         lines = list(_lines(grid, case))
         for workaround, precision in itertools.product(case.variants, grid.precisions):
-            rows = held.get((case.name, workaround, precision), {})
+            rows = by_variant.get((case.name, workaround, precision), {})
             for line in lines:
                 for name, why in _of_line(_stretches(line, workaround, precision, grid), rows):
                     cell = Cell(case.name, workaround, name, precision, grid.device)
-                    found[cell] = min(why, found.get(cell, why))
-    return found
+                    decisive[cell] = min(why, decisive.get(cell, why))
+    return decisive
 
 
-def _held(grid: Axes, known: Mapping[Cell, Observation]) -> dict[tuple[str, str, Precision], Rows]:
+def _rows(grid: Axes, known: Mapping[Cell, Observation]) -> dict[tuple[str, str, Precision], Rows]:
     """Arrange what current evidence says, and which environments could not be built."""
-    found: dict[tuple[str, str, Precision], Rows] = {}
+    rows: dict[tuple[str, str, Precision], Rows] = {}
     for cell, seen in known.items():
         case, environment = grid.cases.get(cell.case), grid.environments.get(cell.environment)
         if case is None or environment is None or cell.device is not grid.device:
             continue
         if _unbuildable(seen) or is_current(seen, case, environment):
             key = cell.case, cell.workaround, cell.precision
-            found.setdefault(key, {})[cell.environment] = seen
-    return found
+            rows.setdefault(key, {})[cell.environment] = seen
+    return rows
 
 
 def _lines(grid: Axes, case: Case) -> Iterator[list[_Phase]]:
@@ -155,9 +155,9 @@ def _lines(grid: Axes, case: Case) -> Iterator[list[_Phase]]:
     What no lock describes stands alone: of `main` nothing is known before it is measured.
     """
     able = {
-        name: one
-        for name, one in grid.environments.items()
-        if not one.source.has_lock or not obstacles(case, one, grid.device)
+        name: environment
+        for name, environment in grid.environments.items()
+        if not environment.source.has_lock or not obstacles(case, environment, grid.device)
     }
     for axis in axes(case, grid.environments):
         names = [point.environment for point in axis if point.environment in able]
@@ -169,28 +169,28 @@ def _lines(grid: Axes, case: Case) -> Iterator[list[_Phase]]:
 
 
 def _phases(case: Case, line: Iterable[Environment]) -> list[_Phase]:
-    found: list[_Phase] = []
-    for one in line:
-        held = live(case, one)
-        if not found or [*map(id, held)] != [*map(id, found[-1].live)]:
-            found.append(_Phase(held, []))
-        found[-1].names.append(one.name)
-    return found
+    phases: list[_Phase] = []
+    for environment in line:
+        entries = live(case, environment)
+        if not phases or [*map(id, entries)] != [*map(id, phases[-1].live)]:
+            phases.append(_Phase(entries, []))
+        phases[-1].names.append(environment.name)
+    return phases
 
 
 def _stretches(
     line: Iterable[_Phase], workaround: str, precision: Precision, grid: Axes
 ) -> list[list[str]]:
     """Cut a line where what is expected of one variant changes."""
-    found: list[tuple[Failure | None, list[str]]] = []
+    stretches: list[tuple[Failure | None, list[str]]] = []
     for phase in line:
         cell = Cell("", workaround, "", precision, grid.device)
         entry = covering(phase.live, cell)
-        if found and found[-1][0] is entry:
-            found[-1][1].extend(phase.names)
+        if stretches and stretches[-1][0] is entry:
+            stretches[-1][1].extend(phase.names)
         else:
-            found.append((entry, [*phase.names]))
-    return [names for _, names in found]
+            stretches.append((entry, [*phase.names]))
+    return [names for _, names in stretches]
 
 
 def _of_line(

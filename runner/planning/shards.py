@@ -39,9 +39,9 @@ class Shard:
 
 def shard(text: str) -> Shard:
     """Read `2/4`; raises RunnerError."""
-    found = _SHARD.fullmatch(text)
-    if found:
-        number, count = map(int, found.groups())
+    match = _SHARD.fullmatch(text)
+    if match:
+        number, count = map(int, match.groups())
         if 1 <= number <= count:
             return Shard(number=number, count=count)
     raise refuse(InvalidValue("--shard", text, "i/N with i from 1 to N, such as 1/4"))
@@ -62,7 +62,7 @@ def split(cells: Mapping[str, int], count: int) -> tuple[tuple[str, ...], ...]:
     for name, number in cells.items():
         if number:
             bases.setdefault(name.partition("+")[0], []).append(name)
-    weights = {base: sum(seconds(cells[one]) for one in names) for base, names in bases.items()}
+    weights = {base: sum(seconds(cells[name]) for name in names) for base, names in bases.items()}
     shares: list[list[str]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for base in sorted(bases, key=lambda base: (-weights[base], base)):
@@ -90,14 +90,14 @@ def identity(
     return content.hexdigest()[:16]
 
 
-def lacking(found: Collection[tuple[str, str]]) -> str:
+def lacking(ended: Collection[tuple[str, str]]) -> str:
     """Say what shards that ended, each with its split, lack of being a whole one; else nothing."""
-    splits = {split for _, split in found}
+    splits = {split for _, split in ended}
     if not splits:
         return "no shard that was measured to its end"
     if len(splits) > 1:
         return f"shards of {len(splits)} splits: of other commits, or with other options"
-    held = sorted({shard(text).number for text, _ in found})
-    count = max(shard(text).count for text, _ in found)
-    missing = [f"{number}/{count}" for number in range(1, count + 1) if number not in held]
+    numbers = {shard(text).number for text, _ in ended}
+    count = max(shard(text).count for text, _ in ended)
+    missing = [f"{number}/{count}" for number in range(1, count + 1) if number not in numbers]
     return f"no {join(missing)}, or not measured to its end" if missing else ""
