@@ -20,7 +20,6 @@ from repromatrix.runner.bisect.commit_search import Heard, Inquiry
 from repromatrix.runner.bisect.commit_trials import TrialRequest, TrialSide
 from repromatrix.runner.bisect.repository import find_sources, open_repository
 from repromatrix.runner.bisect.search import Edge
-from repromatrix.runner.cases import load_script
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments import building
@@ -109,7 +108,7 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
         demand(options.device)
     if repo is not None:
         _refuse_revisions(repo, options)
-    loaded = _load(paths, options)
+    loaded = cli.load_scripts(paths, options.case)
     every = tuple(_searches(loaded, options))
     runnable = tuple(search for search in every if search.axis)
     if not runnable:
@@ -130,15 +129,6 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     if options.format != "json":  # one document: that of the commits holds both
         cli.print_stdout(f"{_FORMATS[options.format](page)}\n")
     return _find_commit(loaded, page, repo, options, console)
-
-
-def _load(paths: Paths, options: BisectOptions) -> Project:
-    """Load the corpus, or scripts of the user's, which need no block."""
-    paths, files = cli.own_files(paths, options.case, CASE)
-    if files is None:
-        return project.load(paths)
-    cases = [load_script(path, str(path)) for path in files]
-    return dataclasses.replace(project.load(paths, []), cases={case.name: case for case in cases})
 
 
 def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Search]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shlex
 import sys
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner import project
 from repromatrix.runner.bisect import package_runs
 from repromatrix.runner.bisect.packages import BlameOutcome
 from repromatrix.runner.bisect.render_packages import (
@@ -21,7 +19,6 @@ from repromatrix.runner.bisect.render_packages import (
     blame_text,
     structured,
 )
-from repromatrix.runner.cases import load_script
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, Problem, refuse
@@ -81,7 +78,8 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
 
     for option, name in (("--good", options.good), ("--bad", options.bad)):
         _refuse_unlocked(paths, option, name)
-    loaded = _load(paths, options)
+    derived = [name for name in (options.good, options.bad) if "+" in name]
+    loaded = cli.load_scripts(paths, [options.case], derived)
     question = _question(loaded, options)
     try:
         report = _searched(loaded, question, options, tell)
@@ -110,18 +108,6 @@ def _refuse_unlocked(paths: Paths, option: str, name: str) -> None:
     if base not in known:
         expected = "a release, with extras or as a pair"
         raise refuse(InvalidValue(option, name, expected, suggestion(base, known)))
-
-
-def _load(paths: Paths, options: BlameOptions) -> Project:
-    """Load the corpus, or a script of the user's, which needs no block."""
-    paths, files = cli.own_files(paths, [options.case], CASE)
-    derived = [name for name in (options.good, options.bad) if "+" in name]
-    if files is None:
-        return project.load(paths, also=derived)
-    cases = [load_script(path, str(path)) for path in files]
-    return dataclasses.replace(
-        project.load(paths, [], derived), cases={case.name: case for case in cases}
-    )
 
 
 def _question(loaded: Project, options: BlameOptions) -> package_runs.BlameQuestion:

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from repromatrix.runner import project
+from repromatrix.runner.cases import load_script
 from repromatrix.runner.errors import InvalidValue, Problem, refuse
 from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import SelectionRequest, one_of
+from repromatrix.runner.planning.selection import CASE, SelectionRequest, one_of
+from repromatrix.runner.project import Project
 from repromatrix.runner.worker.process_control import unenforceable
 
 if TYPE_CHECKING:
@@ -225,6 +228,19 @@ def own_files(paths: Paths, cases: Sequence[str], option: str) -> tuple[Paths, l
             what, fix = f"{str(path)!r} is a case of the corpus", f"Give its name: {path.stem}."
             raise refuse(Problem(option, what, fix))
     return dataclasses.replace(paths, own=True), [*map(Path, files)]
+
+
+def load_scripts(paths: Paths, cases: Sequence[str], derived: Sequence[str] = ()) -> Project:
+    """Load the corpus, or scripts of the user's, which need no block; raises RunnerError.
+
+    `derived` are the pairs and extended releases that were named, and no case may have asked for.
+    """
+    paths, files = own_files(paths, cases, CASE)
+    if files is None:
+        return project.load(paths, also=derived)
+    scripts = [load_script(path, str(path)) for path in files]
+    loaded = project.load(paths, [], derived)
+    return dataclasses.replace(loaded, cases={case.name: case for case in scripts})
 
 
 def decide_sandbox(asked: bool | None, tell: Callable[[str], None]) -> bool:  # noqa: FBT001 - an option that may be left out
