@@ -43,8 +43,7 @@ class AcceptOptions:
     """The options of `accept`."""
 
     cases: Annotated[
-        Sequence[str],
-        typer.Argument(metavar=CASE, help="Cases by name or glob; all by default."),
+        Sequence[str], typer.Argument(metavar=CASE, help="Cases by name or glob; all by default.")
     ] = ()
     allow_regressions: Annotated[
         bool,

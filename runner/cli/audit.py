@@ -33,7 +33,7 @@ class AuditOptions(QuestionOptions):
         ),
     ] = ""
     ignore: Annotated[
-        Sequence[str], typer.Option("--ignore", help="A case to leave out, by name or glob.")
+        Sequence[str], typer.Option(help="A case to leave out, by name or glob.")
     ] = ()
     verbose: Annotated[
         bool,

@@ -64,15 +64,13 @@ class BisectOptions:
     format: cli.Format = "text"
     repo: Annotated[
         Path | None,
-        typer.Option("--repo", help="A clone of transformers, accelerate or peft, for --commits."),
+        typer.Option(help="A clone of transformers, accelerate or peft, for --commits."),
     ] = None
     good: Annotated[
-        str,
-        typer.Option("--good", help="With --commits: a good revision, instead of a release's tag."),
+        str, typer.Option(help="With --commits: a good revision, instead of a release's tag.")
     ] = ""
     bad: Annotated[
-        str,
-        typer.Option("--bad", help="With --commits: a bad revision, instead of a release's tag."),
+        str, typer.Option(help="With --commits: a bad revision, instead of a release's tag.")
     ] = ""
     commits: Annotated[
         bool,

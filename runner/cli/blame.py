@@ -46,16 +46,15 @@ class BlameOptions:
     """The options of `blame`."""
 
     case: Annotated[str, typer.Argument(metavar=CASE, help="A case by name, or your own script.")]
-    precision: Annotated[str, typer.Option("--precision", help="fp32, bf16 or fp16.")]
-    good: Annotated[str, typer.Option("--good", help="An environment in which the case passes.")]
-    bad: Annotated[str, typer.Option("--bad", help="An environment in which the case fails.")]
+    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")]
+    good: Annotated[str, typer.Option(help="An environment in which the case passes.")]
+    bad: Annotated[str, typer.Option(help="An environment in which the case fails.")]
     workaround: cli.OneWorkaround = ""
     device: cli.OnDevice = Device.CPU
     format: cli.Format = "text"
     sweep: Annotated[
         str,
         typer.Option(
-            "--sweep",
             metavar="PACKAGE",
             help="Also try every minor version of this package, such as accelerate.",
         ),

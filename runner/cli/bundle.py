@@ -32,21 +32,14 @@ class BundleOptions:
     """The options of `bundle`."""
 
     python_version: Annotated[
-        str,
-        typer.Option(
-            "--python-version", help="The Python version of the target machine, such as 3.12."
-        ),
+        str, typer.Option(help="The Python version of the target machine, such as 3.12.")
     ]
     platform: Annotated[
-        str,
-        typer.Option(
-            "--platform", help="The platform of the target machine, under the name that uv uses."
-        ),
+        str, typer.Option(help="The platform of the target machine, under the name that uv uses.")
     ] = "x86_64-manylinux_2_28"
     release: Releases = ()
     output: Annotated[
-        Path | None,
-        typer.Option("--output", help="The archive to write; its name ends in .tar.xz."),
+        Path | None, typer.Option(help="The archive to write; its name ends in .tar.xz.")
     ] = None
 
 

@@ -101,7 +101,7 @@ class MatrixOptions(cli.CellOptions):
         Strategy,
         typer.Option(
             help="`all` runs every cell without a current result; `boundaries` runs only those that"
-            " decide where a case begins or ceases to fail, and infers the others.",
+            " decide where a case begins or ceases to fail, and infers the others."
         ),
     ] = Strategy.ALL
     budget: Annotated[

@@ -42,8 +42,7 @@ class MergeOptions:
         ),
     ]
     whole: Annotated[
-        bool,
-        typer.Option("--whole", help="Merge only if the files hold all shards of one run."),
+        bool, typer.Option("--whole", help="Merge only if the files hold all shards of one run.")
     ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be merged, and write nothing.")

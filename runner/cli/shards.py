@@ -34,8 +34,7 @@ class ShardsOptions(CellOptions):
     """The options of `shards`."""
 
     count: Annotated[
-        int,
-        typer.Option("--count", min=1, max=256, help="The number of shards, each a job on GitHub."),
+        int, typer.Option(min=1, max=256, help="The number of shards, each a job on GitHub.")
     ]
     device: OnDevice = Device.CPU
 
