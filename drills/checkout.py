@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repromatrix.runner.environments import locking
+from repromatrix.runner.environments import locks
 from repromatrix.runner.model.matrix import read_matrix
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.subprocesses import Finished, finish
@@ -243,7 +243,7 @@ def _environments(checkout: Checkout) -> None:
     (places / "matrix.toml").write_text(text)
     matrix = read_matrix(text)
     for release in matrix.releases:
-        lines = [locking.header(matrix, release), f"transformers=={release.name}"]
+        lines = [locks.header(matrix, release), f"transformers=={release.name}"]
         [wheel] = checkout.wheels.glob(f"transformers-{release.name}-*.whl")
         lines += [f" \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"]
         (places / "locks" / f"{release.name}.txt").write_text("".join(lines))

@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from repromatrix.runner.cases import case_files, load_corpus
-from repromatrix.runner.environments import locking, locks
+from repromatrix.runner.environments import locks
 from repromatrix.runner.environments.building import Recipe
 from repromatrix.runner.errors import Fault, RunnerError
 from repromatrix.runner.model.case import Case
@@ -129,7 +129,7 @@ def environments_of(matrix: Matrix, by_name: Mapping[str, Lock]) -> dict[str, En
 def recipe(loaded: Project, name: str) -> Recipe:
     """Return what to install for an environment of a checkout that has a lock."""
     lock, environment = loaded.locks[name], loaded.environments[name]
-    return locking.recipe(loaded.matrix, lock, environment)
+    return locks.recipe(loaded.matrix, lock, environment)
 
 
 def informed(project: Project, rows: Iterable[Observation]) -> Project:

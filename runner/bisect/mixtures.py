@@ -11,8 +11,8 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name
 
 from repromatrix.runner import files
-from repromatrix.runner.environments import locking
-from repromatrix.runner.environments.locking import compile_lock
+from repromatrix.runner.environments import locks
+from repromatrix.runner.environments.locks import compile_lock
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
@@ -159,10 +159,10 @@ def mixed(
 
 def varied(paths: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
     """Return the lock of an unlisted pair, resolved once and kept; raises UnresolvableError."""
-    path = paths.mixtures / f"{inputs_digest(locking.derived_inputs(matrix, base, name))}.txt"
+    path = paths.mixtures / f"{inputs_digest(locks.derived_inputs(matrix, base, name))}.txt"
     if not path.exists():
         try:
-            text = locking.resolve_derived(matrix, base, name)
+            text = locks.resolve_derived(matrix, base, name)
         except RunnerError as error:
             raise UnresolvableError(in_short(error.faults[0].what, map(str, base.pins))) from error
         files.write(path, text)

@@ -30,7 +30,7 @@ from repromatrix.runner.bisect.packages import (
     search,
 )
 from repromatrix.runner.bisect.search import Answer
-from repromatrix.runner.environments import building, locking, locks
+from repromatrix.runner.environments import building, locks
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
@@ -138,7 +138,7 @@ class MixtureRuns:
     def _run(self, environment: Environment, lock: Lock) -> Observation:
         """Build and measure; each case is run three times, once in a fresh process."""
         self.say(f"  {environment.name}: building and running")
-        recipe = locking.recipe(self.project.matrix, lock, environment)
+        recipe = locks.recipe(self.project.matrix, lock, environment)
         built = building.build(self.project.places, recipe)
         cell = self.question.cell(environment.name)
         ready = Ready(environment=environment, built=built, cells=(cell,))
@@ -248,7 +248,7 @@ def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> Sweep:
     package = wanted.name
     end = runs.project.environments[runs.question.bad]
     own = end.version(package)
-    versions = minors(locking.published(package), wanted.specifier, own)
+    versions = minors(locks.published(package), wanted.specifier, own)
     return Sweep(
         package=package,
         base=end.name,

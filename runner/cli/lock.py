@@ -14,7 +14,7 @@ from packaging.version import Version
 from repromatrix.runner import files, project
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.cli.options import ENVIRONMENT, command
-from repromatrix.runner.environments import locking, locks
+from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.model.environment_name import asked, taken_apart
 from repromatrix.runner.model.matrix import WHERE, Matrix, read_matrix
@@ -55,7 +55,7 @@ def pin(
     matrix = locks.load_matrix(paths)
     known = set(matrix.pinned)
     if new:
-        names = [name for name in locking.released() if name not in known]
+        names = [name for name in locks.released() if name not in known]
         console.print(f"new: {', '.join(names) or 'nothing'}")
         if not names:
             return ExitCode.AS_EXPECTED
@@ -95,11 +95,11 @@ def _derived(paths: Paths, matrix: Matrix) -> tuple[str, ...]:
 def _resolve(paths: Paths, matrix: Matrix, name: str) -> str:
     if _is_derived(name):
         base = locks.load_lock(paths, matrix, locks.base_of(matrix, name))
-        return locking.resolve_derived(matrix, base, name)
+        return locks.resolve_derived(matrix, base, name)
     stack = matrix.stack(name)
     if stack is not None:
-        return locking.resolve_stack(matrix, stack)
-    return locking.resolve_release(matrix, matrix.release(name))
+        return locks.resolve_stack(matrix, stack)
+    return locks.resolve_release(matrix, matrix.release(name))
 
 
 def _write(
@@ -133,7 +133,7 @@ def _add(paths: Paths, name: str) -> None:
         raise refuse(InvalidValue(ENVIRONMENT, name, expected)) from error
     text = paths.matrix.read_text()
     matrix = read_matrix(text)
-    day = locking.published_on(matrix, name)
+    day = locks.published_on(matrix, name)
     if day is None:
         fix = f"Name a release that it has, or add the line to {WHERE} by hand."
         raise refuse(Problem(ENVIRONMENT, f"{name!r} is not in the package index", fix))

@@ -12,8 +12,7 @@ from pathlib import Path
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments import torch_build
 from repromatrix.runner.environments.building import Built, Recipe, UnbuildableError, build
-from repromatrix.runner.environments.locking import compile_lock
-from repromatrix.runner.environments.locks import markers
+from repromatrix.runner.environments.locks import compile_lock, markers
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.git import list_remote, run_git
 from repromatrix.runner.model.cell import Environment, Source

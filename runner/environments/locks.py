@@ -1,21 +1,324 @@
-"""The environments by name: matrix and locks read, every fault of theirs collected."""
+"""The environments by name: lock files resolved, then read with every fault of theirs collected.
+
+Locks are of releases, derived environments (pairs, extras) and downstream stacks.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import hashlib
+import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
-from repromatrix.runner.environments import locking
-from repromatrix.runner.errors import Fault, Problem, RunnerError, refuse
+from repromatrix.runner import subprocesses
+from repromatrix.runner.environments import torch_build, uv
+from repromatrix.runner.environments.building import Recipe
+from repromatrix.runner.environments.uv import SilentError
+from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.model.cell import Environment, Source
-from repromatrix.runner.model.environment_name import taken_apart
-from repromatrix.runner.model.lock import Lock, inputs_digest, overlaid, read_lock
+from repromatrix.runner.model.environment_name import EnvironmentName, taken_apart
+from repromatrix.runner.model.lock import (
+    Lock,
+    difference,
+    inputs_digest,
+    left_out,
+    overlaid,
+    read_lock,
+)
 from repromatrix.runner.model.matrix import WHERE, Matrix, Release, Stack, read_matrix
 from repromatrix.runner.model.script import decode
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.subprocesses import anonymous
+from repromatrix.runner.tempdirs import scratch
 from repromatrix.runner.text import join
+
+
+def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
+    """Return what to install for an environment."""
+    stack = matrix.stack(lock.name)
+    overrides = tuple(map(str, stack.overrides)) if stack else ()
+    chosen = torch_build.chosen()
+    sdists = matrix.sdists_among(environment.pins)
+    facts = (lock.digest, matrix.python, matrix.torch.version, chosen, *overrides)
+    return Recipe(
+        name=lock.name,
+        digest=hashlib.sha256("\n".join((*facts, *environment.built)).encode()).hexdigest()[:16],
+        python=matrix.python,
+        lock=lock.text,
+        torch=matrix.torch.version,
+        overrides=overrides,
+        sdists=sdists,
+        versions=environment.pins,
+    )
+
+
+COOLING = dt.timedelta(days=7)
+_YEARS = 3650
+"""Days that the search for a release's day goes back."""
+_FIND_LINKS = frozenset({"UV_FIND_LINKS"})
+
+
+def release_inputs(matrix: Matrix, release: Release) -> tuple[str, ...]:
+    """Return what a lock is resolved from, one fact per line."""
+    torch = matrix.torch
+    return (
+        f"transformers=={release.name}",
+        *matrix.companions,
+        f"torch=={torch.version}",
+        *(f"torch needs {requirement}" for requirement in torch.requires),
+        f"python {matrix.python}",
+        f"as of {release.date + COOLING}, what torch alone needs as of {torch.as_of}",
+    )
+
+
+def header(matrix: Matrix, release: Release) -> str:
+    """Return the first lines of a lock: the command, and the identity of its inputs."""
+    return _head(release.name, release_inputs(matrix, release), _without_torch(matrix))
+
+
+def _head(name: str, lines: Sequence[str], note: str) -> str:
+    return (
+        f"# Made by: nox -s lock -- {name}\n"
+        f"# {lines[-1]}; {note}.\n"
+        f"# input: {inputs_digest(lines)}\n"
+    )
+
+
+def _without_torch(matrix: Matrix) -> str:
+    return f"torch {matrix.torch.version} and its accelerator packages are left out"
+
+
+def resolve_release(matrix: Matrix, release: Release) -> str:
+    """Return the text of a release's lock; raises RunnerError with the resolver's reason.
+
+    Find-links stay out: a local build of torch would write a version that exists nowhere else.
+    """
+    wanted = [f"transformers=={release.name}", *matrix.companions]
+    day = release.date + COOLING
+    return header(matrix, release) + compile_lock(matrix, wanted, until=day, where=release.name)
+
+
+def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held to
+    matrix: Matrix,
+    wanted: Sequence[str],
+    *,
+    until: dt.date | None,
+    where: str,
+    preferred: str = "",
+    bound: Sequence[str] = (),
+    dated: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    platform: str = "",
+) -> str:
+    """Resolve requirements with the matrix's torch, as of a day if one is given.
+
+    The day is for the packages in `dated` alone where any is named. Pins of `preferred` are kept
+    where they fit, without a day; what is in `bound` holds or there is no resolution; `overrides`
+    stand for what any package says of theirs. With a `platform` it is for that one alone, else for
+    all. Raises RunnerError with the resolver's reason.
+    """
+    # With --exclude-newer, uv 0.13 silently drops preferred pins: there only `bound` keeps them.
+    torch = matrix.torch
+    with scratch() as folder:
+        (folder / "in.txt").write_text("\n".join([*wanted, f"torch=={torch.version}", ""]))
+        (folder / "uv.toml").write_text(_metadata(matrix))
+        (folder / "out.txt").write_text(preferred)
+        (folder / "bound.txt").write_text("".join(f"{line}\n" for line in bound))
+        (folder / "over.txt").write_text("".join(f"{line}\n" for line in overrides))
+        done = uv.call(
+            *("pip", "compile", folder / "in.txt", "--config-file", folder / "uv.toml"),
+            *("--output-file", folder / "out.txt", "--constraints", folder / "bound.txt"),
+            *(("--overrides", folder / "over.txt") if overrides else ()),
+            *(("--python-platform", platform) if platform else ("--universal",)),
+            *("--python-version", matrix.python, "--fork-strategy", "fewest", "--generate-hashes"),
+            *("--no-annotate", "--no-header", "--quiet"),
+            *("--no-emit-package", "torch", "--no-emit-package", "triton"),
+            *(_dates(matrix, until, dated) if until else ()),
+            without=_FIND_LINKS,
+        )
+        if done.code != 0:
+            raise _unresolved(where, done.err)
+        return (folder / "out.txt").read_text()
+
+
+def _dates(matrix: Matrix, until: dt.date, dated: Sequence[str]) -> list[str]:
+    if dated:
+        return [
+            part
+            for package in dated
+            for part in ("--exclude-newer-package", f"{package}={until}T23:59:59Z")
+        ]
+    # What torch alone needs, and a newer torch needs newer: its build tools.
+    own = [need.split(">")[0] for need in matrix.torch.requires if "setuptools" in need]
+    as_young = ("torch", *own, *matrix.torch.built_against)
+    dates = [f"{package}={matrix.torch.as_of}T23:59:59Z" for package in as_young]
+    each = [part for date in dates for part in ("--exclude-newer-package", date)]
+    return ["--exclude-newer", f"{until}T23:59:59Z", *each]
+
+
+def _metadata(matrix: Matrix) -> str:
+    """Say what torch needs beside its accelerator packages, so that none is looked at.
+
+    And what those packages need that can be asked only where torch is installed.
+    """
+    requires = [requirement for requirement in matrix.torch.requires if not left_out(requirement)]
+    torch = _described("torch", matrix.torch.version, requires)
+    # To ask an sdist what it needs is to run its setup, which wants a torch.
+    return torch + "".join(
+        _described(one.name, one.version, ["torch", *map(str, one.requires)])
+        for one in matrix.sdists
+    )
+
+
+def _described(name: str, version: str, requires: Sequence[str]) -> str:
+    quoted = ", ".join(f'"{requirement}"' for requirement in requires)
+    lines = ("[[dependency-metadata]]", f'name = "{name}"', f'version = "{version}"')
+    return "\n".join([*lines, f"requires-dist = [{quoted}]", ""])
+
+
+def _unresolved(name: str, said: str) -> Exception:
+    reason = anonymous(" ".join(said.split()))[:600]
+    fault = Problem(f"environments/locks/{name}.txt", f"its packages cannot be resolved ({reason})")
+    return refuse(fault, ExitCode.UNBUILDABLE)
+
+
+FIRST = Version("4.49.0")
+
+
+def released() -> list[str]:
+    """Return every final, not yanked release from 4.49.0 on, oldest first; raises RunnerError."""
+    return [text for text in published("transformers") if Version(text) >= FIRST]
+
+
+def published(package: str) -> list[str]:
+    """Return every final, not yanked version of a package, oldest first; raises RunnerError.
+
+    pip is asked, which knows the user's index.
+    """
+    done = subprocesses.finish(
+        [sys.executable, "-m", "pip", "index", "versions", package, "--json"], seconds=120
+    )
+    if done.code != 0:
+        reason = anonymous(" ".join(done.err.split()))[-300:]
+        fault = Problem("the package index", f"it does not answer ({reason})")
+        raise refuse(fault, ExitCode.UNBUILDABLE)
+    versions = [Version(text) for text in json.loads(done.out)["versions"]]
+    final = [version for version in versions if not version.is_prerelease]
+    return [str(version) for version in sorted(final)]
+
+
+def published_on(matrix: Matrix, name: str) -> dt.date | None:
+    """Return the day (UTC) on which a release appeared in the index; None when it is not there.
+
+    The index answers only whether a release existed at a time, so the day is searched for; raises
+    RunnerError where it does not answer.
+    """
+    high = dt.datetime.now(tz=dt.UTC).date()
+    low = high - dt.timedelta(days=_YEARS)
+    if not _existed(matrix, name, high):
+        return None
+    while (high - low).days > 1:
+        middle = low + (high - low) // 2
+        low, high = (low, middle) if _existed(matrix, name, middle) else (middle, high)
+    return high
+
+
+def _existed(matrix: Matrix, name: str, day: dt.date) -> bool:
+    until = ("--exclude-newer", f"{day}T23:59:59Z")
+    try:
+        return uv.resolves(f"transformers=={name}", *until, python=matrix.python)
+    except SilentError as error:  # no answer is not "no": the search would find a wrong day
+        raise _unresolved(name, str(error)) from error
+
+
+def derived_inputs(matrix: Matrix, base: Lock, name: str) -> tuple[str, ...]:
+    """Return what a derived lock is resolved from, one fact per line."""
+    parts = taken_apart(name)
+    return (
+        f"on {base.name} {base.digest}",
+        *(f"{package}=={version}" for package, version in parts.changed),
+        *parts.extras,
+        *(
+            f"{one.name} needs {requirement}"
+            for one in matrix.sdists_among(dict(parts.changed))
+            for requirement in one.requires
+        ),
+        f"as of {_until(matrix, parts)}",
+    )
+
+
+def resolve_derived(matrix: Matrix, base: Lock, name: str) -> str:
+    """Return the text of a derived lock; raises RunnerError with the resolver's reason.
+
+    Every other pin of the base stands, so that a difference between the two is never theirs. A
+    version that needs more than itself changed is given so: `4.53.3+peft0.15.2+accelerate1.6.0`.
+    """
+    parts = taken_apart(name)
+    changed = dict(parts.changed)
+    wanted = [
+        f"transformers=={parts.base}",
+        *(package for package in matrix.companions if package not in changed),
+        *(f"{package}=={version}" for package, version in parts.changed),
+        *parts.extras,
+    ]
+    kept = [str(pin) for pin in base.pins if canonicalize_name(pin.name) not in changed]
+    # What the base pins is bound already; it may stand in an index without a day.
+    named = [*changed, *parts.extras]
+    until = _until(matrix, parts)
+    whole = compile_lock(matrix, wanted, until=until, where=name, bound=kept, dated=named)
+    note = f"only what differs from {base.name}.txt"
+    return _head(name, derived_inputs(matrix, base, name), note) + difference(base.text, whole)
+
+
+def _until(matrix: Matrix, parts: EnvironmentName) -> dt.date:
+    """Take extras as old as their release; a pair may be younger than it, torch's day bounds it."""
+    if parts.changed:
+        return matrix.torch.as_of
+    names = {release.name for release in matrix.releases}
+    day = matrix.release(parts.base).date if parts.base in names else matrix.releases[-1].date
+    return day + COOLING
+
+
+STACK_PLATFORM = "x86_64-manylinux_2_28"
+"""What stacks are resolved for: their packages have no builds for every platform."""
+
+
+def stack_inputs(matrix: Matrix, stack: Stack) -> tuple[str, ...]:
+    """Return what the lock of a stack is resolved from, one fact per line."""
+    torch = matrix.torch
+    named = {one.name for one in stack.beside}
+    return (
+        f"{stack.package}=={stack.version}",
+        *map(str, stack.beside),
+        *(f"{override} whatever a package says" for override in stack.overrides),
+        f"torch=={torch.version}",
+        *(f"torch needs {requirement}" for requirement in torch.requires),
+        *(
+            f"{package} is built against torch"
+            for package in torch.built_against
+            if package in named
+        ),
+        f"python {matrix.python} on {STACK_PLATFORM}",
+        f"as of {stack.date + COOLING}, what goes with torch alone as of {torch.as_of}",
+    )
+
+
+def resolve_stack(matrix: Matrix, stack: Stack) -> str:
+    """Return the text of the lock of a stack; raises RunnerError with the resolver's reason."""
+    head = _head(stack.name, stack_inputs(matrix, stack), _without_torch(matrix))
+    return head + compile_lock(
+        matrix,
+        [f"{stack.package}=={stack.version}", *map(str, stack.beside)],
+        until=stack.date + COOLING,
+        where=stack.name,
+        overrides=[*map(str, stack.overrides)],
+        platform=STACK_PLATFORM,
+    )
 
 
 def load_matrix(places: Paths) -> Matrix:
@@ -27,19 +330,19 @@ def load_matrix(places: Paths) -> Matrix:
 
 def load_lock(places: Paths, matrix: Matrix, release: Release) -> Lock:
     """Read the lock of a release; raises RunnerError when it is missing, stale or not its own."""
-    inputs = locking.release_inputs(matrix, release)
+    inputs = release_inputs(matrix, release)
     return _own(places, release.name, inputs, "transformers", release.name)
 
 
 def load_stack(places: Paths, matrix: Matrix, stack: Stack) -> Lock:
     """Read the lock of a stack; raises RunnerError when it is missing, stale or not its own."""
-    inputs = locking.stack_inputs(matrix, stack)
+    inputs = stack_inputs(matrix, stack)
     return _own(places, stack.name, inputs, stack.package, stack.version)
 
 
 def load_derived(places: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
     """Read what a pair or extras change, and lay it over their base; raises RunnerError."""
-    lock, faults = _read(places, name, locking.derived_inputs(matrix, base, name))
+    lock, faults = _read(places, name, derived_inputs(matrix, base, name))
     whole = overlaid(base, lock)
     _refuse(faults + _leaving(base, lock, places, matrix))
     return whole

@@ -8,7 +8,7 @@ import pytest
 
 from repromatrix.runner.bisect import mixtures
 from repromatrix.runner.bisect.mixtures import Ends, UnresolvableError, difference, mixed, varied
-from repromatrix.runner.environments import locking
+from repromatrix.runner.environments import locks
 from repromatrix.runner.environments.locks import environment
 from repromatrix.runner.errors import Problem, RunnerError
 from repromatrix.runner.model.lock import read_lock
@@ -132,7 +132,7 @@ def test_another_version_of_one_package_is_laid_over_its_release(
     resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "# a pair\npeft==0.14.0 --hash=sha256:bb\n"
-    monkeypatch.setattr(locking, "resolve_derived", lambda *_: text)
+    monkeypatch.setattr(locks, "resolve_derived", lambda *_: text)
     made = varied(resolver.places, resolver.matrix, OLD, "4.50.3+peft0.14.0")
     here = {"sys_platform": "linux"}
 

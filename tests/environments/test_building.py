@@ -18,7 +18,7 @@ from factories import case_text
 from packaging.version import Version
 
 from repromatrix.runner import project
-from repromatrix.runner.environments import building, locking, torch_build, uv
+from repromatrix.runner.environments import building, locks, torch_build, uv
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.environments.development import Origin, origin, with_commit
 from repromatrix.runner.environments.torch_build import TorchBuild
@@ -146,7 +146,7 @@ def test_a_lock_is_resolved_to_the_same_text_without_find_links(
     told = for_uv(settings, {key: value for key, value in os.environ.items() if key not in FINDING})
     monkeypatch.setattr("repromatrix.runner.environments.uv._told", lambda: (told, ()))
 
-    assert (places.locks / f"{name}.txt").read_text() == locking.resolve_release(
+    assert (places.locks / f"{name}.txt").read_text() == locks.resolve_release(
         matrix, matrix.release(name)
     )
 
@@ -158,7 +158,7 @@ def test_an_environment_is_complete_or_made_anew(
     """A build that was killed leaves a folder without its marker."""
     monkeypatch.setenv("REPROMATRIX_ENVIRONMENTS", str(tmp_path))
     lock, environment = checkout.locks["4.50.0"], checkout.environments["4.50.0"]
-    recipe = locking.recipe(checkout.matrix, lock, environment)
+    recipe = locks.recipe(checkout.matrix, lock, environment)
     torn = tmp_path / f"4.50.0-{recipe.digest[:8]}"
     (torn / "bin").mkdir(parents=True)
     (torn / "bin" / "python").write_text("torn")
@@ -372,7 +372,7 @@ def test_an_unreachable_main_that_was_asked_for_is_an_error(
 @pytest.fixture(scope="session")
 def built_4_50_0(places: Paths, checkout: Project) -> Built:
     lock, environment = checkout.locks["4.50.0"], checkout.environments["4.50.0"]
-    return building.build(places, locking.recipe(checkout.matrix, lock, environment))
+    return building.build(places, locks.recipe(checkout.matrix, lock, environment))
 
 
 @pytest.fixture
@@ -482,5 +482,5 @@ def test_what_cannot_be_had_is_told() -> None:
 def test_the_day_of_a_release_is_found_in_the_index(matrix: Matrix) -> None:
     newest = matrix.releases[-1]
 
-    assert newest.date == locking.published_on(matrix, newest.name)
-    assert locking.published_on(matrix, "99.0.0") is None
+    assert newest.date == locks.published_on(matrix, newest.name)
+    assert locks.published_on(matrix, "99.0.0") is None

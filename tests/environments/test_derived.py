@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from factories import case, cell, environment, environments, seen
 
-from repromatrix.runner.environments import locking
+from repromatrix.runner.environments import locks
 from repromatrix.runner.judging.ranges import Point, axes, deciding, ranges_along
 from repromatrix.runner.model.cell import Source, belongs
 from repromatrix.runner.model.lock import difference, overlaid, read_lock
@@ -53,12 +53,12 @@ def test_a_derived_lock_is_stale_when_its_base_or_its_name_changes(matrix: Matri
     base = read_lock(BASE, "4.50.0", "")
     other = read_lock(BASE + ADDED, "4.50.0", "")
 
-    assert locking.derived_inputs(matrix, base, "4.50.0+timm") == (
+    assert locks.derived_inputs(matrix, base, "4.50.0+timm") == (
         f"on 4.50.0 {base.digest}",
         "timm",
         "as of 2025-03-28",
     )
-    assert locking.derived_inputs(matrix, base, "4.50.0+timm") != locking.derived_inputs(
+    assert locks.derived_inputs(matrix, base, "4.50.0+timm") != locks.derived_inputs(
         matrix, other, "4.50.0+timm"
     )
 

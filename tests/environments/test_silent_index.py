@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from repromatrix.runner.environments import building, locking, torch_build, uv
+from repromatrix.runner.environments import building, locks, torch_build, uv
 from repromatrix.runner.environments.building import Recipe, UnbuildableError
 from repromatrix.runner.environments.uv import SilentError
 from repromatrix.runner.errors import ExitCode, RunnerError
@@ -60,7 +60,7 @@ def test_no_build_of_torch_is_chosen_for_the_rest_of_a_run_by_a_moment_of_silenc
 @pytest.mark.usefixtures("silent")
 def test_no_day_is_made_up_for_a_release_of_an_index_that_is_silent(matrix: Matrix) -> None:
     with pytest.raises(RunnerError) as caught:
-        locking.published_on(matrix, "4.50.0")
+        locks.published_on(matrix, "4.50.0")
 
     assert caught.value.code is ExitCode.UNBUILDABLE
 

@@ -17,7 +17,7 @@ from repromatrix.runner.audit.questions import AuditQuestion
 from repromatrix.runner.audit.questions import known as known_from
 from repromatrix.runner.audit.render_advice import text
 from repromatrix.runner.cli.lock import pin
-from repromatrix.runner.environments import locking
+from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.judging.ranges import Point, axes, deciding
 from repromatrix.runner.model.case import Case
@@ -207,8 +207,8 @@ def test_the_stacks_of_this_checkout_hold_what_they_are_named_after(checkout: Pr
 def test_what_was_resolved_against_what_a_package_says_is_installed_so(checkout: Project) -> None:
     name = "ms-swift3.3.0"
     lock, held = checkout.locks[name], checkout.environments[name]
-    recipe = locking.recipe(checkout.matrix, lock, held)
-    release = locking.recipe(
+    recipe = locks.recipe(checkout.matrix, lock, held)
+    release = locks.recipe(
         checkout.matrix, checkout.locks["4.50.0"], checkout.environments["4.50.0"]
     )
 
@@ -239,7 +239,7 @@ def test_a_lock_of_a_stack_is_stale_when_its_line_changes(checkout_of_one: Paths
     told = [str(one) for one in faults if "ms-swift" in str(one)]
     changed = loaded.matrix.stack("ms-swift3.3.0")
     assert changed is not None
-    assert "transformers==4.51.0" in locking.stack_inputs(loaded.matrix, changed)
+    assert "transformers==4.51.0" in locks.stack_inputs(loaded.matrix, changed)
     assert [one.partition(":")[0] for one in told] == [
         "environments/locks/ms-swift3.3.0.txt",
         "environments/locks/ms-swift3.1.1.txt",
