@@ -20,7 +20,7 @@ import shared
 from shared import CORES, HERE
 
 from repromatrix.runner import project
-from repromatrix.runner.environments.bytecode import site_packages
+from repromatrix.runner.environments.building import site_packages
 from repromatrix.runner.execution.preload import wanted
 from repromatrix.runner.execution.worker_client import Start, Worker, worker_environ
 from repromatrix.runner.model.case import Isolation

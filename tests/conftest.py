@@ -13,7 +13,7 @@ from hypothesis import settings
 from limits import LONGER, SLOW
 
 from repromatrix.runner import project
-from repromatrix.runner.environments import locks, torch_build, uv
+from repromatrix.runner.environments import locks, uv
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def forget_index() -> Iterator[Callable[[], None]]:
 
     def forget() -> None:
         uv._told.cache_clear()
-        torch_build.choose.cache_clear()
+        uv.choose_torch.cache_clear()
 
     yield forget
     forget()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from repromatrix.runner.environments import bytecode, torch_build, uv
-from repromatrix.runner.environments.torch_build import TorchBuild
+from packaging.utils import canonicalize_name
+
+from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.uv import SilentError
 from repromatrix.runner.model.lock import parted
 from repromatrix.runner.model.matrix import Sdist
@@ -68,21 +70,21 @@ def build(places: Paths, recipe: Recipe) -> Built:
     The folder carries the digest of its recipe, so a rebuild never touches one that is in use.
     Raises UnbuildableError with the installer's reason, or the disk's.
     """
+    folder = places.built / f"{recipe.name}-{recipe.digest[:8]}"
     try:
-        return _build(places, recipe)
+        built = _complete(folder, recipe.name)
+        if built is None:
+            lock = places.built / ".making" / recipe.name
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            with lock.open("w") as file:
+                # A second run may be making the same environment.
+                fcntl.flock(file, fcntl.LOCK_EX)
+                built = _complete(folder, recipe.name) or _make(places, recipe, folder)
+        _point(places.built / recipe.name, folder)
     except OSError as error:
         msg = f"its folder cannot be written: {error.strerror or type(error).__name__}"
         raise UnbuildableError(msg) from error
-
-
-def _build(places: Paths, recipe: Recipe) -> Built:
-    folder = places.built / f"{recipe.name}-{recipe.digest[:8]}"
-    found = _complete(folder, recipe.name)
-    if found is None:
-        with _alone(places, recipe.name):
-            found = _complete(folder, recipe.name) or _make(places, recipe, folder)
-    _point(places.built / recipe.name, folder)
-    return found
+    return built
 
 
 def is_built(places: Paths, name: str, digest: str) -> bool:
@@ -92,30 +94,19 @@ def is_built(places: Paths, name: str, digest: str) -> bool:
 
 def _complete(folder: Path, name: str) -> Built | None:
     try:
-        marker = json.loads((folder / _MARKER).read_text())
+        versions = json.loads((folder / _MARKER).read_text())["versions"]
     except (OSError, ValueError):
         return None
-    return _built(name, folder, marker["versions"])
-
-
-def _built(name: str, folder: Path, versions: Mapping[str, str]) -> Built:
     return Built(name=name, folder=folder, python=folder / "bin" / "python", versions=versions)
-
-
-@contextlib.contextmanager
-def _alone(places: Paths, name: str) -> Iterator[None]:
-    """Keep a second run from making the same environment at the same time."""
-    folder = places.built / ".making"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / name).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _make(places: Paths, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
-    torch = _torch(recipe)
+    try:
+        torch = uv.choose_torch(recipe.torch, recipe.python)
+    except SilentError as error:
+        raise UnbuildableError(_reason(str(error))) from error
     lock, _ = parted(recipe.lock, {one.name for one in recipe.sdists})
     beside = [*recipe.beside, *(str(need) for one in recipe.sdists for need in one.beside)]
     wanted = folder / "requirements.txt"
@@ -126,12 +117,12 @@ def _make(places: Paths, recipe: Recipe, folder: Path) -> Built:
     options = [*torch.options, *(("--overrides", over) if recipe.overrides else ())]
     _run("pip", "install", "--quiet", "--python", python, "--requirement", wanted, *options)
     install_sdists(recipe, python, folder)
-    versions = bytecode.installed(folder)
+    versions = installed(folder)
     _verify(recipe, versions)
-    bytecode.share(places.built, folder, versions)
+    share_bytecode(places.built, folder, versions)
     marker = {"versions": versions, "digest": recipe.digest}
     (folder / _MARKER).write_text(json.dumps(marker, indent=1, sort_keys=True))
-    return _built(recipe.name, folder, versions)
+    return Built(name=recipe.name, folder=folder, python=python, versions=versions)
 
 
 def install_sdists(recipe: Recipe, python: Path, folder: Path, *options: str | Path) -> None:
@@ -145,13 +136,6 @@ def install_sdists(recipe: Recipe, python: Path, folder: Path, *options: str | P
         # A cached build may be another one: what it was told is not in the cache's key.
         alone = ("--no-cache", "--no-deps", "--no-build-isolation", "--requirement", wanted)
         _run("pip", "install", "--quiet", "--python", python, *alone, *options, told=one.told)
-
-
-def _torch(recipe: Recipe) -> TorchBuild:
-    try:
-        return torch_build.choose(recipe.torch, recipe.python)
-    except SilentError as error:
-        raise UnbuildableError(_reason(str(error))) from error
 
 
 def _run(*arguments: str | Path, told: Mapping[str, str] | None = None) -> None:
@@ -179,10 +163,78 @@ def _verify(recipe: Recipe, versions: Mapping[str, str]) -> None:
 
 
 def _point(link: Path, folder: Path) -> None:
-    """Let the environment's plain name lead to its folder."""
     if link.is_symlink() and link.readlink().name == folder.name:
         return
     fresh = link.with_name(f".{link.name}.new")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(folder.name)
     fresh.replace(link)
+
+
+def site_packages(folder: Path) -> Path:
+    """Return where a virtualenv keeps its packages."""
+    return next((folder / "lib").glob("python3*")) / "site-packages"
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """Read every installed distribution's version from its metadata, without running anything."""
+    found = {}
+    for info in site_packages(folder).glob("*.dist-info"):
+        name, _, version = info.name.removesuffix(".dist-info").rpartition("-")
+        found[str(canonicalize_name(name))] = version
+    return dict(sorted(found.items()))
+
+
+# A fresh virtualenv compiles torch anew at its first import, seconds each time. The installer links
+# sources from its cache, so they carry the same time and size everywhere, and what one virtualenv
+# compiled is valid in the next: Python checks both before it trusts a compiled file, and replaces
+# such a file rather than writing into it, so a link can never spoil the one that lent it.
+def share_bytecode(built: Path, folder: Path, versions: Mapping[str, str]) -> int:
+    """Link compiled files from virtualenvs that hold the same versions; return how many."""
+    donors = list(_donors(built, folder))
+    here = site_packages(folder)
+    linked = 0
+    for name, version in versions.items():
+        lender = next((there for there, theirs in donors if theirs.get(name) == version), None)
+        if lender is not None:
+            linked += _link(lender, here, _sources(here, name, version))
+    return linked
+
+
+def _donors(built: Path, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    markers = [path for path in built.glob("*/complete.json") if not path.parent.is_symlink()]
+    for marker in sorted(markers, key=lambda path: path.stat().st_mtime):
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            there = site_packages(marker.parent)
+            # Only one that was imported from has anything to lend.
+            if marker.parent != folder and (there / "torch" / "__pycache__").exists():
+                yield there, json.loads(marker.read_text())["versions"]
+
+
+def _sources(here: Path, name: str, version: str) -> Iterator[str]:
+    """Yield the folders of a distribution that hold sources, from its RECORD."""
+    seen: set[str] = set()
+    for info in here.glob(f"*-{version}.dist-info"):
+        if canonicalize_name(info.name.removesuffix(f"-{version}.dist-info")) != name:
+            continue
+        for line in (info / "RECORD").read_text().splitlines():
+            file = line.partition(",")[0]
+            parent = os.path.dirname(file)  # noqa: PTH120 - tens of thousands of lines
+            if file.endswith(".py") and parent not in seen:
+                seen.add(parent)
+                yield parent
+
+
+def _link(lender: Path, here: Path, folders: Iterator[str]) -> int:
+    linked = 0
+    for folder in folders:
+        theirs = lender / folder / "__pycache__"
+        if not theirs.is_dir():
+            continue
+        ours = here / folder / "__pycache__"
+        ours.mkdir(exist_ok=True)
+        for compiled in os.scandir(theirs):
+            with contextlib.suppress(OSError):
+                os.link(compiled.path, ours / compiled.name)
+                linked += 1
+    return linked

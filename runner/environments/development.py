@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.environments import torch_build
+from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Built, Recipe, UnbuildableError, build
 from repromatrix.runner.environments.locks import compile_lock, markers
 from repromatrix.runner.errors import RunnerError
@@ -181,7 +181,7 @@ def build_main(places: Paths, matrix: Matrix, name: str = MAIN) -> tuple[Environ
     lock = _lock(places, matrix, source, taken_apart(name).extras)
     here = markers(matrix.python)
     versions = read_lock(lock, name, name).versions(here)
-    facts = (source.requirement, source.commit, lock, torch_build.chosen())
+    facts = (source.requirement, source.commit, lock, uv.torch_backend())
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
     recipe = Recipe(
         name=name,

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.environments import torch_build, uv
+from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Recipe
 from repromatrix.runner.environments.uv import SilentError
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
@@ -42,7 +42,7 @@ def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
     """Return what to install for an environment."""
     stack = matrix.stack(lock.name)
     overrides = tuple(map(str, stack.overrides)) if stack else ()
-    chosen = torch_build.chosen()
+    chosen = uv.torch_backend()
     sdists = matrix.sdists_among(environment.pins)
     facts = (lock.digest, matrix.python, matrix.torch.version, chosen, *overrides)
     return Recipe(

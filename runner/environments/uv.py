@@ -1,16 +1,18 @@
-"""Call uv with the index settings of pip, whose configuration uv does not read.
+"""Call uv with the index settings of pip, and choose the build of torch that it installs.
 
-uv was chosen for its hard links and `--exclude-newer`.
+uv does not read pip's configuration. It was chosen for its hard links and `--exclude-newer`.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
@@ -148,3 +150,46 @@ def resolves(requirement: str, *options: str, python: str, seconds: float | None
     if done.code not in _ANSWERS:
         raise SilentError(done.err)
     return _ANSWERS[done.code]
+
+
+_PROBE_SECONDS = 30
+_BACKEND = "UV_TORCH_BACKEND"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TorchBuild:
+    """A requirement, and the options with which uv finds it."""
+
+    requirement: str
+    options: tuple[str, ...] = ()
+
+
+@functools.cache
+def choose_torch(version: str, python: str) -> TorchBuild:
+    """Choose once per process; a CPU build is told by its local version `+cpu`.
+
+    UV_TORCH_BACKEND, where it is set, is handed through and decides alone. Raises SilentError
+    where the user's own index fails: what it has then is not known, and not chosen either.
+    """
+    plain = TorchBuild(requirement=f"torch=={version}")
+    if torch_backend():
+        return plain
+    local = TorchBuild(requirement=f"torch=={version}+cpu")
+    if resolves(local.requirement, python=python):
+        return local
+    # This asks PyTorch's own index, which many a network does not let through.
+    theirs = TorchBuild(requirement=f"torch=={version}", options=("--torch-backend", "cpu"))
+    with contextlib.suppress(SilentError):
+        if resolves(theirs.requirement, *theirs.options, python=python, seconds=_PROBE_SECONDS):
+            return theirs
+    return plain
+
+
+def serve_gpu() -> None:
+    """Let torch be installed for this machine's GPU driver, unless the user chose a build."""
+    os.environ.setdefault(_BACKEND, "auto")
+
+
+def torch_backend() -> str:
+    """Return the backend that the user chose, part of what identifies an environment's folder."""
+    return os.environ.get(_BACKEND, "")

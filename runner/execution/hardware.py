@@ -7,7 +7,7 @@ import os
 import platform
 from pathlib import Path
 
-from repromatrix.runner.environments import torch_build
+from repromatrix.runner.environments import uv
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.outcomes import Device
 
@@ -49,7 +49,7 @@ def demand(device: Device) -> None:
     if not has_cuda():
         what = "this machine has no NVIDIA driver loaded, which cuda needs"
         raise refuse(Problem("--device", what, "Use --device cpu."))
-    torch_build.serve_gpu()
+    uv.serve_gpu()
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import os
 import py_compile
 from typing import TYPE_CHECKING
 
-from repromatrix.runner.environments.bytecode import installed, share, site_packages
+from repromatrix.runner.environments.building import installed, share_bytecode, site_packages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ def test_the_same_version_lends_its_compiled_files_and_another_does_not(tmp_path
     versions = {"torch": "2.13.0", "peft": "0.15.1"}
     folder = _environment(tmp_path, "b", versions, ran=False)
 
-    linked = share(tmp_path, folder, versions)
+    linked = share_bytecode(tmp_path, folder, versions)
 
     lent = {name: number for name, number in _compiled(lender).items() if "torch" in name}
     assert (2, lent) == (linked, _compiled(folder))
@@ -61,7 +61,7 @@ def test_an_environment_that_was_never_imported_from_lends_nothing(tmp_path: Pat
     _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=False)
     folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
 
-    assert (share(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, {})
+    assert (share_bytecode(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, {})
 
 
 def test_a_lender_that_has_compiled_files_is_found_behind_one_that_has_none(
@@ -72,7 +72,7 @@ def test_a_lender_that_has_compiled_files_is_found_behind_one_that_has_none(
         os.utime(folder / "complete.json", (made, made))
     folder = _environment(tmp_path, "c", {"torch": "2.13.0"}, ran=False)
 
-    assert share(tmp_path, folder, {"torch": "2.13.0"}) == 2
+    assert share_bytecode(tmp_path, folder, {"torch": "2.13.0"}) == 2
 
 
 def test_an_incomplete_environment_lends_nothing(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_an_incomplete_environment_lends_nothing(tmp_path: Path) -> None:
     (lender / "complete.json").unlink()
     folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
 
-    assert share(tmp_path, folder, {"torch": "2.13.0"}) == 0
+    assert share_bytecode(tmp_path, folder, {"torch": "2.13.0"}) == 0
 
 
 def test_what_is_compiled_here_already_stays(tmp_path: Path) -> None:
@@ -88,13 +88,13 @@ def test_what_is_compiled_here_already_stays(tmp_path: Path) -> None:
     folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=True)
     before = _compiled(folder)
 
-    assert (share(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, before)
+    assert (share_bytecode(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, before)
 
 
 def test_a_file_that_is_compiled_anew_leaves_the_lenders_alone(tmp_path: Path) -> None:
     lender = _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=True)
     folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
-    share(tmp_path, folder, {"torch": "2.13.0"})
+    share_bytecode(tmp_path, folder, {"torch": "2.13.0"})
     before = {path: path.read_bytes() for path in site_packages(lender).rglob("*.pyc")}
 
     for source in site_packages(folder).rglob("*.py"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from repromatrix.runner.environments import building, locks, torch_build, uv
+from repromatrix.runner.environments import building, locks, uv
 from repromatrix.runner.environments.building import Recipe, UnbuildableError
 from repromatrix.runner.environments.uv import SilentError
 from repromatrix.runner.errors import ExitCode, RunnerError
@@ -54,7 +54,7 @@ def test_no_build_of_torch_is_chosen_for_the_rest_of_a_run_by_a_moment_of_silenc
 
     assert "Connection refused" in str(caught.value)
     assert "127.0.0.1" not in str(caught.value)
-    assert torch_build.choose.cache_info().currsize == 0
+    assert uv.choose_torch.cache_info().currsize == 0
 
 
 @pytest.mark.usefixtures("silent")

@@ -16,7 +16,7 @@ from factories import cell
 from fakes import LIMITS, RELEASE, load
 from worker_requests import case, request
 
-from repromatrix.runner.environments import torch_build
+from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Built, NoGpuBuildError
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence.store import Store
@@ -218,10 +218,10 @@ def test_torch_is_built_for_the_gpu_that_is_asked_for_unless_the_user_chose(
     if chosen is None:
         monkeypatch.delenv("UV_TORCH_BACKEND")
     hardware.demand(Device.CPU)
-    before = torch_build.chosen()
+    before = uv.torch_backend()
     hardware.demand(Device.CUDA)
 
-    assert (before, torch_build.chosen()) == (chosen or "", expected)
+    assert (before, uv.torch_backend()) == (chosen or "", expected)
 
 
 def test_cuda_where_there_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

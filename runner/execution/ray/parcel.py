@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from repromatrix.runner.environments import development, torch_build
+from repromatrix.runner.environments import development, uv
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.execution.events import Ready
@@ -92,7 +92,7 @@ def choices(planned: Run) -> dict[str, str]:
     An address with a password stays here.
     Raises RunnerError where `main` is a folder of this machine: no node has it.
     """
-    chosen = {"UV_TORCH_BACKEND": torch_build.chosen(), development.VARIABLE: _main(planned)}
+    chosen = {"UV_TORCH_BACKEND": uv.torch_backend(), development.VARIABLE: _main(planned)}
     return {name: value for name, value in chosen.items() if value}
 
 
