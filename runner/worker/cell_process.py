@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner.worker import cell, cleanup, process_control
-from repromatrix.runner.worker.report import read_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,7 +93,7 @@ class Pipes:
         return text.decode("utf-8", "backslashreplace")
 
 
-def sender(channel: int, nonce: bytes) -> Callable[[bytes], None]:
+def sender(channel: int, nonce: bytes = b"") -> Callable[[bytes], None]:
     """Return the function by which a child reports; bound early, before a case can change `os`."""
     write = os.write
 
@@ -104,6 +103,52 @@ def sender(channel: int, nonce: bytes) -> Callable[[bytes], None]:
             rest = rest[write(channel, rest) :]
 
     return send
+
+
+_LARGEST = 2.0**62
+"""What a database takes as a number."""
+_EXERCISED = frozenset({"", "yes", "no"})
+
+
+def read_report(content: bytes) -> dict[str, Any] | None:
+    """Return a report as a child of ours writes it; nothing else is one."""
+    try:
+        report = json.loads(content)
+        json.dumps(report, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    except (ValueError, RecursionError):
+        return None
+    is_sound = isinstance(report, dict) and all(
+        _KINDS[name](value) for name, value in report.items() if name in _KINDS
+    )
+    return report if is_sound else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < _LARGEST
+
+
+def _each(is_sound: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, dict) and all(map(is_sound, value.values()))
+
+
+def _is(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+_KINDS: dict[str, Callable[[object], bool]] = {
+    "exit": _is(int, type(None)),
+    "error_class": _is(str),
+    "message": _is(str),
+    "traceback": _is(str),
+    "seconds": _is_number,
+    "exercised": lambda value: isinstance(value, str) and value in _EXERCISED,
+    "computed": _each(lambda value: isinstance(value, int) and _is_number(value)),
+    "measured": _each(_is(float)),
+    "compiles": _is(bool),
+    "imported": _each(_is(str)),
+    "claimed": _each(_is(str)),
+    "sandbox": _is(str),
+}
 
 
 _DECLINED = 125
@@ -140,28 +185,20 @@ def classify(stopped: str, status: int, report: dict[str, Any] | None) -> dict[s
         return {**report, "outcome": "passes"}
     if report.get("exit") == _DECLINED:
         return {**report, "outcome": "declines", "reason": "the case declines (exit 125)"}
-    return {**report, "outcome": "out-of-memory" if _lacked_memory(report) else "fails"}
-
-
-def _lacked_memory(report: dict[str, Any]) -> bool:
-    said = report.get("message", "")
-    return report.get("error_class") in _MEMORY or any(text in said for text in _OUT_OF_MEMORY)
+    message = report.get("message", "")
+    lacked = report.get("error_class") in _MEMORY or any(text in message for text in _OUT_OF_MEMORY)
+    return {**report, "outcome": "out-of-memory" if lacked else "fails"}
 
 
 def _without_report(status: int) -> dict[str, Any]:
     if os.WIFSIGNALED(status):
-        name = _signal_name(os.WTERMSIG(status))
+        name = f"signal {os.WTERMSIG(status)}"
+        with contextlib.suppress(ValueError):  # most real-time signals have no name
+            name = signal.Signals(os.WTERMSIG(status)).name
         return {"outcome": "crashes", "error_class": name, "message": f"died by {name}"}
     code = os.WEXITSTATUS(status)
     message = f"the process ended with exit code {code} and without a report"
     return {"outcome": "fails", "error_class": "MissingReport", "message": message}
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # most real-time signals have none
-        return f"signal {number}"
 
 
 _HIGH = 200
@@ -362,19 +399,14 @@ class CellProcess:
             os.close(self.ended)
         full = cleanup.is_full(self.folder)
         answer = classify(self.stopped, status, self.pipes.report())
-        if answer["outcome"] not in _JUDGED and (
-            full or cleanup.is_told(answer.get("message", ""))
-        ):
-            answer["disk_full"] = True
-        wall = time.monotonic() - self.began
-        peak = -(-self.peak >> 20)  # rounded up: what was stopped is above its limit
-        limit = self.request["memory"]
+        full = full or cleanup.is_told(answer.get("message", ""))
         return {
             **answer,
+            **({"disk_full": True} if full and answer["outcome"] not in _JUDGED else {}),
             "id": self.request["id"],
-            "wall": wall,
-            "peak": peak,
-            "limit": limit,
+            "wall": time.monotonic() - self.began,
+            "peak": -(-self.peak >> 20),  # rounded up: what was stopped is above its limit
+            "limit": self.request["memory"],
             "output": self.pipes.text(),
         }
 

@@ -15,7 +15,7 @@ from drills.foreign import Target, targets
 from drills.fuzz import HANG, fuzzed, trouble
 from drills.mutating import PLACES, Change, Edit, edited
 from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
-from repromatrix.runner.worker.report import read_report
+from repromatrix.runner.worker.cell_process import read_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
