@@ -6,8 +6,9 @@ import contextlib
 import math
 import queue
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from repromatrix.runner.model.observation import LOCAL, Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.worker.overlay import Overlay
+
+LOOK = 0.1
+"""Seconds between two looks at what has ended."""
 
 
 def run_name() -> str:
@@ -122,15 +126,22 @@ class Lost:
 Event = Phase | Unbuilt | Lost | Left | Done | Observation | BaseException
 
 
-def measured(events: queue.SimpleQueue[Event]) -> list[Observation]:
-    """Take what is left out of a queue, and return what was measured of it."""
-    rows = []
-    with contextlib.suppress(queue.Empty):
-        while True:
-            event = events.get_nowait()
-            if isinstance(event, Observation):
-                rows.append(event)
-    return rows
+class EventQueue(queue.SimpleQueue[Event]):
+    """What the threads of an engine tell the thread that iterates."""
+
+    def until_ended(self, threads: Sequence[threading.Thread]) -> Iterator[Event]:
+        """Yield events until all threads have ended; one that is an error is raised."""
+        while any(thread.is_alive() for thread in threads) or not self.empty():
+            with contextlib.suppress(queue.Empty):
+                event = self.get(timeout=LOOK)
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
+
+    def measured(self) -> list[Observation]:
+        """Take what is left, and return what was measured of it."""
+        events = [self.get_nowait() for _ in range(self.qsize())]
+        return [event for event in events if isinstance(event, Observation)]
 
 
 def not_built(

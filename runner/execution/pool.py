@@ -12,18 +12,8 @@ from typing import Any
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments.building import NoGpuBuildError, UnbuildableError
-from repromatrix.runner.execution.events import (
-    Done,
-    Event,
-    Left,
-    Lost,
-    NoTimeError,
-    Phase,
-    Ready,
-    Terms,
-    Unbuilt,
-    measured,
-)
+from repromatrix.runner.execution import events
+from repromatrix.runner.execution.events import LOOK, Event, EventQueue, Phase, Ready, Terms
 from repromatrix.runner.execution.hardware import hardware
 from repromatrix.runner.execution.observe import RunSetting, observe
 from repromatrix.runner.execution.preload import wanted
@@ -37,8 +27,6 @@ from repromatrix.runner.worker import cleanup
 from repromatrix.runner.worker.cell import Request
 from repromatrix.runner.worker.overlay import Overlay
 
-_LOOK = 0.1
-"""Seconds between two looks at what has ended."""
 _LOSSES = 2
 """How many workers a cell may take with it before it is blamed."""
 _FEW = 2
@@ -61,7 +49,7 @@ class Pool:
         self.cases = cases
         self.prepare = prepare
         self.doubted = doubted
-        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.events = EventQueue()
         self.stopping = threading.Event()
         self.workers: set[Worker] = set()
         self.counting = threading.Lock()
@@ -80,7 +68,7 @@ class Pool:
         for thread in threads:
             thread.start()
         try:
-            yield from self._events(threads)
+            yield from self.events.until_ended(threads)
         finally:
             self.stopping.set()
             for thread in threads:
@@ -92,7 +80,7 @@ class Pool:
             subprocesses.end_all()
             for worker in list(self.workers):
                 worker.abort()
-            thread.join(_LOOK)
+            thread.join(LOOK)
 
     @property
     def is_over(self) -> bool:
@@ -101,17 +89,7 @@ class Pool:
 
     def left(self) -> list[Observation]:
         """Return what was measured and not yet yielded when the events were closed."""
-        return measured(self.events)
-
-    def _events(self, threads: list[threading.Thread]) -> Iterator[Event]:
-        while any(thread.is_alive() for thread in threads) or not self.events.empty():
-            try:
-                event = self.events.get(timeout=_LOOK)
-            except queue.Empty:
-                continue
-            if isinstance(event, BaseException):
-                raise event
-            yield event
+        return self.events.measured()
 
     def _work(self, waiting: queue.SimpleQueue[Unit]) -> None:
         while not self.stopping.is_set():
@@ -143,12 +121,12 @@ class Pool:
         except UnbuildableError as error:
             served = not isinstance(error, NoGpuBuildError)
             outcome = Outcome.UNBUILDABLE if served else Outcome.NOT_APPLICABLE
-            self.events.put(Unbuilt(unit=unit, reason=str(error), outcome=outcome))
+            self.events.put(events.Unbuilt(unit=unit, reason=str(error), outcome=outcome))
             return
-        except NoTimeError:
-            self.events.put(Left(unit=unit))
+        except events.NoTimeError:
+            self.events.put(events.Left(unit=unit))
             return
-        self.events.put(Done(unit=unit))
+        self.events.put(events.Done(unit=unit))
 
     def _measure(self, unit: Unit, ready: Ready) -> None:
         """Run the cells of a unit; those for which the disk had no room are lost, not failed."""
@@ -158,11 +136,11 @@ class Pool:
         except OSError as error:
             if error.errno not in cleanup.FULL:
                 raise
-            self.events.put(Lost(unit=unit, reason=cleanup.REASON))
+            self.events.put(events.Lost(unit=unit, reason=cleanup.REASON))
         else:
             if batch.disk_full:
                 lost = Unit(environment=unit.environment, cells=tuple(batch.disk_full))
-                self.events.put(Lost(unit=lost, reason=cleanup.REASON))
+                self.events.put(events.Lost(unit=lost, reason=cleanup.REASON))
 
 
 class Batch:

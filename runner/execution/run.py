@@ -10,8 +10,9 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from repromatrix.runner.environments import building, development
@@ -37,6 +38,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.observation import LOCAL, Observation
 from repromatrix.runner.model.outcomes import Verdict
+from repromatrix.runner.paths import CODE, ROOT, Paths
 from repromatrix.runner.planning.budget import Budget
 from repromatrix.runner.planning.plan import Unit, answered, applicable, plan
 from repromatrix.runner.planning.selection import Selection
@@ -214,6 +216,18 @@ class Run:
             return True
         confirmed = before.repeats > 1 and before.kind == seen.kind
         return doubtful and not confirmed
+
+
+def runner_files(paths: Paths) -> Iterator[tuple[str, Path]]:
+    """Yield what another machine needs beside the cases: the name there, and the file here."""
+    yield "environments/matrix.toml", paths.matrix
+    yield "repromatrix/__init__.py", ROOT / "repromatrix" / "__init__.py"
+    for name, folder, files in (
+        ("environments/locks", paths.locks, paths.locks.glob("*.txt")),
+        ("repromatrix/runner", CODE, CODE.rglob("*.py")),
+    ):
+        for path in files:
+            yield f"{name}/{path.relative_to(folder).as_posix()}", path
 
 
 def known_rows(rows: Iterable[Observation], project: Project) -> dict[Cell, Observation]:

@@ -29,7 +29,6 @@ from repromatrix.runner.execution.hardware import has_cuda
 from repromatrix.runner.execution.ray import connect
 from repromatrix.runner.execution.ray import driver as ray_driver
 from repromatrix.runner.execution.ray.driver import Cluster
-from repromatrix.runner.execution.ray.task import Payload
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -220,8 +219,7 @@ def test_a_node_whose_pip_finds_nothing_is_left_alone(
 def test_where_no_node_is_of_the_drivers_kind_the_unit_is_unbuildable(
     loaded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = Payload(system="darwin", machine="arm64", python="3.99")
-    monkeypatch.setattr(ray_driver, "kind", lambda: wanted)
+    monkeypatch.setattr(ray_driver, "kind", lambda: "darwin arm64, Python 3.99")
     ran = run(plan(loaded, "4.50.0"))
     here = f"{sys.platform} {platform.machine()}, Python 3.{sys.version_info.minor}"
 

@@ -62,7 +62,7 @@ def test_a_node_is_sent_the_code_the_cases_and_the_pins_and_nothing_else(
     theirs = checkout.places.cases / "blip2_load_half.py"
     loaded_cases, faults = cases.load_corpus(checkout.places, [mine, theirs])
     loaded = dataclasses.replace(checkout, cases=loaded_cases)
-    with zipfile.ZipFile(io.BytesIO(parcel.pack(loaded).archive)) as archive:
+    with zipfile.ZipFile(io.BytesIO(parcel.pack(loaded)[1])) as archive:
         names = set(archive.namelist())
     rest = {name for name in names if not name.startswith(("repromatrix/", "environments/locks/"))}
 
@@ -127,15 +127,15 @@ def test_a_parcel_holds_its_unit_and_nothing_of_other_environments(
 def test_what_was_sent_is_unpacked_once_and_what_nobody_uses_is_removed(
     checkout: Project, tmp_path: Path
 ) -> None:
-    sent = parcel.pack(checkout)
+    name, content = parcel.pack(checkout)
     stale = tmp_path / "stale"
-    root = arrival.unpack(sent.name, sent.archive, tmp_path)
+    root = arrival.unpack(name, content, tmp_path)
     (root / "seen").touch()
     stale.mkdir()
     os.utime(stale, (0, 0))
     os.utime(root, (0, 0))
 
-    assert arrival.unpack(sent.name, b"", tmp_path) == root
+    assert arrival.unpack(name, b"", tmp_path) == root
     assert (root / "seen").exists()
     assert (root / "environments" / "matrix.toml").read_bytes() == Paths().matrix.read_bytes()
     assert not stale.exists()

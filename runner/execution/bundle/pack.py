@@ -24,8 +24,9 @@ from repromatrix.runner.execution.bundle.manifest import (
     Tree,
     manifest,
 )
+from repromatrix.runner.execution.run import runner_files
 from repromatrix.runner.model.lock import parted
-from repromatrix.runner.paths import CODE, ROOT, Paths
+from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.subprocesses import anonymous
 
 # What is installed beside the modules, and what tests itself: no case imports it.
@@ -187,7 +188,9 @@ def _members(
     yield "README.txt", _ABOUT.format(python=target.python, platform=target.platform).encode()
     yield NAME, manifest(target, gathered.trees).encode()
     yield "run.py", _SCRIPT.read_bytes()
-    for name, path in _ours(places):
+    ours = dict(runner_files(places))
+    ours |= {f"cases/{path.relative_to(places.cases)}": path for path in places.cases.rglob("*.py")}
+    for name, path in sorted(ours.items()):
         yield name, path.read_bytes()
     for path in files(tools):
         yield f"{TOOLS}/{path.relative_to(tools).as_posix()}", path.read_bytes()
@@ -202,15 +205,3 @@ def _beside(path: str, at: Path) -> tuple[str, str, str]:
     """Order contents by kind, then by path: a library's name holds a digest that says nothing."""
     name = Path(path)
     return name.suffix, path.partition("-")[0], str(at)
-
-
-def _ours(places: Paths) -> Iterator[tuple[str, Path]]:
-    yield "environments/matrix.toml", places.matrix
-    yield "repromatrix/__init__.py", ROOT / "repromatrix" / "__init__.py"
-    for folder, name, pattern in (
-        (places.locks, "environments/locks", "*.txt"),
-        (places.cases, "cases", "*.py"),
-        (CODE, "repromatrix/runner", "*.py"),
-    ):
-        for path in sorted(folder.rglob(pattern)):
-            yield f"{name}/{path.relative_to(folder).as_posix()}", path

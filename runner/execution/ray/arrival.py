@@ -16,13 +16,13 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from repromatrix.runner.execution.ray.task import Given
-
 _KEPT = 7 * 24 * 3600
 """Seconds after which what nobody used is removed."""
 
 
-def arrive(name: str, archive: bytes, given: Given) -> Iterator[object]:
+def arrive(
+    name: str, archive: bytes, parcel: bytes, kind: str, environ: dict[str, str]
+) -> Iterator[object]:
     """Unpack what was sent, once per node, and go on with it."""
     # Ray cancels a task as Ctrl-C does, and that is lost where whoever started the cluster had
     # SIGINT ignored: a script's background job, some CI. Every worker inherits it.
@@ -33,7 +33,7 @@ def arrive(name: str, archive: bytes, given: Given) -> Iterator[object]:
     sys.path.insert(0, str(root))
     from repromatrix.runner.execution.ray.task import measure
 
-    yield from measure(root, cache, given)
+    yield from measure(root, cache, parcel, kind, environ)
 
 
 def unpack(name: str, archive: bytes, folder: Path) -> Path:

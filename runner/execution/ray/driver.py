@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import re
 import threading
 import time
@@ -13,19 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repromatrix.runner.errors import Problem, refuse
-from repromatrix.runner.execution.events import Done, Event, Lost, Unbuilt, measured
+from repromatrix.runner.execution.events import LOOK, Done, Event, EventQueue, Lost, Unbuilt
 from repromatrix.runner.execution.ray import arrival
 from repromatrix.runner.execution.ray.connect import came_back
 from repromatrix.runner.execution.ray.parcel import Parcel, pack
-from repromatrix.runner.execution.ray.task import (
-    Arrived,
-    Broke,
-    Chunk,
-    Frames,
-    Message,
-    Unfit,
-    kind,
-)
+from repromatrix.runner.execution.ray.task import Arrived, Broke, Frames, Message, Unfit, kind
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
@@ -54,11 +45,6 @@ class Flight:
     """How the process there ended before its work did."""
     frames: Frames = field(default_factory=Frames)
 
-    def again(self) -> None:
-        """Forget where it was; what came back stays, and where it was refused."""
-        self.node, self.kind, self.refused, self.broke = "", "", "", ""
-        self.frames = Frames()
-
     def is_news(self, row: Observation) -> bool:
         """Say whether a row is the first of its cell, or what its repeats gave; and remember it."""
         before = self.seen.get(row.cell)
@@ -78,7 +64,6 @@ class Flight:
         return tuple(row for row in self.seen.values() if row.repeats == 1 and doubted(row))
 
 
-_LOOK = 0.1
 _HOSTS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[0-9a-f]{40,}\b")
 _LOSSES = 3
 """How often a unit may lose its node before it is given up."""
@@ -104,7 +89,7 @@ class Cluster:
         self.tell = tell
         self.environ = dict(environ)
         self.device = planned.terms.device
-        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.events = EventQueue()
         self.stopping = threading.Event()
         self.waiting: deque[Flight] = deque()
         self.flying: dict[Any, Flight] = {}
@@ -119,12 +104,7 @@ class Cluster:
         thread = threading.Thread(target=self._drive, daemon=True)
         thread.start()
         try:
-            while thread.is_alive() or not self.events.empty():
-                with contextlib.suppress(queue.Empty):
-                    event = self.events.get(timeout=_LOOK)
-                    if isinstance(event, BaseException):
-                        raise event
-                    yield event
+            yield from self.events.until_ended([thread])
         finally:
             self.stopping.set()
             if not came_back(thread, _ENDING + _LEAVING):
@@ -132,7 +112,7 @@ class Cluster:
 
     def left(self) -> list[Observation]:
         """Return what was measured and not yet yielded when the events were closed."""
-        return measured(self.events)
+        return self.events.measured()
 
     def _drive(self) -> None:
         try:
@@ -147,8 +127,8 @@ class Cluster:
             needed = "GPU" if self.device is Device.CUDA else "CPU"
             raise refuse(Problem("--ray", f"the cluster has no node with a {needed}"))
         ray.cloudpickle.register_pickle_by_value(arrival)
-        bundle = pack(self.planned.project)
-        self.name, self.archive = bundle.name, ray.put(bundle.archive)
+        self.name, archive = pack(self.planned.project)
+        self.archive = ray.put(archive)
         gpus = int(self.device is Device.CUDA)
         # What a lost node leaves is sent elsewhere by us: only we know what came back.
         self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, num_returns="streaming")(
@@ -157,7 +137,7 @@ class Cluster:
         try:
             while (self.waiting or self.flying) and not self.stopping.is_set():
                 self._send()
-                if not self._take_ready(_LOOK):
+                if not self._take_ready(LOOK):
                     self._strand()
         finally:
             self._end()
@@ -177,9 +157,9 @@ class Cluster:
             parcel = Parcel(
                 planned=self.planned, unit=flight.left, before=flight.unconfirmed(self._doubted)
             )
-            given = {"parcel": parcel.packed(), "kind": kind(), "environ": self.environ}
             task = self.task.options(**where)
-            self.flying[task.remote(self.name, self.archive, given)] = flight
+            sent = (self.name, self.archive, parcel.packed(), kind(), self.environ)
+            self.flying[task.remote(*sent)] = flight
 
     def _strand(self) -> None:
         """Give up units that no living node may run."""
@@ -218,7 +198,7 @@ class Cluster:
         try:
             # Not `next(task)`: canceling ends the stream at once, and `next` then waits for the
             # end of the task, without a limit.
-            coming = task._next_sync(timeout_s=_LOOK)  # noqa: SLF001 - no public way has a limit
+            coming = task._next_sync(timeout_s=LOOK)  # noqa: SLF001 - no public way has a limit
             if coming.is_nil():
                 self.flying[task] = self.flying.pop(task)  # the others have their turn first
                 return
@@ -236,8 +216,8 @@ class Cluster:
         match message:
             case Arrived():
                 flight.node, flight.kind = message.node, message.kind
-            case Chunk():
-                for event in flight.frames.add(message.content):
+            case bytes():
+                for event in flight.frames.add(message):
                     self._event(flight, event)
             case Unfit():
                 self.barred[flight.node] = message.reason
@@ -246,14 +226,10 @@ class Cluster:
                 flight.broke = message.reason
 
     def _event(self, flight: Flight, event: Event) -> None:
-        match event:
-            case Observation():
-                if flight.is_news(event):
-                    self.events.put(event)
-            case Unbuilt():
-                flight.refused = event.reason
-            case _:
-                self.events.put(event)
+        if isinstance(event, Unbuilt):
+            flight.refused = event.reason
+        elif not isinstance(event, Observation) or flight.is_news(event):
+            self.events.put(event)
 
     def _landed(self, flight: Flight) -> None:
         if flight.refused:
@@ -301,7 +277,9 @@ class Cluster:
 
     def _again(self, flight: Flight) -> None:
         if not self.stopping.is_set():
-            flight.again()
+            # Where it was is forgotten; what came back stays, and where it was refused.
+            flight.node, flight.kind, flight.refused, flight.broke = "", "", "", ""
+            flight.frames = Frames()
             self.waiting.appendleft(flight)
 
     def _end(self) -> None:
@@ -315,7 +293,7 @@ class Cluster:
         # Who has not ended by then is killed by its node once we have left the cluster. Not by
         # `force=True`: a task that ends in the same moment makes Ray abort this process.
         while self.flying and time.monotonic() < deadline:
-            self._take_ready(_LOOK)
+            self._take_ready(LOOK)
 
 
 def _able(device: Device) -> set[str]:

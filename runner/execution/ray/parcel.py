@@ -10,7 +10,7 @@ import pickle
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +18,11 @@ from repromatrix.runner.environments import development, uv
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.execution.events import Ready
-from repromatrix.runner.execution.run import Run
+from repromatrix.runner.execution.run import Run, runner_files
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.paths import CODE, ROOT, Paths
+from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.project import Project
 
@@ -116,16 +116,11 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _ALLOWED = 0o644 << 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bundle:
-    """An archive and the name under which nodes keep it."""
+def pack(project: Project) -> tuple[str, bytes]:
+    """Return an archive, and the name under which nodes keep it.
 
-    name: str
-    archive: bytes
-
-
-def pack(project: Project) -> Bundle:
-    """Return the runner, the cases, the locks and the pins; nothing else, and nothing secret."""
+    It holds the runner, the cases, the locks and the pins; nothing else, and nothing secret.
+    """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, path in sorted(_files(project)):
@@ -133,24 +128,15 @@ def pack(project: Project) -> Bundle:
             about.compress_type = zipfile.ZIP_DEFLATED
             about.external_attr = _ALLOWED
             archive.writestr(about, path.read_bytes())
-    found = content.getvalue()
-    return Bundle(name=hashlib.sha256(found).hexdigest()[:16], archive=found)
+    whole = content.getvalue()
+    return hashlib.sha256(whole).hexdigest()[:16], whole
 
 
 def _files(project: Project) -> Iterator[tuple[str, Path]]:
-    places = project.places
     yield "pyproject.toml", ROOT / "pyproject.toml"
-    yield "environments/matrix.toml", places.matrix
-    yield from _below(places.locks.glob("*.txt"), places.locks, "environments/locks")
-    yield "repromatrix/__init__.py", ROOT / "repromatrix" / "__init__.py"
-    yield from _below(CODE.rglob("*.py"), CODE, "repromatrix/runner")
+    yield from runner_files(project.places)
     for case in project.cases.values():
-        yield shipped(case, places), Path(case.path)
-
-
-def _below(paths: Iterable[Path], folder: Path, name: str) -> Iterator[tuple[str, Path]]:
-    for path in paths:
-        yield f"{name}/{path.relative_to(folder).as_posix()}", path
+        yield shipped(case, project.places), Path(case.path)
 
 
 def shipped(case: Case, places: Paths) -> str:

@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from repromatrix.runner import subprocesses
 
@@ -35,23 +35,13 @@ _BOOT = (
 _INSTALLING = 600
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Payload:
-    """What a node must have in common with the driver: their pins depend on it."""
+def kind() -> str:
+    """Return what a node must have in common with the driver: `linux x86_64, Python 3.11`.
 
-    system: str
-    machine: str
-    python: str
-
-    def __str__(self) -> str:
-        """Return it as a reader says it: `linux x86_64, Python 3.11`."""
-        return f"{self.system} {self.machine}, Python {self.python}"
-
-
-def kind() -> Payload:
-    """Return of what kind this machine is."""
+    Their pins depend on it.
+    """
     python = ".".join(map(str, sys.version_info[:2]))
-    return Payload(system=sys.platform, machine=platform.machine(), python=python)
+    return f"{sys.platform} {platform.machine()}, Python {python}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,13 +50,6 @@ class Arrived:
 
     node: str
     kind: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chunk:
-    """Some bytes of what the node's own process said."""
-
-    content: bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +66,8 @@ class Broke:
     reason: str
 
 
-Message = Arrived | Chunk | Unfit | Broke
+Message = Arrived | bytes | Unfit | Broke
+"""Bytes are some of what the node's own process said."""
 
 
 _LENGTH = struct.Struct(">I")
@@ -115,25 +99,21 @@ class Frames:
             yield event
 
 
-class Given(TypedDict):
-    """What a driver hands to a worker beside the archive."""
-
-    parcel: bytes
-    kind: Payload
-    environ: dict[str, str]
-    """Choices of the run that a node may have made otherwise: its own stand."""
-
-
 class UnfitError(Exception):
     """This node cannot run our code; the text is the reason, without addresses and paths."""
 
 
-def measure(root: Path, cache: Path, given: Given) -> Iterator[Message]:
-    """Run a unit in a process of its own and yield what it says, as it says it."""
+def measure(
+    root: Path, cache: Path, parcel: bytes, wanted: str, environ: dict[str, str]
+) -> Iterator[Message]:
+    """Run a unit in a process of its own and yield what it says, as it says it.
+
+    `wanted` is the kind of node; `environ` are choices that a node may have made otherwise.
+    """
     import ray
 
-    here, wanted = kind(), given["kind"]
-    yield Arrived(node=str(ray.get_runtime_context().get_node_id()), kind=str(here))
+    here = kind()
+    yield Arrived(node=str(ray.get_runtime_context().get_node_id()), kind=here)
     if here != wanted:
         yield Unfit(reason=f"it is {here}; the run is for {wanted}")
         return
@@ -143,20 +123,16 @@ def measure(root: Path, cache: Path, given: Given) -> Iterator[Message]:
         yield Unfit(reason=subprocesses.anonymous(str(error)))
         return
     command: list[str | Path] = [sys.executable, "-c", _BOOT, root, packages, str(os.getpid())]
-    process = subprocesses.Answering(command, given["parcel"], _environ(cache, given["environ"]))
+    # What this node chose stands before the run's.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    environ = {"REPROMATRIX_ENVIRONMENTS": str(cache / "environments"), **environ, **kept}
+    process = subprocesses.Answering(command, parcel, environ)
     with contextlib.closing(process):
-        for chunk in process.chunks():
-            yield Chunk(content=chunk)
+        yield from process.chunks()
         failure = process.failure()
     if failure:
         yield Broke(reason=failure)
-
-
-def _environ(cache: Path, chosen: dict[str, str]) -> dict[str, str]:
-    """Return the environment of the process: what this node chose stands before the run's."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return {"REPROMATRIX_ENVIRONMENTS": str(cache / "environments"), **chosen, **kept}
 
 
 def _installed(root: Path, cache: Path) -> Path:
@@ -166,7 +142,7 @@ def _installed(root: Path, cache: Path) -> Path:
     """
     groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
     wanted = [str(one) for one in groups[_GROUP]]
-    facts = "\n".join([str(kind()), *wanted])
+    facts = "\n".join([kind(), *wanted])
     folder = cache / "packages" / hashlib.sha256(facts.encode()).hexdigest()[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".making").open("w") as lock:
