@@ -21,7 +21,7 @@ from shared import CORES, HERE
 
 from repromatrix.runner import project
 from repromatrix.runner.environments.building import site_packages
-from repromatrix.runner.execution.preload import wanted
+from repromatrix.runner.execution.pool import wanted_imports
 from repromatrix.runner.execution.worker_client import Start, Worker, worker_environ
 from repromatrix.runner.model.case import Isolation
 from repromatrix.runner.model.outcomes import Device, Outcome
@@ -157,7 +157,7 @@ def _forked(
     loaded: Project, newest: Prepared, cells: Sequence[Cell], *, witness: bool
 ) -> dict[str, float]:
     """Return the mean seconds of a cell from request to answer, and of its own code."""
-    preload = wanted(_cases(loaded, cells))
+    preload = wanted_imports(_cases(loaded, cells))
     built = newest.built
     start = Start(built=built, device=Device.CPU, preload=preload, fork=True, slots=1, threads=1)
     worker = Worker(start)
@@ -180,7 +180,7 @@ def _together(loaded: Project, newest: Prepared, cells: Sequence[Cell]) -> dict[
         for name in _PYTEST:
             (here / "pytest" / name).symlink_to(site_packages(Path(sys.prefix)) / name)
         asked = {
-            "preload": wanted(_cases(loaded, cells)),
+            "preload": wanted_imports(_cases(loaded, cells)),
             "cells": _requests(loaded, cells, witness=False),
             "answers": str(here / "answers"),
         }

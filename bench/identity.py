@@ -15,7 +15,7 @@ import shared
 from shared import HERE
 
 from repromatrix.runner import project
-from repromatrix.runner.execution.preload import wanted
+from repromatrix.runner.execution.pool import wanted_imports
 from repromatrix.runner.execution.worker_client import worker_environ
 from repromatrix.runner.model.case import Isolation
 from repromatrix.runner.model.outcomes import Device
@@ -76,7 +76,7 @@ def _files(loaded: Project, name: str) -> dict[str, Files]:
     with tempfile.TemporaryDirectory() as folder:
         answers = Path(folder) / "answers"
         asked = {
-            "preload": wanted(forked),
+            "preload": wanted_imports(forked),
             "cases": [str(Path(case.path).resolve()) for case in forked],
             "folder": folder,
             "answers": str(answers),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from repromatrix.runner import project
 from repromatrix.runner.environments import building
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution.preload import wanted
+from repromatrix.runner.execution.pool import wanted_imports
 from repromatrix.runner.execution.worker_client import worker_environ
 from repromatrix.runner.model.cell import belongs, cells_of
 from repromatrix.runner.model.outcomes import Device
@@ -107,7 +107,7 @@ def matrix(*options: str) -> Run:
 
 def floor(built: Built, cases: Iterable[Case]) -> tuple[float, float]:
     """Return one import of what cases need and the median empty fork, in seconds."""
-    return _floor(built, wanted(cases))
+    return _floor(built, wanted_imports(cases))
 
 
 def torch_alone(built: Built) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from repromatrix.runner import subprocesses
@@ -16,12 +17,13 @@ from repromatrix.runner.execution import events
 from repromatrix.runner.execution.events import LOOK, Event, EventQueue, Phase, Ready, Terms
 from repromatrix.runner.execution.hardware import hardware
 from repromatrix.runner.execution.observe import RunSetting, observe
-from repromatrix.runner.execution.preload import wanted
 from repromatrix.runner.execution.worker_client import Gpu, Start, Worker, WorkerError
+from repromatrix.runner.model import script
 from repromatrix.runner.model.case import Case, Isolation
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
 from repromatrix.runner.model.observation import Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Outcome
+from repromatrix.runner.model.packages import UNDER_TEST
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.worker import cleanup
 from repromatrix.runner.worker.cell import Request
@@ -299,7 +301,7 @@ class Batch:
         A commit may be one that cannot be imported; then nothing has to begin anew.
         """
         few = self.ready.tree is not None and len(self.ready.cells) <= _FEW
-        return {"modules": ["torch"], "names": {}} if few else wanted(forked)
+        return {"modules": ["torch"], "names": {}} if few else wanted_imports(forked)
 
     def _drop(self) -> None:
         if self.worker is not None:
@@ -337,3 +339,56 @@ class Batch:
         if emit:
             self.pool.events.put(row)
         return row
+
+
+def wanted_imports(cases: Iterable[Case]) -> dict[str, object]:
+    """Return the packages and names that cases take from torch and the Hugging Face libraries.
+
+    Modules below a package are named behind all packages, and only those that a case imports
+    whatever its arguments are: one inside a function may be what a workaround changes.
+    """
+    modules: set[str] = set()
+    inner: set[str] = set()
+    names: dict[str, set[str]] = {}
+    for case in cases:
+        tree = script.tree(case.script.code)
+        inner.update(_inner(tree.body))
+        for module, name in _imports(tree):
+            if module in UNDER_TEST:
+                modules.add(module)
+                if name:
+                    names.setdefault(module, set()).add(name)
+    return {
+        "modules": [*(module for module in UNDER_TEST if module in modules), *sorted(inner)],
+        "names": {module: sorted(names[module]) for module in UNDER_TEST if module in names},
+    }
+
+
+def _inner(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yield the modules below the packages that are imported at the top of a case."""
+    for statement in statements:
+        names: list[str] = []
+        match statement:
+            case ast.Import(names=aliases):
+                names = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=str(module), level=0):
+                names = [module]
+            case _:
+                pass
+        yield from (name for name in names if "." in name and _top(name) in UNDER_TEST)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                yield from ((_top(alias.name), "") for alias in aliases)
+            case ast.ImportFrom(module=str(module), names=aliases, level=0):
+                whole = module in UNDER_TEST
+                yield from ((_top(module), alias.name if whole else "") for alias in aliases)
+            case _:
+                pass

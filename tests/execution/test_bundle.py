@@ -22,12 +22,11 @@ from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import Built, Recipe
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import foreign
-from repromatrix.runner.execution.bundle import unpack as installed
+from repromatrix.runner.execution.bundle import measure as installed
 from repromatrix.runner.execution.bundle.manifest import Target, carried, content, tree
-from repromatrix.runner.execution.bundle.measure import Lines
+from repromatrix.runner.execution.bundle.measure import InstalledTorch, Lines, furnish, links
 from repromatrix.runner.execution.bundle.pack import Gathered, gather, pack, tools
 from repromatrix.runner.execution.bundle.run import strange
-from repromatrix.runner.execution.bundle.unpack import InstalledTorch, furnish, links
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 from repromatrix.runner.paths import Paths
 
@@ -206,7 +205,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_torch_comes_from_the_machine_with_what_only_torch_needs(machine: Path) -> None:
-    torch, found = installed.find({"sympy"})
+    torch, found = installed.find_torch({"sympy"})
 
     assert torch == InstalledTorch(version="2.9.0+cu128", folder=machine)
     assert sorted(found) == [
@@ -218,7 +217,7 @@ def test_torch_comes_from_the_machine_with_what_only_torch_needs(machine: Path) 
 def test_an_environment_has_its_packages_torch_behind_them_and_nothing_else(
     unpacked: Path, machine: Path
 ) -> None:
-    torch, found = installed.find({"sympy"})
+    torch, found = installed.find_torch({"sympy"})
     installed.link(found, links(unpacked))
     built = furnish(unpacked, "4.51.0", torch, {"torch": torch.version})
     asked = (

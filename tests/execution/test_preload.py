@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from factories import case
 
-from repromatrix.runner.execution.preload import wanted
+from repromatrix.runner.execution.pool import wanted_imports
 
 CODE = '''"""A toy must not break."""
 
@@ -35,7 +35,7 @@ def test_only_torch_and_the_hugging_face_libraries_are_prepared_in_their_order()
         "names": {"transformers": ["AutoModel", "Trainer"], "peft": ["LoraConfig"]},
     }
 
-    assert expected == wanted([case(code=CODE)])
+    assert expected == wanted_imports([case(code=CODE)])
 
 
 def test_the_cases_of_a_batch_are_taken_together() -> None:
@@ -45,14 +45,16 @@ def test_the_cases_of_a_batch_are_taken_together() -> None:
         "names": {"transformers": ["AutoModel", "Cache", "Trainer"], "peft": ["LoraConfig"]},
     }
 
-    assert expected == wanted([other, case(code=CODE)])
+    assert expected == wanted_imports([other, case(code=CODE)])
 
 
 def test_a_case_that_imports_nothing_of_them_prepares_nothing() -> None:
-    assert wanted([case(code='"""A toy."""\nimport json\n')]) == {"modules": [], "names": {}}
+    toy = case(code='"""A toy."""\nimport json\n')
+
+    assert wanted_imports([toy]) == {"modules": [], "names": {}}
 
 
 def test_a_module_that_only_a_workaround_may_import_is_not_prepared() -> None:
     late = '"""A toy."""\ndef main():\n    import torch._dynamo\n'
 
-    assert wanted([case(code=late)]) == {"modules": ["torch"], "names": {}}
+    assert wanted_imports([case(code=late)]) == {"modules": ["torch"], "names": {}}

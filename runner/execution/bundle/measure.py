@@ -1,27 +1,36 @@
-"""Run an unpacked bundle and log its progress."""
+"""Run an unpacked bundle: link the torch of the machine, build environments, log progress."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import fcntl
+import json
 import os
+import re
+import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from repromatrix.runner import project
+from repromatrix.runner.environments.building import Built
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution.bundle import unpack as installed
-from repromatrix.runner.execution.bundle.manifest import carried
-from repromatrix.runner.execution.bundle.unpack import InstalledTorch, furnish, links
+from repromatrix.runner.execution.bundle import manifest
 from repromatrix.runner.execution.events import Ready, Terms
 from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.execution.run import Run, RunListener, known_rows
+from repromatrix.runner.model.lock import left_out
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Verdict
 from repromatrix.runner.paths import Paths
@@ -30,6 +39,127 @@ from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.project import Project
 from repromatrix.runner.signals import Interruption
 from repromatrix.runner.text import join, plural
+
+_MODULES = ("torch", "torchgen", "functorch")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstalledTorch:
+    """An installed torch: its version, and the folder in which its package lies."""
+
+    version: str
+    folder: Path
+
+
+def find_torch(locked: Collection[str]) -> tuple[InstalledTorch, dict[str, Path]]:
+    """Return this Python's torch, and what to link: the name in the link folder to the place.
+
+    `locked` are packages that every environment brings itself. Raises RunnerError without torch.
+    """
+    try:
+        torch = metadata.distribution("torch")
+    except metadata.PackageNotFoundError:
+        raise refuse(Problem("torch", "it is not installed for this Python")) from None
+    folder = Path(str(torch.locate_file("torch"))).parent
+    links = {name: folder / name for name in _MODULES if (folder / name).exists()}
+    for found in _needed(torch, locked):
+        links.update(_entries(found))
+    return InstalledTorch(version=torch.version, folder=folder), links
+
+
+def _needed(
+    torch: metadata.Distribution, locked: Collection[str]
+) -> Iterator[metadata.Distribution]:
+    """Yield torch, what it needs beyond what is locked, and its accelerator packages."""
+    others = [one.name for one in metadata.distributions() if one.name and left_out(one.name)]
+    waiting, seen = [torch.name, *others], {*locked}
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        yield found
+        asked = map(Requirement, found.requires or ())
+        waiting += [
+            one.name for one in asked if not one.marker or one.marker.evaluate({"extra": ""})
+        ]
+
+
+def _entries(found: metadata.Distribution) -> Iterator[tuple[str, Path]]:
+    """Yield what a distribution has at the top of its folder, its metadata with it."""
+    tops = {file.parts[0] for file in found.files or () if ".." not in file.parts}
+    for top in sorted(tops - {"__pycache__"}):
+        if not re.search(r"\.pth$", top):  # it would act on the environment
+            yield top, Path(str(found.locate_file(top)))
+
+
+def link(links: dict[str, Path], folder: Path) -> None:
+    """Make a folder of links anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, place in links.items():
+        if place.exists():
+            (folder / name).symlink_to(place)
+
+
+_MARKER = "complete.json"
+
+
+def furnish(root: Path, name: str, torch: InstalledTorch, pins: Mapping[str, str]) -> Built:
+    """Return an environment of an unpacked bundle, made when it is absent or for another torch."""
+    folder = root / "work" / "environments" / name
+    python = folder / "bin" / "python"
+    about = json.dumps([sys.executable, sys.version, torch.version, str(torch.folder), str(root)])
+    lock = folder.with_name(f".{name}.making")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        # A second run in the same folder may be making the same environment.
+        with contextlib.suppress(OSError):  # some shared file systems know no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        marker = folder / _MARKER
+        if not marker.exists() or marker.read_text() != about:
+            _make(root, name, folder)
+            marker.write_text(about)
+    return Built(name=name, folder=folder, python=python, versions=pins, torch=torch.folder)
+
+
+def _make(root: Path, name: str, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    minor = f"python3.{sys.version_info.minor}"
+    packages = folder / "lib" / minor / "site-packages"
+    for made in (folder / "bin", packages):
+        made.mkdir(parents=True)
+    # What `python -m venv` writes: some systems leave that module out.
+    base = Path(getattr(sys, "_base_executable", sys.executable))
+    (folder / "bin" / "python").symlink_to(base)
+    (folder / "pyvenv.cfg").write_text(
+        f"home = {base.parent}\ninclude-system-site-packages = false\n"
+    )
+    for path, found in manifest.tree(root, name).items():
+        _link(manifest.content(root, found), packages / path)
+    # Torch is found behind the packages, and compiled files are kept in the bundle's folder.
+    kept = repr(str(root / "work" / "bytecode"))
+    (packages / "repromatrix.pth").write_text(
+        f"{links(root)}\nimport sys; sys.pycache_prefix = {kept}\n"
+    )
+
+
+def _link(lies: Path, wanted: Path) -> None:
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(lies, wanted)
+    except OSError:  # some file systems know no links
+        shutil.copyfile(lies, wanted)
+
+
+def links(root: Path) -> Path:
+    """Return the folder through which torch is found; named so that no message tells its place."""
+    return root / "work" / "torch" / "site-packages"
+
 
 _EVERY = 5.0
 
@@ -182,10 +312,10 @@ class Here:
     def found(cls, root: Path) -> Here:
         """Read a bundle and look for torch; raises RunnerError."""
         loaded = project.load(Paths(root=root))
-        some = {name: loaded.environments[name] for name in carried(root)}
+        some = {name: loaded.environments[name] for name in manifest.carried(root)}
         locked = set.intersection(*({*one.pins} for one in some.values())) - {"torch"}
-        torch, linked = installed.find(locked)
-        installed.link(linked, links(root))
+        torch, linked = find_torch(locked)
+        link(linked, links(root))
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         environments = {
             # The lock is the same, and torch is named beside it as in every provenance.
