@@ -20,10 +20,12 @@ from repromatrix.runner.audit.render import read_for
 from repromatrix.runner.cases import load_script
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.diff import CellChange
+from repromatrix.runner.environments.building import Built
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence import foreign, published
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution.observe import RunSetting, observe
+from repromatrix.runner.execution.events import Ready
+from repromatrix.runner.execution.observe import observe
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.model import lock, matrix
 from repromatrix.runner.model.case import read_case
@@ -127,7 +129,7 @@ def read_report(content: bytes) -> object:
     pipes.nonce, pipes.content = b"", bytearray(content)
     answer = classify("", 0, pipes.report())
     line = json.loads(json.dumps(answer).encode() + b"\n")
-    row = observe(CELL, "0" * 16, line, _setting())
+    row = observe(CELL, line, _provenance(), _ready())
     store = _store()
     store.put(row)
     return list(store.rows())
@@ -140,21 +142,23 @@ def _store() -> Store:
     return Store(Path(folder) / "evidence.sqlite", print)
 
 
-def _setting() -> RunSetting:
-    return RunSetting(
-        provenance=Provenance(
-            case_digest="",
-            environment_digest="0" * 16,
-            packages={"transformers": "4.50.0"},
-            python="3.11.7",
-            torch_build="2.13.0+cpu",
-            hardware="x86_64",
-            protocol=PROTOCOL,
-            run="fuzz",
-        ),
-        folder=Path("environment"),
-        foreign_files=False,
+def _provenance() -> Provenance:
+    return Provenance(
+        case_digest="0" * 16,
+        environment_digest="0" * 16,
+        packages={"transformers": "4.50.0"},
+        python="3.11.7",
+        torch_build="2.13.0+cpu",
+        hardware="x86_64",
+        protocol=PROTOCOL,
+        run="fuzz",
     )
+
+
+def _ready() -> Ready:
+    folder = Path("environment")
+    built = Built(name="4.50.0", folder=folder, python=folder / "bin" / "python", versions={})
+    return Ready(environment=loaded().environments["4.50.0"], built=built, cells=())
 
 
 def read_merged(content: bytes) -> object:

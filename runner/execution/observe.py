@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repromatrix.runner.execution.events import Tree
-from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.execution.events import Ready
+from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import (
     LOCAL,
     Failed,
@@ -30,35 +29,22 @@ _PLACES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunSetting:
-    """What all cells of one worker share."""
-
-    provenance: Provenance
-    """Of every cell, but for its case and for what it imported."""
-    folder: Path
-    """The environment's."""
-    foreign_files: bool
-    """Whether packages may come from outside the environment, as with `--python`."""
-    torch: Path | None = None
-    """The folder in which torch lies, where it is not the environment's own."""
-    tree: Tree | None = None
-    """Sources that must have been imported in place of an installed package."""
-
-
 def observe(
-    cell: Cell, case_digest: str, answer: Mapping[str, Any], setting: RunSetting
+    cell: Cell, answer: Mapping[str, Any], provenance: Provenance, ready: Ready
 ) -> Observation:
-    """Turn an answer into an observation; a cell that imported foreign files is refused."""
+    """Turn an answer into an observation; a cell that imported foreign files is refused.
+
+    `provenance` says all but what the cell imported.
+    """
     imported, claimed = answer.get("imported", {}), answer.get("claimed", {})
     # A tree is identified by the version that it states itself, as it was imported.
-    package = setting.tree.package if setting.tree else ""
+    package = ready.tree.package if ready.tree else ""
     own = {package: claimed[package]} if package in claimed else {}
     outcome, reason = Outcome(answer["outcome"]), answer.get("reason", "")
     memory = MemoryUse(peak=answer["peak"], limit=answer["limit"]) if "peak" in answer else None
     if memory and memory.is_over and outcome is Outcome.OUT_OF_MEMORY:
         reason = reason or f"above our limit of {memory.limit} MiB"
-    foreign = [] if setting.foreign_files else _foreign(imported, setting)
+    foreign = _foreign(imported, ready)
     if foreign:
         home = "the tree" if foreign[0] == package else "the environment"
         outcome, reason = Outcome.NOT_RUN, f"refused: {foreign[0]} is no file of {home}"
@@ -66,13 +52,12 @@ def observe(
         cell=cell,
         outcome=outcome,
         provenance=dataclasses.replace(
-            setting.provenance,
-            case_digest=case_digest,
-            packages={**setting.provenance.packages, **own},
-            imported={name: _shown(file, setting) for name, file in imported.items()},
+            provenance,
+            packages={**provenance.packages, **own},
+            imported={name: _shown(file, ready) for name, file in imported.items()},
         ),
         source=LOCAL,
-        failed=_failed(answer, outcome, setting),
+        failed=_failed(answer, outcome, ready),
         reason=reason,
         exercised=Exercised(answer.get("exercised", "")),
         computed=answer.get("computed", {}),
@@ -83,35 +68,37 @@ def observe(
     )
 
 
-def _foreign(imported: Mapping[str, str], setting: RunSetting) -> list[str]:
+def _foreign(imported: Mapping[str, str], ready: Ready) -> list[str]:
     """Return the packages that came from elsewhere than they should have."""
-    homes = {"torch": setting.torch} if setting.torch else {}
-    if setting.tree:
-        homes[setting.tree.package] = setting.tree.path / setting.tree.package
+    if ready.environment.source is Source.INTERPRETER and not ready.tree:
+        return []  # those of `--python` may lie anywhere
+    homes = {"torch": ready.built.torch} if ready.built.torch else {}
+    if ready.tree:
+        homes[ready.tree.package] = ready.tree.path / ready.tree.package
     return [
         name
         for name, file in imported.items()
-        if not Path(file).resolve().is_relative_to(homes.get(name, setting.folder).resolve())
+        if not Path(file).resolve().is_relative_to(homes.get(name, ready.built.folder).resolve())
     ]
 
 
-def _failed(answer: Mapping[str, Any], outcome: Outcome, setting: RunSetting) -> Failed | None:
+def _failed(answer: Mapping[str, Any], outcome: Outcome, ready: Ready) -> Failed | None:
     if not (outcome.is_failure or outcome.blames_machine) or "error_class" not in answer:
         return None
-    message = _shown(str(answer.get("message", "")), setting)
+    message = _shown(str(answer.get("message", "")), ready)
     return Failed(
         error_class=str(answer["error_class"]),
         message=message,
         signature=signature(str(answer["error_class"]), message),
-        traceback=_shown(str(answer.get("traceback", "")), setting),
+        traceback=_shown(str(answer.get("traceback", "")), ready),
     )
 
 
-def _shown(text: str, setting: RunSetting) -> str:
-    if setting.tree:
-        for known in (setting.tree.path, setting.tree.path.resolve()):
+def _shown(text: str, ready: Ready) -> str:
+    if ready.tree:
+        for known in (ready.tree.path, ready.tree.path.resolve()):
             text = text.replace(f"{known}/", "")
-    return placeless(text, setting.folder)
+    return placeless(text, ready.built.folder)
 
 
 def placeless(text: str, folder: Path) -> str:

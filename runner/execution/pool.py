@@ -16,11 +16,11 @@ from repromatrix.runner.environments.building import NoGpuBuildError, Unbuildabl
 from repromatrix.runner.execution import events
 from repromatrix.runner.execution.events import LOOK, Event, EventQueue, Phase, Ready, Terms
 from repromatrix.runner.execution.hardware import hardware
-from repromatrix.runner.execution.observe import RunSetting, observe
-from repromatrix.runner.execution.worker_client import Gpu, Start, Worker, WorkerError
+from repromatrix.runner.execution.observe import observe
+from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError
 from repromatrix.runner.model import script
 from repromatrix.runner.model.case import Case, Isolation
-from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
+from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
 from repromatrix.runner.model.observation import Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.model.packages import UNDER_TEST
@@ -156,7 +156,7 @@ class Batch:
         self.worker: Worker | None = None
         self.disk_full: dict[Cell, None] = {}
         """Cells for which the disk had no room: that says nothing about them."""
-        self.gpu: Gpu | None = None
+        self.gpu = ""
 
     def run(self) -> None:
         """Run every cell, then repeat those that are doubted."""
@@ -258,10 +258,14 @@ class Batch:
             name = self.ready.environment.name
             self.pool.events.put(Phase(environment=name, doing="importing"))
             forked = [
-                self.pool.cases[name]
-                for name in dict.fromkeys(cell.case for cell in self.ready.cells)
-                if self.pool.cases[name].block.isolation is Isolation.FORK
+                case
+                for case in self._cases(self.ready.cells)
+                if case.block.isolation is Isolation.FORK
             ]
+            before = [row.cell for row in self.ready.before]
+            texts = {
+                case.path: case.script.text for case in self._cases([*self.ready.cells, *before])
+            }
             start = Start(
                 built=self.ready.built,
                 device=self.terms.device,
@@ -273,7 +277,7 @@ class Batch:
                 hash_seed=self.terms.hash_seed,
                 front=self._front,
                 sandbox=self.terms.sandbox,
-                texts=self._texts(),
+                texts={path: text for path, text in texts.items() if text},
             )
             try:
                 self.worker = Worker(start)
@@ -282,14 +286,12 @@ class Batch:
                 raise UnbuildableError(msg) from error
             self.pool.workers.add(self.worker)
             self.worker.widen(self.pool.slots)  # it may have changed while it imported
-            if self.terms.device is Device.CUDA and self.gpu is None:
+            if self.terms.device is Device.CUDA and not self.gpu:
                 self.gpu = self.worker.gpu(self.terms.limits)
         return self.worker
 
-    def _texts(self) -> dict[str, str]:
-        cells = (*self.ready.cells, *(row.cell for row in self.ready.before))
-        cases = [self.pool.cases[name] for name in dict.fromkeys(cell.case for cell in cells)]
-        return {case.path: case.script.text for case in cases if case.script.text}
+    def _cases(self, cells: Iterable[Cell]) -> list[Case]:
+        return [self.pool.cases[name] for name in dict.fromkeys(cell.case for cell in cells)]
 
     @property
     def _front(self) -> Overlay | None:
@@ -310,27 +312,19 @@ class Batch:
             self.worker = None
 
     def _observe(self, cell: Cell, answer: Mapping[str, Any]) -> Observation:
-        return observe(cell, self.pool.cases[cell.case].digest, answer, self._setting())
-
-    def _setting(self) -> RunSetting:
         hello = self.worker.hello if self.worker else {}
         environment = self.ready.environment
-        return RunSetting(
-            provenance=Provenance(
-                case_digest="",
-                environment_digest=environment.digest,
-                packages=environment.pins,
-                python=str(hello.get("python", environment.python)),
-                torch_build=self.ready.built.versions.get("torch", ""),
-                hardware=f"{hardware()}; {self.gpu}" if self.gpu else hardware(),
-                protocol=PROTOCOL,
-                run=self.terms.run,
-            ),
-            folder=self.ready.built.folder,
-            foreign_files=environment.source is Source.INTERPRETER and not self.ready.tree,
-            torch=self.ready.built.torch,
-            tree=self.ready.tree,
+        provenance = Provenance(
+            case_digest=self.pool.cases[cell.case].digest,
+            environment_digest=environment.digest,
+            packages=environment.pins,
+            python=str(hello.get("python", environment.python)),
+            torch_build=self.ready.built.versions.get("torch", ""),
+            hardware=f"{hardware()}; {self.gpu}" if self.gpu else hardware(),
+            protocol=PROTOCOL,
+            run=self.terms.run,
         )
+        return observe(cell, answer, provenance, self.ready)
 
     def _lost(self, cell: Cell, why: str, *, emit: bool) -> Observation:
         # The class is stored and published under this name, so it stays.

@@ -47,20 +47,6 @@ class WorkerError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gpu:
-    """What the evidence of a GPU names as its machine."""
-
-    name: str
-    capability: str
-    driver: str
-
-    def __str__(self) -> str:
-        """Return `NVIDIA H200, compute capability 9.0, driver 570.86.15`."""
-        driver = self.driver or "unknown"
-        return f"{self.name}, compute capability {self.capability}, driver {driver}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Start:
     """How a worker is to be started; `fork` off makes every cell a fresh interpreter."""
 
@@ -104,19 +90,17 @@ class Worker:
             # Not with each request: runner and worker would wait for each other's full pipes.
             (self.scratch / "texts").write_text(json.dumps(start.texts))
             if start.sandbox:
-                self.seen = self._shown()
+                cases = [*start.cases, *map(Path, start.texts)]
+                self.seen = sandbox.shown(
+                    start.built, cases, start.front, self.scratch, start.device
+                )
             self._prepare()
+        except RunnerError as error:
+            self.close()
+            raise WorkerError(str(error)) from error
         except BaseException:
             self.close()
             raise
-
-    def _shown(self) -> VisiblePaths:
-        start = self.start
-        try:
-            cases = [*start.cases, *map(Path, start.texts)]
-            return sandbox.shown(start.built, cases, start.front, self.scratch, start.device)
-        except RunnerError as error:
-            raise WorkerError(str(error)) from error
 
     def _prepare(self) -> None:
         while not self.hello.get("ready"):
@@ -130,8 +114,35 @@ class Worker:
 
     def _begin(self) -> None:
         here, there = os.pipe()
-        settings = {
-            "answers": there,
+        settings = self._settings(there)
+        environ = worker_environ(self.scratch, self.start.device, self.start.threads)
+        environ["PYTHONHASHSEED"] = self.start.hash_seed
+        self.log = (self.scratch / "log").open("ab")
+        with contextlib.ExitStack() as opened:
+            outer, inherited = [], [there, *self.group.inherited]
+            if self.seen is not None:  # by its /proc a worker in a sandbox says who it is
+                inherited.append(opened.enter_context(sandbox.own_proc()))
+                settings["sandbox"] = {**self.seen.request, "proc": inherited[-1]}
+                settings["shared"] = []  # each cell has fresh ones there
+                outer = self.seen.command()
+            boot = [str(self.start.built.python), "-c", BOOT, str(ROOT)]
+            self.process = subprocess.Popen(
+                [*outer, *boot, "serve", json.dumps(settings)],
+                stdin=subprocess.PIPE,
+                stdout=self.log,
+                stderr=self.log,
+                pass_fds=inherited,
+                env=environ,
+                cwd=self.scratch,
+                start_new_session=True,
+            )
+        os.close(there)
+        self.answers = here
+        self.buffer = b""
+
+    def _settings(self, answers: int) -> dict[str, Any]:
+        return {
+            "answers": answers,
             "runner": os.getpid(),
             "scratch": str(self.scratch),
             "cells": str(self.scratch / "cells"),
@@ -150,42 +161,6 @@ class Worker:
             },
             "sandbox": None,
         }
-        environ = worker_environ(self.scratch, self.start.device, self.start.threads)
-        environ["PYTHONHASHSEED"] = self.start.hash_seed
-        self.log = (self.scratch / "log").open("ab")
-        with self._proc() as proc:
-            outer = self._outer(settings, proc)
-            boot = [str(self.start.built.python), "-c", BOOT, str(ROOT)]
-            self.process = subprocess.Popen(
-                [*outer, *boot, "serve", json.dumps(settings)],
-                stdin=subprocess.PIPE,
-                stdout=self.log,
-                stderr=self.log,
-                pass_fds=[there, *proc, *self.group.inherited],
-                env=environ,
-                cwd=self.scratch,
-                start_new_session=True,
-            )
-        os.close(there)
-        self.answers = here
-        self.buffer = b""
-
-    @contextlib.contextmanager
-    def _proc(self) -> Iterator[list[int]]:
-        """Yield what a worker in a sandbox needs to say who it is; nothing for another."""
-        if not self.start.sandbox:
-            yield []
-            return
-        with sandbox.own_proc() as number:
-            yield [number]
-
-    def _outer(self, settings: dict[str, Any], proc: Sequence[int]) -> list[str]:
-        """Return how the outer sandbox is started, and put what it is into the settings."""
-        if self.seen is None:
-            return []
-        settings["sandbox"] = {**self.seen.request, "proc": proc[0]}
-        settings["shared"] = []  # each cell has fresh ones there
-        return self.seen.command()
 
     def _read(self, seconds: float) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
@@ -236,7 +211,10 @@ class Worker:
         while True:
             room = None if ahead is None else max(0, ahead - (sent - answered))
             for request in itertools.islice(coming, room):
-                self._hand(request)
+                try:
+                    self._send(request)
+                except BrokenPipeError as error:
+                    raise WorkerError(self._last_words()) from error
                 sent += 1
                 longest = max(longest, request["seconds"])
             if sent == answered:
@@ -246,9 +224,10 @@ class Worker:
             answered += 1
             yield answer.pop("id"), answer
 
-    def gpu(self, limits: Limits) -> Gpu:
+    def gpu(self, limits: Limits) -> str:
         """Let a cell say which GPU the cells of this worker compute on.
 
+        It is what evidence names: `NVIDIA H200, compute capability 9.0, driver 570.86.15`.
         Raises NoGpuBuildError with torch's reason, and WorkerError when the worker is lost.
         """
         answer = next(answer for _, answer in self.run([_probe(limits)]))
@@ -256,7 +235,8 @@ class Worker:
         if answer.get("error_class") == "SystemExit":
             about = json.loads(answer["message"])
         if about.keys() == {"name", "capability", "driver"}:
-            return Gpu(**about)
+            driver = about["driver"] or "unknown"
+            return f"{about['name']}, compute capability {about['capability']}, driver {driver}"
         said = "no answer"
         if "error_class" in answer:
             said = f"{answer['error_class']}: {answer.get('message', '')}"
@@ -265,18 +245,11 @@ class Worker:
         mendable = "without CUDA" in reason and self.start.built.torch is None
         raise NoGpuBuildError(f"{reason}; {_MEND_CUDA}" if mendable else reason)
 
-    def _hand(self, request: Mapping[str, Any]) -> None:
-        try:
-            self._send(request)
-        except BrokenPipeError as error:
-            raise WorkerError(self._last_words()) from error
-
-    def _send(self, *messages: Mapping[str, Any]) -> None:
+    def _send(self, message: Mapping[str, Any]) -> None:
         assert self.process is not None  # noqa: S101 - nothing is sent before it is ready
         assert self.process.stdin is not None  # noqa: S101 - it was opened as a pipe
-        lines = "".join(json.dumps(message) + "\n" for message in messages)
         with self.sending:
-            self.process.stdin.write(lines.encode())
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
             self.process.stdin.flush()
 
     def widen(self, slots: int) -> None:

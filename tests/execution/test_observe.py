@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from factories import case, cell
+from one_case import ready_in
 
-from repromatrix.runner.execution.observe import RunSetting, observe, placeless
+from repromatrix.runner.execution.observe import observe, placeless
 from repromatrix.runner.model.observation import MemoryUse, Provenance
 from repromatrix.runner.paths import ROOT
 
@@ -49,20 +50,16 @@ def test_places_are_taken_out(text: str, expected: str) -> None:
 def test_the_memory_of_a_cell_is_kept_and_our_limit_is_told_from_the_machine_s(
     answer: dict[str, object], memory: MemoryUse | None, reason: str
 ) -> None:
-    setting = RunSetting(
-        provenance=Provenance(
-            case_digest="",
-            environment_digest="",
-            packages={},
-            python="",
-            torch_build="",
-            hardware="",
-            protocol=1,
-            run="",
-        ),
-        folder=Path("/nowhere"),
-        foreign_files=False,
+    provenance = Provenance(
+        case_digest=case().digest,
+        environment_digest="",
+        packages={},
+        python="",
+        torch_build="",
+        hardware="",
+        protocol=1,
+        run="",
     )
-    row = observe(cell(), case().digest, answer, setting)
+    row = observe(cell(), answer, provenance, ready_in(Path("/nowhere")))
 
     assert (row.memory, row.reason) == (memory, reason)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repromatrix.reports.view import Survey, survey
+from repromatrix.runner.environments.building import Built
 from repromatrix.runner.evidence.published import Publication
+from repromatrix.runner.execution.events import Ready, Tree
 from repromatrix.runner.judging.verdicts import Judged, judge_all
 from repromatrix.runner.model.case import Case, read_case
 from repromatrix.runner.model.cell import Cell, Environment, Source
@@ -68,6 +71,11 @@ def an_environment(name: str, source: Source = Source.RELEASE) -> Environment:
     version = "4.52.0.dev0" if source is Source.MAIN else name
     pins = {"transformers": version, "accelerate": "1.5.2", "torch": "2.13.0"}
     return Environment(name=name, source=source, python="3.11.7", pins=pins, markers={})
+
+
+def ready_in(folder: Path, tree: Tree | None = None) -> Ready:
+    built = Built(name="4.50.0", folder=folder, python=folder / "bin" / "python", versions={})
+    return Ready(environment=an_environment("4.50.0"), built=built, cells=(), tree=tree)
 
 
 CASE = a_case()

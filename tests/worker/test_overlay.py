@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from factories import cell
+from one_case import ready_in
 
 from repromatrix.runner.execution.events import Tree
-from repromatrix.runner.execution.observe import RunSetting, observe
+from repromatrix.runner.execution.observe import observe
 from repromatrix.runner.model.cell import PROTOCOL
 from repromatrix.runner.model.observation import Provenance
 from repromatrix.runner.model.outcomes import Outcome
@@ -99,22 +100,16 @@ def test_a_file_that_is_loaded_by_its_location_is_kept_by_content_too(
     assert list(tree.rglob("__pycache__")) == []
 
 
-def setting(folder: Path, tree: Tree | None) -> RunSetting:
-    return RunSetting(
-        provenance=Provenance(
-            case_digest="",
-            environment_digest="0" * 16,
-            packages={"peft": "0.1", "transformers": "4.50.0"},
-            python="3.11.0",
-            torch_build="",
-            hardware="",
-            protocol=PROTOCOL,
-            run="run",
-        ),
-        folder=folder,
-        foreign_files=False,
-        tree=tree,
-    )
+PROVENANCE = Provenance(
+    case_digest="0" * 16,
+    environment_digest="0" * 16,
+    packages={"peft": "0.1", "transformers": "4.50.0"},
+    python="3.11.0",
+    torch_build="",
+    hardware="",
+    protocol=PROTOCOL,
+    run="run",
+)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +137,7 @@ def test_a_package_from_the_wrong_place_is_refused(
         "imported": {"transformers": str(tmp_path / transformers), "peft": str(tmp_path / peft)},
         "claimed": {"transformers": "4.51.0.dev0", "peft": "0.2"},
     }
-    seen = observe(cell(), "0" * 16, answer, setting(tmp_path / "environment", tree))
+    seen = observe(cell(), answer, PROVENANCE, ready_in(tmp_path / "environment", tree))
 
     assert (seen.outcome, seen.reason) == expected
     assert seen.provenance.packages == {"peft": "0.1", "transformers": "4.51.0.dev0"}
@@ -157,7 +152,7 @@ def test_a_tree_is_known_by_its_files_and_its_paths_are_taken_out(tmp_path: Path
         "message": f"see {file}",
         "imported": {"transformers": file},
     }
-    seen = observe(cell(), "0" * 16, answer, setting(tmp_path / "environment", tree))
+    seen = observe(cell(), answer, PROVENANCE, ready_in(tmp_path / "environment", tree))
 
     assert seen.failed is not None
     assert (seen.provenance.imported, seen.failed.message) == (
