@@ -347,7 +347,13 @@ class ReleaseRuns:
             device=self.terms.device,
             only=frozenset(cells),
         )
-        return Run(project=self.project, selection=selection, terms=self.terms, rerun=True)
+        return Run(
+            project=self.project,
+            selection=selection,
+            terms=self.terms,
+            rerun=True,
+            keep_rows=True,
+        )
 
     def _build(self, name: str) -> None:
         # If it fails here, the run that needs it says why.

@@ -104,18 +104,18 @@ def _make(places: Paths, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
     try:
-        torch = uv.choose_torch(recipe.torch, recipe.python)
+        torch, options = uv.choose_torch(recipe.torch, recipe.python)
     except SilentError as error:
         raise UnbuildableError(_reason(str(error))) from error
     lock, _ = parted(recipe.lock, {one.name for one in recipe.sdists})
     beside = [*recipe.beside, *(str(need) for one in recipe.sdists for need in one.beside)]
     wanted = folder / "requirements.txt"
-    wanted.write_text("\n".join([lock, torch.requirement, *beside, ""]))
+    wanted.write_text("\n".join([lock, torch, *beside, ""]))
     python = folder / "bin" / "python"
     over = folder / "overrides.txt"
     over.write_text("".join(f"{line}\n" for line in recipe.overrides))
-    options = [*torch.options, *(("--overrides", over) if recipe.overrides else ())]
-    _run("pip", "install", "--quiet", "--python", python, "--requirement", wanted, *options)
+    given = ["--requirement", wanted, *(("--overrides", over) if recipe.overrides else ())]
+    _run("pip", "install", "--quiet", "--python", python, *given, *options)
     install_sdists(recipe, python, folder)
     versions = installed(folder)
     _verify(recipe, versions)

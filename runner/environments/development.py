@@ -22,7 +22,6 @@ from repromatrix.runner.model.matrix import MAIN, Matrix
 from repromatrix.runner.paths import Paths
 
 _GIT_SECONDS = 60
-_COMPILED = ("__pycache__/", ".pyc")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +50,12 @@ def standing(folder: Path, sources: Path, *, ignored: bool) -> SourceState:
     also = ("--ignored",) if ignored else ()
     asked = ("status", "--porcelain", "--untracked-files=all", *also, "--", ".")
     status = _ask_git(folder, *asked) if commit else None
-    clean = status is not None and not list(_edits(status)) and not _has_hidden(folder, sources)
+    edits = [
+        line
+        for line in (status or "").splitlines()
+        if not line.rstrip('"').endswith(("__pycache__/", ".pyc"))
+    ]
+    clean = status is not None and not edits and not _has_hidden(folder, sources)
     return SourceState(
         commit=(commit or "").strip(),
         branch=(_ask_git(folder, "symbolic-ref", "--short", "--quiet", "HEAD") or "").strip(),
@@ -78,8 +82,12 @@ def marks(folder: Path) -> frozenset[tuple[str, int, int]]:
 def _files(folder: Path) -> Iterator[str]:
     for parent, folders, names in os.walk(folder):
         # What an installation leaves behind is no source either.
-        folders[:] = [one for one in folders if one != "__pycache__" and not _is_about(one)]
-        yield from (os.path.join(parent, one) for one in names if not one.endswith(".pyc"))  # noqa: PTH118
+        folders[:] = [
+            name
+            for name in folders
+            if name != "__pycache__" and not name.endswith((".egg-info", ".dist-info"))
+        ]
+        yield from (os.path.join(parent, name) for name in names if not name.endswith(".pyc"))  # noqa: PTH118
 
 
 def _has_hidden(folder: Path, sources: Path) -> bool:
@@ -88,16 +96,6 @@ def _has_hidden(folder: Path, sources: Path) -> bool:
     return listed is None or any(
         line[0].islower() or line[0] == "S" for line in listed.split("\n") if line
     )
-
-
-def _is_about(name: str) -> bool:
-    return name.endswith((".egg-info", ".dist-info"))
-
-
-def _edits(status: str) -> Iterator[str]:
-    for line in status.splitlines():
-        if not line.rstrip('"').endswith(_COMPILED):
-            yield line
 
 
 def _ask_git(folder: Path, *question: str) -> str | None:
@@ -129,14 +127,15 @@ def origin(matrix: Matrix) -> Origin:
     wanted = os.environ.get(VARIABLE) or matrix.main.requirement
     folder = Path(wanted).expanduser()
     if folder.is_dir():
-        return _folder(folder.resolve())
+        folder = folder.resolve()
+        # Pinned by its commit, or by its content where it is changed or is no repository.
+        how = standing(folder, folder / "src", ignored=False)
+        commit = how.identity if how.content else how.commit
+        return Origin(requirement=f"transformers @ {folder.as_uri()}", commit=commit)
     found = _GIT.match(wanted) or _GIT.match(f"git+{wanted}" if "://" in wanted else "")
-    if found:
-        return _repository(found["url"], found["rev"] or "HEAD")
-    return Origin(requirement=wanted, commit="")
-
-
-def _repository(url: str, revision: str) -> Origin:
+    if found is None:
+        return Origin(requirement=wanted, commit="")
+    url, revision = found["url"], found["rev"] or "HEAD"
     commit = revision if _COMMIT.fullmatch(revision) else _ask(url, revision)
     return Origin(requirement=f"transformers @ git+{url}@{commit}", commit=commit)
 
@@ -163,13 +162,6 @@ def _named(listing: str, revision: str) -> str:
         f"refs/tags/{revision}",
     )
     return next((commits[name] for name in meant if name in commits), "")
-
-
-def _folder(folder: Path) -> Origin:
-    """Pin a folder by its commit, or by its content where it is changed or is no repository."""
-    how = standing(folder, folder / "src", ignored=False)
-    commit = how.identity if how.content else how.commit
-    return Origin(requirement=f"transformers @ {folder.as_uri()}", commit=commit)
 
 
 def build_main(places: Paths, matrix: Matrix, name: str = MAIN) -> tuple[Environment, Built]:

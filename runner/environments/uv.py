@@ -12,7 +12,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
@@ -156,33 +155,26 @@ _PROBE_SECONDS = 30
 _BACKEND = "UV_TORCH_BACKEND"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TorchBuild:
-    """A requirement, and the options with which uv finds it."""
-
-    requirement: str
-    options: tuple[str, ...] = ()
-
-
 @functools.cache
-def choose_torch(version: str, python: str) -> TorchBuild:
-    """Choose once per process; a CPU build is told by its local version `+cpu`.
+def choose_torch(version: str, python: str) -> tuple[str, tuple[str, ...]]:
+    """Choose torch's requirement, and the options with which uv finds it, once per process.
+
+    A CPU build is told by its local version `+cpu`.
 
     UV_TORCH_BACKEND, where it is set, is handed through and decides alone. Raises SilentError
     where the user's own index fails: what it has then is not known, and not chosen either.
     """
-    plain = TorchBuild(requirement=f"torch=={version}")
+    plain = f"torch=={version}"
     if torch_backend():
-        return plain
-    local = TorchBuild(requirement=f"torch=={version}+cpu")
-    if resolves(local.requirement, python=python):
-        return local
+        return plain, ()
+    if resolves(f"{plain}+cpu", python=python):
+        return f"{plain}+cpu", ()
     # This asks PyTorch's own index, which many a network does not let through.
-    theirs = TorchBuild(requirement=f"torch=={version}", options=("--torch-backend", "cpu"))
+    options = ("--torch-backend", "cpu")
     with contextlib.suppress(SilentError):
-        if resolves(theirs.requirement, *theirs.options, python=python, seconds=_PROBE_SECONDS):
-            return theirs
-    return plain
+        if resolves(plain, *options, python=python, seconds=_PROBE_SECONDS):
+            return plain, options
+    return plain, ()
 
 
 def serve_gpu() -> None:

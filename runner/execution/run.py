@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,18 +19,8 @@ from repromatrix.runner.environments.building import Built, UnbuildableError
 from repromatrix.runner.errors import Interrupted, RunnerError
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.store import Store, keep_beside
-from repromatrix.runner.execution.events import (
-    Done,
-    Event,
-    Left,
-    Lost,
-    NoTimeError,
-    Phase,
-    Ready,
-    Terms,
-    Unbuilt,
-    not_built,
-)
+from repromatrix.runner.execution import events
+from repromatrix.runner.execution.events import Event, Ready, Terms, Unbuilt
 from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.judging.verdicts import covering, expected, is_current, judge, live
 from repromatrix.runner.model.case import Case
@@ -83,6 +72,7 @@ class Run:
     terms: Terms
     known: Mapping[Cell, Observation] = field(default_factory=dict)
     rerun: bool = False
+    keep_rows: bool = False
     asked: frozenset[Cell] | None = None
     """The cells that decide something, where no others are to be run."""
     budget: Budget | None = None
@@ -90,14 +80,13 @@ class Run:
 
     def selected(self, environment: str) -> tuple[Cell, ...]:
         """Return the cells of an environment that were asked for, applicable or not."""
-        precisions = self.project.matrix.precisions
+        precisions, device = self.project.matrix.precisions, self.terms.device
         described = self.project.environments[environment]
         return tuple(
-            itertools.chain.from_iterable(
-                self.selection.cells(case, environment, precisions, self.terms.device)
-                for case in self.project.cases.values()
-                if belongs(case, described)
-            )
+            cell
+            for case in self.project.cases.values()
+            if belongs(case, described)
+            for cell in self.selection.cells(case, environment, precisions, device)
         )
 
     def due(self, environment: Environment) -> tuple[Cell, ...]:
@@ -138,10 +127,11 @@ class Run:
         recorder.listener.began(*self.expected(units))
         engine = engine or self.pool()
         try:
-            _record(recorder, engine, units)
+            recorder.record(engine, units)
         except RunnerError as error:
             raise keep_beside(store.path, [*recorder.unsaved, *engine.left()], error) from error
-        return recorder.end()
+        recorder.tally.left = frozenset(recorder.waiting)
+        return recorder.tally
 
     def pool(self, prepare: Callable[[Unit], Ready] | None = None) -> Pool:
         """Return what runs the cells on this machine, in environments that `prepare` makes."""
@@ -152,8 +142,14 @@ class Run:
 
         What `main` needs is known once it is built.
         """
+
+        def cells_in(name: str) -> tuple[Cell, ...]:
+            environment = self.project.environments[name]
+            is_main = environment.source is Source.MAIN
+            return self.selected(name) if is_main else self.due(environment)
+
         names = [name for name in self.project.names if name in self.selection.environments]
-        units = plan(names, self._cells_in)
+        units = plan(names, cells_in)
         return units if self.budget is None else self.budget.ordered(units)
 
     def expected(self, units: Sequence[Unit]) -> tuple[int, int]:
@@ -161,16 +157,12 @@ class Run:
         some = units if self.budget is None else self.budget.first(units)
         return len(some), sum(len(unit.cells) for unit in some)
 
-    def _cells_in(self, name: str) -> tuple[Cell, ...]:
-        environment = self.project.environments[name]
-        return self.selected(name) if environment.source is Source.MAIN else self.due(environment)
-
     def prepare(self, unit: Unit) -> Ready:
         """Build the environment of a unit; raises UnbuildableError, or NoTimeError before it."""
         if self.budget is not None:
             unit = self.budget.fitting(unit)
             if not unit.cells:
-                raise NoTimeError
+                raise events.NoTimeError
             self.budget.begin(unit)
         cells = unit.cells
         environment, built = self._built(unit.environment)
@@ -241,7 +233,7 @@ class RunTally:
 
     measured: int = 0
     rows: dict[Cell, Observation] = field(default_factory=dict)
-    """The last row of every cell that was measured."""
+    """The last row of every cell that was measured, where the run keeps them."""
     unbuilt: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     """Environments of which some cells were run to their end nowhere, with the reason."""
@@ -278,10 +270,16 @@ class Recorder:
         self.store.put(*self.unsaved)
         self.unsaved.clear()
 
-    def end(self) -> RunTally:
-        """Return the tally, with what a budget left."""
-        self.tally.left = frozenset(self.waiting)
-        return self.tally
+    def record(self, engine: Engine, units: Sequence[Unit]) -> None:
+        """Run units to the end or to an interruption."""
+        try:
+            # Closed at once when a signal comes in the middle of storing: nothing runs on.
+            with contextlib.closing(engine.run(units)) as happening:
+                for event in happening:
+                    self.hear(event)
+        except Interrupted:
+            self.tally.interrupted = True
+            self.save(*engine.left())
 
     def hear(self, event: Event) -> None:
         """Take one event; one that is an error is raised."""
@@ -290,14 +288,14 @@ class Recorder:
                 self._measured(event)
             case Unbuilt():
                 self._unbuilt(event)
-            case Lost():
+            case events.Lost():
                 self.tally.lost[event.unit.environment] = event.reason
-            case Phase():
+            case events.Phase():
                 self.listener.phase(event.environment, event.doing)
-            case Left():
+            case events.Left():
                 self.left -= 1
                 self.listener.done(event.unit.environment)
-            case Done():
+            case events.Done():
                 self.listener.done(event.unit.environment)
                 self.left -= 1
                 self.pause(self.left)
@@ -310,9 +308,9 @@ class Recorder:
         if self.run.budget is not None:
             self.run.budget.came(row.cell.environment)
         self.tally.measured += row.repeats == 1
-        self.tally.rows[row.cell] = row
-        verdict = self.run.verdict(row, self.run.environment(row))
-        self.listener.measured(row, verdict)
+        if self.run.keep_rows:
+            self.tally.rows[row.cell] = row
+        self.listener.measured(row, self.run.verdict(row, self.run.environment(row)))
 
     def _unbuilt(self, event: Unbuilt) -> None:
         name, known = event.unit.environment, self.run.known
@@ -326,19 +324,8 @@ class Recorder:
             or not (row.outcome.was_run or row.reason == event.reason)
         ]
         cases, run = self.run.project.cases, self.run.terms.run
-        self.store.put(*not_built(cells, cases, event.reason, run, event.outcome))
+        self.store.put(*events.not_built(cells, cases, event.reason, run, event.outcome))
         self.listener.unbuilt(name, event.reason, len(event.unit.cells))
-
-
-def _record(recorder: Recorder, engine: Engine, units: Sequence[Unit]) -> None:
-    try:
-        # Closed at once when a signal comes in the middle of storing: nothing goes on behind us.
-        with contextlib.closing(engine.run(units)) as events:
-            for event in events:
-                recorder.hear(event)
-    except Interrupted:
-        recorder.tally.interrupted = True
-        recorder.save(*engine.left())
 
 
 def measure(
@@ -359,13 +346,13 @@ def measure(
     pool = Pool(terms, cases, lambda _: ready, doubted)
     rows: dict[Cell, Observation] = {}
     try:
-        with contextlib.closing(pool.run([unit])) as events:
-            for event in events:
+        with contextlib.closing(pool.run([unit])) as happening:
+            for event in happening:
                 hear(event)
                 match event:
                     case Observation():
                         rows[event.cell] = event
-                    case Unbuilt() | Lost():
+                    case Unbuilt() | events.Lost():
                         raise UnbuildableError(event.reason)
                     case _:
                         pass

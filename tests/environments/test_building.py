@@ -21,7 +21,7 @@ from repromatrix.runner import project
 from repromatrix.runner.environments import building, locks, uv
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.environments.development import Origin, origin, with_commit
-from repromatrix.runner.environments.uv import TorchBuild, configured, for_uv
+from repromatrix.runner.environments.uv import configured, for_uv
 from repromatrix.runner.model.lock import left_out
 from repromatrix.runner.model.requirements import parse, unsatisfied
 from repromatrix.runner.paths import ROOT
@@ -462,14 +462,14 @@ def local_torch(
 
 @pytest.mark.usefixtures("local_torch")
 def test_a_cpu_build_of_torch_is_preferred_where_one_can_be_had() -> None:
-    assert TorchBuild(requirement="torch==2.13.0+cpu") == uv.choose_torch("2.13.0", "3.11")
+    assert uv.choose_torch("2.13.0", "3.11") == ("torch==2.13.0+cpu", ())
 
 
 @pytest.mark.usefixtures("local_torch")
 def test_the_backend_that_the_user_chose_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_TORCH_BACKEND", "cu130")
 
-    assert TorchBuild(requirement="torch==2.13.0") == uv.choose_torch("2.13.0", "3.11")
+    assert uv.choose_torch("2.13.0", "3.11") == ("torch==2.13.0", ())
 
 
 @pytest.mark.usefixtures("local_torch")
