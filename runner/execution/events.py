@@ -102,17 +102,11 @@ class NoTimeError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Left:
-    """A unit that was not begun, for want of time."""
-
-    unit: Unit
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Done:
-    """A unit of which nothing is left."""
+    """A unit of which nothing is left, or that was not begun for want of time."""
 
     unit: Unit
+    begun: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +117,7 @@ class Lost:
     reason: str
 
 
-Event = Phase | Unbuilt | Lost | Left | Done | Observation | BaseException
+Event = Phase | Unbuilt | Lost | Done | Observation | BaseException
 
 
 class EventQueue(queue.SimpleQueue[Event]):

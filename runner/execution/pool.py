@@ -126,7 +126,7 @@ class Pool:
             self.events.put(events.Unbuilt(unit=unit, reason=str(error), outcome=outcome))
             return
         except events.NoTimeError:
-            self.events.put(events.Left(unit=unit))
+            self.events.put(events.Done(unit=unit, begun=False))
             return
         self.events.put(events.Done(unit=unit))
 

@@ -292,13 +292,11 @@ class Recorder:
                 self.tally.lost[event.unit.environment] = event.reason
             case events.Phase():
                 self.listener.phase(event.environment, event.doing)
-            case events.Left():
-                self.left -= 1
-                self.listener.done(event.unit.environment)
             case events.Done():
                 self.listener.done(event.unit.environment)
                 self.left -= 1
-                self.pause(self.left)
+                if event.begun:
+                    self.pause(self.left)
             case BaseException():
                 raise event
 

@@ -235,7 +235,7 @@ def test_a_unit_that_loses_its_node_again_and_again_is_given_up(
     def kill(_: Cluster, event: Event) -> None:
         if isinstance(event, Phase):
             for pid, command in driver.ours().items():
-                if "repromatrix.runner.execution.ray.node" in command:
+                if "repromatrix.runner.execution.ray.parcel" in command:
                     os.kill(pid, signal.SIGKILL)
 
     ran = run(plan(loaded, "4.50.0"), kill)
@@ -359,7 +359,7 @@ def workers(nodes: Nodes) -> list[int]:
     commands = [
         one.split()
         for one in nodes.ours().values()
-        if "repromatrix.runner.execution.ray.node" in one
+        if "repromatrix.runner.execution.ray.parcel" in one
     ]
     return [int(words[-2]) for words in commands]
 

@@ -23,9 +23,16 @@ from repromatrix.runner.environments.building import Built, Recipe
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import foreign
 from repromatrix.runner.execution.bundle import measure as installed
-from repromatrix.runner.execution.bundle.manifest import Target, carried, content, tree
-from repromatrix.runner.execution.bundle.measure import InstalledTorch, Lines, furnish, links
-from repromatrix.runner.execution.bundle.pack import Gathered, gather, pack, tools
+from repromatrix.runner.execution.bundle.measure import (
+    InstalledTorch,
+    Lines,
+    carried,
+    content,
+    furnish,
+    links,
+    tree,
+)
+from repromatrix.runner.execution.bundle.pack import Gathered, Target, gather, pack, tools
 from repromatrix.runner.execution.bundle.run import strange
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 from repromatrix.runner.paths import Paths

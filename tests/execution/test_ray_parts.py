@@ -92,7 +92,7 @@ def test_a_worker_of_the_cluster_needs_the_standard_library_alone() -> None:
 
 def test_the_process_on_a_node_needs_what_is_installed_for_it_and_no_more() -> None:
     script = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-    script += "import repromatrix.runner.execution.ray.node\n"
+    script += "import repromatrix.runner.execution.ray.parcel\n"
     script += "print(*{name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

@@ -26,7 +26,6 @@ from repromatrix.runner import project
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution.bundle import manifest
 from repromatrix.runner.execution.events import Ready, Terms
 from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.execution.run import Run, RunListener, known_rows
@@ -39,6 +38,30 @@ from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.project import Project
 from repromatrix.runner.signals import Interruption
 from repromatrix.runner.text import join, plural
+
+NAME = "manifest.json"
+TREES = "trees"
+CONTENT = "packages"
+
+Tree = dict[str, str]
+"""The files of an environment's packages: path to the name of the content."""
+
+
+def carried(root: Path) -> tuple[str, ...]:
+    """Return the environments whose packages lie in an unpacked bundle."""
+    return tuple(json.loads((root / NAME).read_text())["environments"])
+
+
+def tree(root: Path, name: str) -> Tree:
+    """Return the files of an environment of an unpacked bundle."""
+    found: Tree = json.loads((root / TREES / f"{name}.json").read_text())
+    return found
+
+
+def content(root: Path, name: str) -> Path:
+    """Return where a content lies in an unpacked bundle."""
+    return root / CONTENT / name[:2] / name[2:]
+
 
 _MODULES = ("torch", "torchgen", "functorch")
 
@@ -139,8 +162,8 @@ def _make(root: Path, name: str, folder: Path) -> None:
     (folder / "pyvenv.cfg").write_text(
         f"home = {base.parent}\ninclude-system-site-packages = false\n"
     )
-    for path, found in manifest.tree(root, name).items():
-        _link(manifest.content(root, found), packages / path)
+    for path, found in tree(root, name).items():
+        _link(content(root, found), packages / path)
     # Torch is found behind the packages, and compiled files are kept in the bundle's folder.
     kept = repr(str(root / "work" / "bytecode"))
     (packages / "repromatrix.pth").write_text(
@@ -312,7 +335,7 @@ class Here:
     def found(cls, root: Path) -> Here:
         """Read a bundle and look for torch; raises RunnerError."""
         loaded = project.load(Paths(root=root))
-        some = {name: loaded.environments[name] for name in manifest.carried(root)}
+        some = {name: loaded.environments[name] for name in carried(root)}
         locked = set.intersection(*({*one.pins} for one in some.values())) - {"torch"}
         torch, linked = find_torch(locked)
         link(linked, links(root))

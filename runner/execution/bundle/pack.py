@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import lzma
+import re
 import tarfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -14,20 +15,51 @@ from pathlib import Path
 
 from repromatrix.runner.environments import building, uv
 from repromatrix.runner.environments.building import Recipe, UnbuildableError
-from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
-from repromatrix.runner.execution.bundle.manifest import (
-    CONTENT,
-    NAME,
-    TOOLS,
-    TREES,
-    Target,
-    Tree,
-    manifest,
-)
+from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
+from repromatrix.runner.execution.bundle.measure import CONTENT, NAME, TREES, Tree
 from repromatrix.runner.execution.run import runner_files
 from repromatrix.runner.model.lock import parted
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.subprocesses import anonymous
+
+TOOLS = "tools"
+OLDEST = (3, 11)
+"""The runner's own Python; what it measures with may not be older, since both are one there."""
+
+_PYTHON = re.compile(r"3\.(\d+)")
+_PLATFORM = re.compile(r"(?P<machine>x86_64|aarch64)-manylinux(?:_2_(?P<glibc>\d+)|2014)")
+_GLIBC_2014 = 17
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """The Python and the platform that a bundle is for."""
+
+    python: str
+    platform: str
+
+    @property
+    def cannot_have(self) -> str:
+        """How an error about a package that has no wheel for it begins."""
+        return f"its packages cannot be had for Python {self.python} on {self.platform}"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What the script that runs there holds its machine against; raises RunnerError."""
+        found = _PLATFORM.fullmatch(self.platform)
+        if found is None:
+            expected = "a platform as uv names it, such as x86_64-manylinux_2_28"
+            raise refuse(InvalidValue("--platform", self.platform, expected))
+        minor = _PYTHON.fullmatch(self.python)
+        if minor is None or (3, int(minor[1])) < OLDEST:
+            expected = "3.11 or newer, such as 3.12"
+            raise refuse(InvalidValue("--python-version", self.python, expected))
+        return {
+            "python": [3, int(minor[1])],
+            "machine": found["machine"],
+            "glibc": [2, int(found["glibc"] or _GLIBC_2014)],
+        }
+
 
 # What is installed beside the modules, and what tests itself: no case imports it.
 _BESIDE = frozenset({"bin", "share", "include", "__pycache__"})
@@ -158,35 +190,29 @@ def pack(  # noqa: PLR0913 - what goes in, and how
     """Write a bundle, whole or not at all; return its size in bytes."""
     part = archive.with_name(f".{archive.name}.part")
     top = archive.name.removesuffix(".tar.xz")
+    packs = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _WINDOW}
+    filters = [*_JUMPS.get(str(target.facts["machine"]), []), packs]
     try:
         with (
-            lzma.open(part, "wb", filters=_filters(target, preset)) as compressed,
+            lzma.open(part, "wb", filters=filters) as compressed,
             tarfile.open(fileobj=compressed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
         ):
-            for name, found in _members(places, target, gathered, tools):
-                _add(tar, f"{top}/{name}", found)
+            for name, content in _members(places, target, gathered, tools):
+                about = tarfile.TarInfo(f"{top}/{name}")
+                about.size, about.mtime, about.mode = len(content), _DATE, 0o644
+                tar.addfile(about, io.BytesIO(content))
         part.replace(archive)
     finally:
         part.unlink(missing_ok=True)
     return archive.stat().st_size
 
 
-def _filters(target: Target, preset: int) -> list[dict[str, int]]:
-    packs = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _WINDOW}
-    return [*_JUMPS.get(str(target.facts["machine"]), []), packs]
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    about = tarfile.TarInfo(name)
-    about.size, about.mtime, about.mode = len(content), _DATE, 0o644
-    tar.addfile(about, io.BytesIO(content))
-
-
 def _members(
     places: Paths, target: Target, gathered: Gathered, tools: Path
 ) -> Iterator[tuple[str, bytes]]:
     yield "README.txt", _ABOUT.format(python=target.python, platform=target.platform).encode()
-    yield NAME, manifest(target, gathered.trees).encode()
+    about = {"platform": target.platform, **target.facts, "environments": list(gathered.trees)}
+    yield NAME, f"{json.dumps(about, indent=1)}\n".encode()
     yield "run.py", _SCRIPT.read_bytes()
     ours = dict(runner_files(places))
     ours |= {f"cases/{path.relative_to(places.cases)}": path for path in places.cases.rglob("*.py")}

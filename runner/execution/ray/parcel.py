@@ -1,30 +1,42 @@
-"""What a node is sent: its part of a run, the user's settings, and the runner as an archive."""
+"""What a node is sent, and the process there that reads it and answers with events.
+
+It is sent its part of a run, the user's settings, and the runner as an archive.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
 import os
 import pickle
 import re
+import signal
+import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from repromatrix.runner.environments import development, uv
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import InvalidValue, refuse
-from repromatrix.runner.execution.events import Ready
+from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, refuse
+from repromatrix.runner.execution.events import Done, Event, Ready, Unbuilt
+from repromatrix.runner.execution.hardware import has_cuda
+from repromatrix.runner.execution.ray.task import framed
 from repromatrix.runner.execution.run import Run, runner_files
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.project import Project
+from repromatrix.runner.signals import Interruption
+from repromatrix.runner.subprocesses import anonymous
+from repromatrix.runner.worker import process_control
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,3 +157,38 @@ def shipped(case: Case, places: Paths) -> str:
     if path.is_relative_to(places.cases):
         return f"cases/{path.relative_to(places.cases).as_posix()}"
     return f"cases/{path.name}"
+
+
+def main() -> None:
+    """Run the unit; a worker that ends ends this process, and with it everything below."""
+    _root, _packages, worker, answers = sys.argv[1:]
+    once = Interruption()  # what is being ended must not be interrupted again
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, once)
+    # Ray's workers block signals, and a cell inherits what this process has.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    process_control.interrupt_with_parent(int(worker))
+    if os.getppid() != int(worker):  # it ended before we asked
+        sys.exit(ExitCode.INTERRUPTED)
+    try:
+        parcel = unpacked(sys.stdin.buffer.read())
+        with os.fdopen(int(answers), "wb") as pipe, contextlib.closing(_events(parcel)) as events:
+            for event in events:
+                pipe.write(framed(event))
+                pipe.flush()
+    except (Interrupted, BrokenPipeError):
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+def _events(parcel: Parcel) -> Generator[Event]:
+    if parcel.planned.terms.device is Device.CUDA and not has_cuda():
+        yield Unbuilt(unit=parcel.unit, reason="no NVIDIA driver is loaded there")
+        return
+    try:
+        with contextlib.closing(parcel.planned.pool(parcel.prepare).run([parcel.unit])) as events:
+            for event in events:
+                # The driver knows itself when a unit is done.
+                if not isinstance(event, Done):
+                    yield event
+    except OSError as error:  # a full disk, a folder that is not its own: another node has others
+        yield Unbuilt(unit=parcel.unit, reason=anonymous(str(error)))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # a worker of the cluster has the standard library alone
 _GROUP = "node"
 _BOOT = (
     "import sys; sys.path[:0] = sys.argv[1:3]; "
-    "from repromatrix.runner.execution.ray.node import main; main()"
+    "from repromatrix.runner.execution.ray.parcel import main; main()"
 )
 _INSTALLING = 600
 
