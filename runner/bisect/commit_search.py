@@ -37,7 +37,7 @@ from repromatrix.runner.bisect.repository import (
     opened,
 )
 from repromatrix.runner.bisect.search import Answer, Edge, agreed
-from repromatrix.runner.environments.checkouts import PackageSources
+from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, refuse
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import Limits

@@ -16,8 +16,7 @@ from repromatrix.runner.bisect.repository import claimed_or_nothing
 from repromatrix.runner.bisect.search import Answer, agreed
 from repromatrix.runner.cases import load_case, load_script
 from repromatrix.runner.environments.building import Built, UnbuildableError
-from repromatrix.runner.environments.checkouts import PackageSources
-from repromatrix.runner.environments.development import with_commit
+from repromatrix.runner.environments.development import PackageSources, with_commit
 from repromatrix.runner.evidence.answering import answering_row, is_standing
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready, Terms, Tree

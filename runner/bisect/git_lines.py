@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from repromatrix.runner.bisect.repository import OPTION, Commit, Repository
-from repromatrix.runner.environments.checkouts import PackageSources
+from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.errors import InvalidValue, Problem, refuse
 
 _NEIGHBOURS = 12

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from repromatrix.runner.environments.checkouts import (
+from repromatrix.runner.environments.development import (
     PackageSources,
     claimed_version,
     packages_in,

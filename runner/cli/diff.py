@@ -21,7 +21,7 @@ from repromatrix.runner.compare import render, sides
 from repromatrix.runner.compare.checkout import CheckoutRuns
 from repromatrix.runner.compare.diff import compare, in_table_order
 from repromatrix.runner.compare.render import DiffReport
-from repromatrix.runner.environments.checkouts import Checkout, read_checkout
+from repromatrix.runner.environments.development import Checkout, read_checkout
 from repromatrix.runner.errors import Conflict, ExitCode, Interrupted, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows

@@ -11,7 +11,7 @@ from repromatrix.runner import project
 from repromatrix.runner.compare.diff import Rows, answer, change, without_environment
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.environments.checkouts import Checkout
+from repromatrix.runner.environments.development import Checkout
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.grid import Grid, survey

@@ -76,11 +76,16 @@ def outlive_parent() -> None:
 
 def has_ended(pid: int) -> bool:
     """Say whether a process runs no more, be it that nobody has awaited it yet."""
+    state = _state(pid)
+    return state in {"Z", "X"} if state else _LINUX
+
+
+def _state(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            return file.read().rpartition(b")")[2].split()[0] in {b"Z", b"X"}
-    except OSError:
-        return _LINUX
+        with open(f"/proc/{pid}/stat", errors="replace") as file:  # noqa: PTH123
+            return file.read().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
 
 
 def hold(folder: int) -> bool:
@@ -161,11 +166,7 @@ def resident(pid: int) -> int:
 
 def is_stopped(pid: int) -> bool:
     """Say whether somebody stopped a process, so that it neither ends nor answers."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-            return file.read().rpartition(")")[2].split()[0] in {"T", "t"}
-    except (OSError, IndexError):
-        return False
+    return _state(pid) in {"T", "t"}
 
 
 def kill(pids: list[int]) -> None:

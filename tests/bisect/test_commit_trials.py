@@ -10,7 +10,7 @@ from laboratory import LIMITS, side
 from repromatrix.runner.bisect import commit_trials
 from repromatrix.runner.bisect.commit_trials import CommitTrial, Plan, TrialRequest
 from repromatrix.runner.bisect.search import Answer
-from repromatrix.runner.environments.checkouts import PackageSources
+from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.paths import Paths
 

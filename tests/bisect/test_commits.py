@@ -25,7 +25,7 @@ from repromatrix.runner.bisect.commit_trials import (
 )
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt
 from repromatrix.runner.bisect.search import Answer, Edge
-from repromatrix.runner.environments.checkouts import PackageSources
+from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.paths import Paths
 

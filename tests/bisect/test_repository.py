@@ -16,7 +16,7 @@ from repromatrix.runner.bisect.repository import (
     open_repository,
     opened,
 )
-from repromatrix.runner.environments.checkouts import PackageSources
+from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.errors import RunnerError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from repromatrix.runner.compare.checkout import CheckoutRuns, _imports_nothing
 from repromatrix.runner.compare.diff import without_environment
 from repromatrix.runner.compare.sides import DiffRequest, _foreign
 from repromatrix.runner.environments import building
-from repromatrix.runner.environments.checkouts import read_checkout
+from repromatrix.runner.environments.development import read_checkout
 from repromatrix.runner.errors import ExitCode, Interrupted, RunnerError
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import environment
 
-from repromatrix.runner.environments.checkouts import Checkout, read_checkout
-from repromatrix.runner.environments.development import SourceState, content, marks
+from repromatrix.runner.environments.development import (
+    Checkout,
+    SourceState,
+    content,
+    marks,
+    read_checkout,
+)
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.model.cell import Source
 

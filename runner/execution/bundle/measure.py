@@ -276,14 +276,24 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def _measure(root: Path, options: argparse.Namespace) -> ExitCode:
     demand(options.device)
     _stay_within(root)
-    here = Here.found(root)
+    loaded, torch = _loaded(root)
+
+    def prepare(unit: Unit) -> Ready:
+        environment = loaded.environments[unit.environment]
+        built = furnish(root, unit.environment, torch, environment.pins)
+        return Ready(environment=environment, built=built, cells=unit.cells)
+
     store = Store(root / EVIDENCE, _say)
     try:
         rows = list(store.rows())
-        here.hold(rows)
-        planned = _planned(here, options, rows)
+        others = {row.provenance.torch_build for row in rows} - {"", torch.version}
+        if others:
+            theirs = join(sorted(others))
+            what = f"it was measured with torch {theirs}, and this Python has torch {torch.version}"
+            raise refuse(Problem(EVIDENCE, what, "Move it away, or run with that torch."))
+        planned = _planned(loaded, options, rows)
         told = Lines(_say)
-        tally = planned.execute(store, told, engine=planned.pool(here.prepare))
+        tally = planned.execute(store, told, engine=planned.pool(prepare))
     finally:
         store.close()
     _say(f"{told.summary} The evidence: {EVIDENCE}; merge it with `nox -s merge -- {EVIDENCE}`.")
@@ -304,7 +314,7 @@ def _stay_within(root: Path) -> None:
     tempfile.tempdir = str(scratch)
 
 
-def _planned(here: Here, options: argparse.Namespace, rows: list[Observation]) -> Run:
+def _planned(loaded: Project, options: argparse.Namespace, rows: list[Observation]) -> Run:
     wish = SelectionRequest(
         case=options.case,
         release=options.release,
@@ -313,56 +323,33 @@ def _planned(here: Here, options: argparse.Namespace, rows: list[Observation]) -
         device=options.device,
     )
     at_once = cores() if options.device is Device.CPU else min(cores(), _AT_ONCE)
-    limits = here.project.matrix.limits
     return Run(
-        project=here.project,
-        selection=select(wish, here.project.cases, here.project.names),
-        terms=Terms(limits=limits, device=options.device, jobs=options.jobs or at_once),
-        known=known_rows(rows, here.project),
+        project=loaded,
+        selection=select(wish, loaded.cases, loaded.names),
+        terms=Terms(
+            limits=loaded.matrix.limits, device=options.device, jobs=options.jobs or at_once
+        ),
+        known=known_rows(rows, loaded),
         rerun=options.rerun,
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Here:
-    """An unpacked bundle on its machine: what it carries, with this machine's torch."""
-
-    root: Path
-    project: Project
-    torch: InstalledTorch
-
-    @classmethod
-    def found(cls, root: Path) -> Here:
-        """Read a bundle and look for torch; raises RunnerError."""
-        loaded = project.load(Paths(root=root))
-        some = {name: loaded.environments[name] for name in carried(root)}
-        locked = set.intersection(*({*one.pins} for one in some.values())) - {"torch"}
-        torch, linked = find_torch(locked)
-        link(linked, links(root))
-        python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        environments = {
-            # The lock is the same, and torch is named beside it as in every provenance.
-            name: dataclasses.replace(
-                one,
-                python=python,
-                pins={**one.pins, "torch": torch.version},
-                stated_digest=one.digest,
-            )
-            for name, one in some.items()
-        }
-        held = dataclasses.replace(loaded, environments=environments)
-        return cls(root=root, project=held, torch=torch)
-
-    def hold(self, rows: Sequence[Observation]) -> None:
-        """Raise RunnerError where the evidence at hand was measured with another torch."""
-        others = {row.provenance.torch_build for row in rows} - {"", self.torch.version}
-        if others:
-            theirs, ours = join(sorted(others)), self.torch.version
-            what = f"it was measured with torch {theirs}, and this Python has torch {ours}"
-            raise refuse(Problem(EVIDENCE, what, "Move it away, or run with that torch."))
-
-    def prepare(self, unit: Unit) -> Ready:
-        """Make the environment of a unit."""
-        environment = self.project.environments[unit.environment]
-        built = furnish(self.root, unit.environment, self.torch, environment.pins)
-        return Ready(environment=environment, built=built, cells=unit.cells)
+def _loaded(root: Path) -> tuple[Project, InstalledTorch]:
+    """Return what an unpacked bundle carries with this machine's torch; raises RunnerError."""
+    loaded = project.load(Paths(root=root))
+    some = {name: loaded.environments[name] for name in carried(root)}
+    locked = set.intersection(*({*one.pins} for one in some.values())) - {"torch"}
+    torch, linked = find_torch(locked)
+    link(linked, links(root))
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    environments = {
+        # The lock is the same, and torch is named beside it as in every provenance.
+        name: dataclasses.replace(
+            one,
+            python=python,
+            pins={**one.pins, "torch": torch.version},
+            stated_digest=one.digest,
+        )
+        for name, one in some.items()
+    }
+    return dataclasses.replace(loaded, environments=environments), torch
