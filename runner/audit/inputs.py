@@ -224,9 +224,9 @@ def _active() -> Path:
 
 
 def _interpreter(python: Path) -> Installed:
-    from repromatrix.runner.environments import interpreter  # noqa: PLC0415 - files do without
+    from repromatrix.runner.environments import development  # noqa: PLC0415 - files do without
 
-    environment, _ = interpreter.ask(python.absolute())
+    environment, _ = development.ask_interpreter(python.absolute())
     gathered = Gathering()
     for name, version in environment.pins.items():
         gathered.pin(name, version)

@@ -20,7 +20,7 @@ from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
 from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
-from repromatrix.runner.environments import building, interpreter
+from repromatrix.runner.environments import building, development
 from repromatrix.runner.errors import Conflict, ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store, take_in_late
@@ -202,7 +202,7 @@ def _planned(loaded: Project, options: MatrixOptions, rows: list[Observation]) -
     if options.python:
         # Without its folder, `./python` would be one of `PATH`.
         path = Path(options.python)
-        ready = interpreter.ask(path.absolute() if "/" in options.python else path)
+        ready = development.ask_interpreter(path.absolute() if "/" in options.python else path)
         loaded = dataclasses.replace(loaded, environments={ready[0].name: ready[0]})
         request = dataclasses.replace(options, release=())
     else:

@@ -13,15 +13,8 @@ from repromatrix.runner.model.outcomes import Device
 
 # What decides how bf16 and fp16 are computed on a CPU.
 _TELLING = (
-    "avx2",
-    "avx512f",
-    "avx512_bf16",
-    "avx512_fp16",
-    "amx_bf16",
-    "amx_fp16",
-    "asimd",
-    "bf16",
-    "sve",
+    *("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16"),
+    *("asimd", "bf16", "sve"),
 )
 # A container may show only the last two, the second under WSL.
 _DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")

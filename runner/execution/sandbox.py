@@ -32,10 +32,7 @@ _SETTINGS = (
 )
 _FRESH = ("/tmp", "/dev/shm")  # noqa: S108 - made anew in the sandbox
 _GPU = (
-    "nvidia-caps",
-    "nvidia-uvm",
-    "nvidia-uvm-tools",
-    "nvidiactl",
+    *("nvidia-caps", "nvidia-uvm", "nvidia-uvm-tools", "nvidiactl"),
     *(f"nvidia{n}" for n in range(16)),
 )
 
@@ -64,32 +61,27 @@ class VisiblePaths:
     @property
     def request(self) -> dict[str, Any]:
         """Return what the worker must know to put its cells into a sandbox."""
-        hidden = (*_FRESH, str(self.scratch))
-        every = sorted({str(one) for path in (*self.read, *self.kept) for one in _ways(path)})
+        hidden = tuple(f"{folder}/" for folder in (*_FRESH, self.scratch))
         return {
             "scratch": str(self.scratch),
-            "shown": [
-                path for path in every if path.startswith(tuple(f"{one}/" for one in hidden))
-            ],
-            "kept": sorted({str(one) for path in self.kept for one in _ways(path)}),
+            "shown": [path for path in _named((*self.read, *self.kept)) if path.startswith(hidden)],
+            "kept": _named(self.kept),
         }
 
     def command(self) -> list[str]:
         """Return how bubblewrap is started; the program to run comes behind it."""
+        devices = [f"/dev/{name}" for name in (_GPU if self.device is Device.CUDA else ())]
+        gpu = [word for path in devices for word in ("--dev-bind-try", path, path)]
         return [
             *(_PROGRAM, "--unshare-user", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--die-with-parent", *_system()),
             *("--ro-bind", "/proc", "/proc", "--ro-bind", "/sys", "/sys", "--dev", "/dev"),
-            *(self._gpu() if self.device is Device.CUDA else []),
+            *gpu,
             *("--remount-ro", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/tmp"),  # noqa: S108
             *_bound("--ro-bind", self.read),
             *_bound("--bind", (*self.kept, self.scratch)),
             *("--chdir", str(self.scratch), "--remount-ro", "/"),
         ]
-
-    def _gpu(self) -> Iterator[str]:
-        for name in _GPU:
-            yield from ("--dev-bind-try", f"/dev/{name}", f"/dev/{name}")
 
 
 def _system() -> Iterator[str]:
@@ -104,10 +96,13 @@ def _system() -> Iterator[str]:
 
 
 def _bound(how: str, paths: Iterable[Path]) -> Iterator[str]:
-    every = {str(one) for path in paths for one in _ways(path)}
-    for one in sorted(every):
-        if not f"{one}/".startswith(tuple(f"/{name}/" for name in _SYSTEM)):
-            yield from (how, one, one)
+    for path in _named(paths):
+        if not f"{path}/".startswith(tuple(f"/{name}/" for name in _SYSTEM)):
+            yield from (how, path, path)
+
+
+def _named(paths: Iterable[Path]) -> list[str]:
+    return sorted({str(way) for path in paths for way in _ways(path)})
 
 
 def _ways(path: Path) -> set[Path]:
@@ -129,13 +124,7 @@ def shown(
     corpus = ROOT / "cases"
     files = {corpus if path.parent == corpus else path for path in cases}
     libraries = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    seen = [
-        *reads(built.python),
-        ROOT / "repromatrix",
-        CODE,
-        *files,
-        *map(Path, libraries),
-    ]
+    seen = [*reads(built.python), ROOT / "repromatrix", CODE, *files, *map(Path, libraries)]
     kept = [built.folder]
     if front is not None:
         seen.append(Path(front["path"]))

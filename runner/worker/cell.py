@@ -131,11 +131,8 @@ class _Observing:
         self.module.__file__ = request["case"]
         self.clock = time.perf_counter
         self.wait: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
-        self.mask, self.how, self.every = (
-            signal.pthread_sigmask,
-            signal.SIG_BLOCK,
-            signal.valid_signals(),
-        )
+        self.mask, self.how = signal.pthread_sigmask, signal.SIG_BLOCK
+        self.every = signal.valid_signals()
         self.report: CellReport = {}
         self.began = self.clock()
 
@@ -146,28 +143,22 @@ class _Observing:
             self.wait()  # as the interpreter does at its end, and whatever comes of it
         except BaseException:  # noqa: BLE001, S110 - as there
             pass
-        self._silence()
-        _flush()
-        self.report["seconds"] = self.clock() - self.began
-        return self.report
-
-    def _silence(self) -> None:
-        """Hear no signal any more: a timer of the case may not end the report."""
+        # Hear no signal any more: a timer of the case may not end the report.
         try:
             self.mask(self.how, self.every)
         except BaseException:  # noqa: BLE001 - what a handler raised that was waiting
             self.mask(self.how, self.every)
+        _flush()
+        self.report["seconds"] = self.clock() - self.began
+        return self.report
 
     def _end(self) -> None:
         try:
             self.report = self._run()
         except BaseException as error:  # noqa: BLE001 - it goes on to raise while it is read
             if not self.report:
-                self.report = {
-                    "exit": 1,
-                    "error_class": safe_text.called(type(error)),
-                    "message": "",
-                }
+                name = safe_text.called(type(error))
+                self.report = {"exit": 1, "error_class": name, "message": ""}
 
     def _run(self) -> CellReport:
         sys.modules["__main__"] = self.module
@@ -178,7 +169,12 @@ class _Observing:
         except SystemExit as end:
             return _exit(end)
         except BaseException as error:  # noqa: BLE001 - whatever a case raises is its outcome
-            return _raised(error)
+            return {
+                "exit": 1,
+                "error_class": safe_text.called(type(error)),
+                "message": safe_text.text(error),
+                "traceback": safe_text.frames(error),
+            }
         return {"exit": 0}
 
     def seen(self, *, failed: bool) -> CellReport:
@@ -228,12 +224,3 @@ def _exit(end: SystemExit) -> CellReport:
             return {"exit": code, "error_class": "SystemExit", "message": safe_text.text(code)}
         case other:
             return {"exit": 1, "error_class": "SystemExit", "message": safe_text.text(other)}
-
-
-def _raised(error: BaseException) -> CellReport:
-    return {
-        "exit": 1,
-        "error_class": safe_text.called(type(error)),
-        "message": safe_text.text(error),
-        "traceback": safe_text.frames(error),
-    }

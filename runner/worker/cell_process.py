@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import secrets
 import signal
 import sys
@@ -286,7 +287,7 @@ class CellProcess:
         else:
             self._enter_sandbox(self.settings.namespaces)
         process_control.adopt_orphans()  # what a case lets go of still counts as its own
-        process_control.keep_no_core()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash writes no memory to the disk
         os.chdir(self.folder)
         os.environ["TMPDIR"] = self.folder
         tempfile.tempdir = None
@@ -302,11 +303,11 @@ class CellProcess:
             request = {**request, "code": text}
         if self.fresh:
             os.set_inheritable(channel, True)  # noqa: FBT003
-            message = json.dumps(
-                [_written(request, self.folder), channel, self.pipes.nonce.decode()]
-            )
+            written = _written(request, self.folder)
+            message = json.dumps([written, channel, self.pipes.nonce.decode()])
             os.execv(sys.executable, [*self.settings.boot, "cell", message])  # noqa: S606 - our own boot
-        _close_all_but(channel)
+        os.closerange(3, channel)
+        os.closerange(channel + 1, channel + 256)
         cell.run(request, sender(channel, self.pipes.nonce))
 
     def _enter_sandbox(self, namespaces: CellNamespaces) -> None:
@@ -423,21 +424,14 @@ def _forks_safely(device: str) -> bool:
 def is_cuda_initialized() -> bool:
     """Say whether CUDA was initialised in this process, by torch or by anybody else."""
     torch = sys.modules.get("torch")
-    return (torch is not None and torch.cuda.is_initialized()) or _is_driver_initialised()
-
-
-def _is_driver_initialised() -> bool:
-    """Ask the driver's own library, if somebody has loaded it: loading it here says nothing."""
+    if torch is not None and torch.cuda.is_initialized():
+        return True
+    # The driver's own library is asked if somebody has loaded it: loading it here says nothing.
     with contextlib.suppress(OSError, AttributeError):
         driver = ctypes.CDLL(_CUDA_DRIVER, mode=os.RTLD_NOLOAD)
         number = ctypes.c_int()
         return int(driver.cuDeviceGetCount(ctypes.byref(number))) != _NOT_INITIALIZED
     return False
-
-
-def _close_all_but(channel: int) -> None:
-    os.closerange(3, channel)
-    os.closerange(channel + 1, channel + 256)
 
 
 def _written(request: Request, folder: str) -> int:

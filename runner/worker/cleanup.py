@@ -97,7 +97,11 @@ def _bits(folder: str) -> Iterator[None]:
         for entry in _entries(inner):
             if _is_left(entry):
                 number += 1
-                inside += _moved(entry.path, f"{moved}-{number}")
+                above = f"{moved}-{number}"
+                with contextlib.suppress(OSError):
+                    os.chmod(entry.path, 0o700)  # noqa: PTH101 - what is moved must be ours to write
+                    os.rename(entry.path, above)  # noqa: PTH104
+                    inside.append(above)
             yield
         _leave(inner)
     _leave(folder)
@@ -119,14 +123,6 @@ def _is_left(entry: os.DirEntry[str]) -> bool:
             return True
         os.unlink(entry.path)  # noqa: PTH108
     return False
-
-
-def _moved(folder: str, above: str) -> list[str]:
-    with contextlib.suppress(OSError):
-        os.chmod(folder, 0o700)  # noqa: PTH101 - what is moved must be ours to write
-        os.rename(folder, above)  # noqa: PTH104
-        return [above]
-    return []
 
 
 def _leave(folder: str) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import fcntl
 import os
-import resource
 import signal
 import sys
 import time
@@ -46,11 +45,6 @@ def die_with_parent(parent: int) -> None:
     die_with_outer()
     if _prctl is not None and os.getppid() != parent:  # it ended before we asked
         os._exit(1)
-
-
-def keep_no_core() -> None:
-    """Let a crash of this process write none of its memory to the disk."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def die_with_outer() -> None:

@@ -101,12 +101,6 @@ class Witness:
         if key:
             self.computed[key] = self.computed.get(key, 0) + 1
 
-    def see_parameter(self, tensor: Any) -> None:  # noqa: ANN401
-        """Count one use of a parameter."""
-        key = _key(tensor.dtype, tensor.device)
-        if key:
-            self.loaded[key] = self.loaded.get(key, 0) + 1
-
 
 def _key(dtype: Any, device: Any) -> str:  # noqa: ANN401
     """Name a dtype on a device; nothing for whole numbers."""
@@ -139,8 +133,8 @@ def _mode(torch: ModuleType, witness: Witness) -> Any:  # noqa: ANN401
                 see(result)
             if loads:
                 for part in args:
-                    if isinstance(part, parameter):
-                        witness.see_parameter(part)
+                    if isinstance(part, parameter) and (key := _key(part.dtype, part.device)):
+                        witness.loaded[key] = witness.loaded.get(key, 0) + 1
             return result
 
     return Mode()
