@@ -10,8 +10,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from repromatrix.runner.model.case import CaseKind
+
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
+    from repromatrix.runner.model.case import Case
 
 _NAME = 80
 
@@ -119,6 +123,13 @@ def requirements_words(requirements: Iterable[Requirement]) -> str:
 def number(value: float) -> str:
     """Return a measured number with as many digits as a reader compares."""
     return f"{value:.4g}"
+
+
+def kinds(case: Case) -> tuple[str, ...]:
+    """Return what triggers a case and what is seen, in words for its chips."""
+    names = [str(name) for name in (*case.block.triggers, *case.block.symptoms)]
+    names += ["intended"] if case.block.kind is not CaseKind.BUG else []
+    return tuple(name.replace("-", " ") for name in names)
 
 
 def in_address(name: str) -> str:

@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 
 from repromatrix.reports.marks import Mark, explained, mark_of, verdict_label
 from repromatrix.reports.sections.grid import lines
-from repromatrix.reports.text import in_address, number, page_of, shortened, visible
+from repromatrix.reports.text import in_address, kinds, number, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.case import Case, Symptom, Trigger
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
@@ -101,6 +101,8 @@ class TableEntry:
     area: str
     models: tuple[str, ...]
     packages: tuple[str, ...]
+    trigger: tuple[Trigger, ...]
+    symptom: tuple[Symptom, ...]
     badges: tuple[str, ...]
     simulated: bool
     href: str
@@ -193,14 +195,15 @@ def _heads(columns: Sequence[Environment]) -> tuple[ColumnHead, ...]:
 
 def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
     block = case.block
-    kind = () if block.kind.value == "bug" else (block.kind.value,)
     return TableEntry(
         name=visible(case.name),
         title=visible(block.title),
         area=visible(block.area),
         models=tuple(map(visible, block.models)),
         packages=tuple(sorted({visible(one.name) for one in case.head.dependencies})),
-        badges=kind,
+        trigger=block.triggers,
+        symptom=block.symptoms,
+        badges=kinds(case),
         simulated=bool(block.simulates),
         href=page_of(case.name),
         extras=with_extras("", case.extras),

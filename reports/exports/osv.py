@@ -60,6 +60,8 @@ def entry(
             "case": case.name,
             "area": case.block.area,
             "models": list(case.block.models),
+            "trigger": list(case.block.triggers),
+            "symptom": list(case.block.symptoms),
             "measured": list(setting),
             **({"simulates": case.block.simulates} if case.block.simulates else {}),
         },

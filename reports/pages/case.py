@@ -107,7 +107,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         is_of_cpu_kernel=survey.is_of_cpu_kernel(case.name),
         reports=tuple(link_to(report) for report in case.block.reports),
         facts=_facts(survey, case),
-        families=tuple(map(link_to_family, dict.fromkeys(case.block.models))),
+        families=tuple(map(link_to_family, dict.fromkeys(case.block.families))),
         badge=Link(
             text=f"Badge of {visible(case.name)}", href=f"badge/case/{in_address(case.name)}"
         ),
@@ -140,6 +140,10 @@ def _facts(survey: Survey, case: Case) -> dict[str, str]:
     facts = {
         "area": survey.areas.get(block.area, block.area),
         "models": ", ".join(block.models),
+        "shown with": ", ".join(block.shown_with),
+        "which models": block.concerns or "",
+        "hits you with": join([*block.triggers], "or"),
+        "you see": join([*block.symptoms], "or"),
         "kind": block.kind.value,
         "found by": block.found_by or "",
         "needs": ", ".join(block.needs),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
-from repromatrix.reports.text import family_path, in_address, page_of, visible
+from repromatrix.reports.text import family_path, in_address, kinds, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.text import join
@@ -41,7 +41,10 @@ class Member:
     title: str
     area: str
     simulated: bool
-    kind: str
+    concerns: str
+    """Which models it is about, where it is about any."""
+    kinds: tuple[str, ...]
+    """What triggers it and what is seen."""
     spells: tuple[Spell, ...]
     otherwise: str
     """What is said where it has no spell: that nothing was measured, or that nothing fails."""
@@ -50,11 +53,13 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family:
-    """Cases that have something in common: a family of models, or a package."""
+    """The cases of a family of models."""
 
     name: str
     path: str
     members: tuple[Member, ...]
+    every: tuple[Member, ...]
+    """Cases about any model, which this one may meet as well."""
 
     @property
     def href(self) -> str:
@@ -70,15 +75,19 @@ def families(
     `advised` has what the workarounds of each case do.
     """
     found: dict[str, list[Member]] = {}
+    every: list[Member] = []
     for case in survey.cases.values():
-        told = _member(survey, case, advised[case.name])
-        for model in dict.fromkeys(case.block.models):
-            found.setdefault(model, []).append(told)
+        member = _member(survey, case, advised[case.name])
+        if case.block.is_about_any_model:
+            every.append(member)
+        for model in dict.fromkeys(case.block.families):
+            found.setdefault(model, []).extend([] if case.block.is_about_any_model else [member])
     return tuple(
         Family(
             name=visible(model),
             path=family_path(model),
             members=tuple(found[model]),
+            every=tuple(every),
         )
         for model in sorted(found)
     )
@@ -91,7 +100,8 @@ def _member(survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice]) -> 
         title=visible(case.block.title),
         area=survey.area(case),
         simulated=bool(case.block.simulates),
-        kind=case.block.kind.value,
+        concerns=visible(case.block.concerns or ""),
+        kinds=kinds(case),
         spells=tuple(
             Spell(precisions=join(precisions), device=device.value, ranges=ranges)
             for device, precisions, ranges in survey.failing_ranges(case)
@@ -121,7 +131,7 @@ def family_sheet(family: Family) -> ExportTable:
         columns=columns,
         rows=tuple(
             (one.case, one.title, spell.precisions, spell.device, text)
-            for one in family.members
+            for one in (*family.members, *family.every)
             for spell in one.spells or (Spell(precisions="", device="", ranges=(one.otherwise,)),)
             for text in spell.ranges
         ),

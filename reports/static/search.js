@@ -28,10 +28,13 @@ const Search = (() => {
       default: return told.text.toLowerCase().includes(value);
     }
   });
+  const LOUD = new Set(["error", "refused"]);
   const caseHolds = (node, entry) => node.values.some((value) => {
     const among = (names) => names.some((name) => name.toLowerCase() === value);
     switch (node.key) {
-      case "model": return among(entry.models);
+      case "model": return among(entry.models) || entry.models.includes("any");
+      case "trigger": return among(entry.trigger);
+      case "symptom": return value === "silent" ? entry.symptom.every((symptom) => !LOUD.has(symptom)) : among(entry.symptom);
       case "area": return among([entry.area]);
       case "package": return among(entry.packages);
       case "case": return entry.name.toLowerCase().includes(value);

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -56,6 +57,43 @@ class Exercise(StrEnum):
     LOAD = "load"
 
 
+class Trigger(StrEnum):
+    """What somebody does to be hit; a case that names several needs one of them."""
+
+    LOAD = "load"
+    CAST = "cast"
+    AUTOCAST = "autocast"
+    TRAINER = "trainer"
+    ADAPTER = "adapter"
+    STATIC_CACHE = "static-cache"
+    GENERATE = "generate"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    SAVE = "save"
+    COMPILE = "compile"
+    DISTRIBUTED = "distributed"
+
+
+class Symptom(StrEnum):
+    """What somebody sees who is hit."""
+
+    ERROR = "error"
+    WRONG_NUMBERS = "wrong-numbers"
+    NAN_OR_INF = "nan-or-inf"
+    WRONG_DTYPE = "wrong-dtype"
+    NOT_TRAINED = "not-trained"
+    REFUSED = "refused"
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is raised: the case's own assertion is all that tells."""
+        return self not in {Symptom.ERROR, Symptom.REFUSED}
+
+
+ANY_MODEL = "any"
+"""In `models`: the case is about a mechanism, whatever the model."""
+
+
 class Workaround(TomlRecord):
     """A named alternative path inside a case that is claimed to avoid the bug."""
 
@@ -94,6 +132,9 @@ class Failure(TomlRecord):
     match: TextOrTexts = ()
     fixed_by: str | None = None
     note: str | None = None
+    trigger: tuple[Trigger, ...] = ()
+    """Empty: that of the case; so is `symptom`."""
+    symptom: tuple[Symptom, ...] = ()
 
     @field_validator("when")
     @classmethod
@@ -134,7 +175,14 @@ class Block(TomlRecord):
 
     title: str
     area: str
-    models: tuple[str, ...]
+    models: TextOrTexts
+    """The families that it builds, or `any`."""
+    shown_with: tuple[str, ...] = ()
+    """The families that it builds where it is about any."""
+    concerns: str | None = None
+    """Which models can meet it, in a sentence, where it is about any."""
+    trigger: tuple[Trigger, ...] = ()
+    symptom: tuple[Symptom, ...] = ()
     reports: tuple[str, ...]
     found_by: Literal["measurement"] | None = None
     kind: CaseKind = CaseKind.BUG
@@ -147,6 +195,35 @@ class Block(TomlRecord):
     workarounds: dict[str, WorkaroundText] = Field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     fails: tuple[Failure, ...] = ()
+
+    @property
+    def is_about_any_model(self) -> bool:
+        """Whether it is part of every answer about a model."""
+        return self.models == (ANY_MODEL,)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The families of models that it builds."""
+        return self.shown_with if self.is_about_any_model else self.models
+
+    def is_about(self, models: Collection[str]) -> bool:
+        """Whether it belongs to an answer about some families of models."""
+        return self.is_about_any_model or not set(self.models).isdisjoint(models)
+
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        """What leads to it anywhere: its own triggers, and those of its entries."""
+        return tuple(dict.fromkeys(chain(self.trigger, *(entry.trigger for entry in self.fails))))
+
+    @property
+    def symptoms(self) -> tuple[Symptom, ...]:
+        """What is seen of it anywhere: its own symptoms, and those of its entries."""
+        return tuple(dict.fromkeys(chain(self.symptom, *(entry.symptom for entry in self.fails))))
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether whoever is hit sees no error, wherever it fails."""
+        return bool(self.symptoms) and all(symptom.is_silent for symptom in self.symptoms)
 
     @field_validator("environments")
     @classmethod

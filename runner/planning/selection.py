@@ -116,13 +116,13 @@ def _split(texts: Iterable[str]) -> list[str]:
 def _cases(request: SelectionRequest, cases: Mapping[str, Case], argument: str) -> list[str]:
     areas = {case.block.area for case in cases.values()}
     _refuse_unknown("--area", request.area, areas)
-    known = sorted({model for case in cases.values() for model in case.block.models})
+    known = sorted({model for case in cases.values() for model in case.block.families})
     models = set(_matching("--model", request.model, known))
     return [
         name
         for name in named_cases(request.case, list(cases), argument)
         if (not request.area or cases[name].block.area in request.area)
-        and (not request.model or models & set(cases[name].block.models))
+        and (not request.model or cases[name].block.is_about(models))
     ]
 
 

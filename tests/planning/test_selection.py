@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import case, cell
+from factories import case, case_text, cell
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
@@ -122,3 +122,15 @@ def test_without_a_workaround_named_every_variant_is_selected() -> None:
     chosen = select(SelectionRequest(), TOYS, NAMES)
 
     assert (chosen(cell()), chosen(cell(workaround="eager"))) == (True, True)
+
+
+def test_a_model_selects_its_cases_and_those_about_any_model() -> None:
+    any_model = 'models = "any"\nshown-with = ["llama"]\nconcerns = "Every model."'
+    text = case_text().replace('models = ["toy"]', any_model.replace("\n", "\n# "))
+    cases = {"toy_breaks": case(), "adapter_stops": read_case(text, "cases/adapter_stops.py")}
+
+    def chosen(model: str) -> set[str]:
+        return set(select(SelectionRequest(model=(model,)), cases, NAMES).cases)
+
+    assert chosen("toy") == {"toy_breaks", "adapter_stops"}
+    assert chosen("llama") == {"adapter_stops"}

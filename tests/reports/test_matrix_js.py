@@ -31,6 +31,7 @@ from repromatrix.reports.sections.failures import KnownFailure, Trace, frames, s
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
 from repromatrix.runner.judging.verdicts import judge_all
+from repromatrix.runner.model.case import Symptom, Trigger
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import MERGED, NOISE
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
@@ -76,7 +77,9 @@ def test_a_case_is_there_with_its_rows() -> None:
         area="loading",
         models=("qwen3",),
         packages=("peft", "torch"),
-        badges=(),
+        trigger=(Trigger.LOAD,),
+        symptom=(Symptom.WRONG_DTYPE,),
+        badges=("load", "wrong dtype"),
         simulated=True,
         href="case/merge_quiet.html",
         extras="",

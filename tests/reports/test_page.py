@@ -135,7 +135,7 @@ def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
         label="cache_float",
         href="#measured",
         detail="The cache has no float",
-        badges=(),
+        badges=("trainer", "error"),
         extras="",
         stacks=(
             StackColumn(
@@ -542,6 +542,8 @@ def test_the_facts_of_a_case_name_only_what_is_said() -> None:
     expected = {
         "area": "kv-cache",
         "models": "gemma3",
+        "hits you with": "trainer",
+        "you see": "error",
         "kind": "bug",
         "depends on": "torch, transformers>=4.50",
         "Python": ">=3.10",

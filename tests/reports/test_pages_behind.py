@@ -200,7 +200,8 @@ def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() 
         title="The cache has no float",
         area="kv-cache",
         simulated=False,
-        kind="bug",
+        concerns="",
+        kinds=("trainer", "error"),
         spells=(
             Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, fixed in 4.51.0",)),
         ),
@@ -215,6 +216,24 @@ def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() 
 
     assert (family.name, family.href) == ("gemma3", "model/gemma3.html")
     assert (expected,) == family.members
+
+
+def test_a_case_about_any_model_is_on_the_page_of_every_family(tmp_path: Path) -> None:
+    """Those of peft said `llama`, so that the page of Qwen2.5-VL did not have them."""
+    block = BLOCK.replace('["gemma3"]', '"any"\nshown-with = ["llama"]\nconcerns = "Not encoders."')
+    any_model = a_case(block, name="any_adapter")
+    cases = {CASE.name: CASE, any_model.name: any_model}
+    rows = [*judged(), *judged(case=any_model)]
+    found = survey(cases, ENVIRONMENTS, rows)
+    made = families(found, {name: advise(found, case) for name, case in cases.items()})
+    render(cases, ENVIRONMENTS, rows, tmp_path)
+
+    assert {
+        one.name: ([member.case for member in one.members], [member.case for member in one.every])
+        for one in made
+    } == {"gemma3": (["cache_float"], ["any_adapter"]), "llama": ([], ["any_adapter"])}
+    assert "Not encoders." in (tmp_path / "model" / "gemma3.html").read_text()
+    assert "any_adapter" in (tmp_path / "model" / "gemma3.csv").read_text()
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "é" * 300, "a b", "\udcff", "%2e"])
@@ -713,6 +732,8 @@ def test_a_derived_range_is_an_entry_of_a_database_of_bugs() -> None:
             "case": "cache_float",
             "area": "kv-cache",
             "models": ["gemma3"],
+            "trigger": ["trainer"],
+            "symptom": ["error"],
             "measured": ["measured there"],
         },
     }

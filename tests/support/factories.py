@@ -44,6 +44,8 @@ def case_text(
         'reports = ["https://example.org/1"]\n'
         'area = "toys"\n'
         'models = ["toy"]\n'
+        'trigger = ["forward"]\n'
+        'symptom = ["error"]\n'
         f"{toml}"
     )
     block = "".join(f"# {line}".rstrip() + "\n" for line in content.splitlines())

@@ -30,6 +30,8 @@ title = "The cache has no float"
 reports = ["https://github.com/owner/name/issues/7"]
 area = "kv-cache"
 models = ["gemma3"]
+trigger = ["trainer"]
+symptom = ["error"]
 
 [tool.repromatrix.workarounds]
 away = { says = "Do not evaluate.", skips = true }

@@ -9,6 +9,7 @@ from factories import case, environment, failed, provenance, seen
 from repromatrix.reports.build import render
 from repromatrix.reports.view import survey
 from repromatrix.runner.judging.verdicts import judge_all
+from repromatrix.runner.model.case import Symptom, Trigger
 from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
@@ -49,9 +50,23 @@ NO_FLOAT = failed("AttributeError", "'HybridCache' object has no attribute 'floa
 DRIFT = failed("AssertionError", f"error 0.5 of norms [2, 4] is too large {HOSTILE}")
 
 
+KINDS = {
+    "cache_float": (Trigger.TRAINER, Symptom.ERROR),
+    "merge_quiet": (Trigger.LOAD, Symptom.WRONG_DTYPE),
+    "norm_drift": (Trigger.CAST, Symptom.WRONG_NUMBERS),
+}
+
+
 def _case(name: str, area: str, model: str, toml: str = "", *, uses: str = "transformers") -> Case:
     made = case(toml, name=name, dependencies=("torch", uses))
-    update = {"area": area, "models": (model,), "title": f"About {name} {HOSTILE}"}
+    trigger, symptom = KINDS[name]
+    update = {
+        "area": area,
+        "models": (model,),
+        "title": f"About {name} {HOSTILE}",
+        "trigger": (trigger,),
+        "symptom": (symptom,),
+    }
     return type(made)(
         name=made.name,
         where=made.where,

@@ -128,6 +128,9 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
         ("fails:any -until:4.50", {"norm_drift"}),
         ("(fails:bf16 or fails:fp16) since:5.0", {"norm_drift"}),
         ("-(fails:bf16 model:gemma3) until:4.51", {"merge_quiet", "norm_drift"}),
+        ("trigger:trainer", {"cache_float"}),
+        ("symptom:silent fails:any", {"norm_drift"}),
+        ("symptom:error,wrong-dtype", {"cache_float", "merge_quiet"}),
         ("4.50.0 fails:any", {"cache_float"}),
         ("5.0.1 drift", {"norm_drift"}),
         ('"5.0.1"', set()),  # quotes: a text
