@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=5.0"]
 #
 # [tool.repromatrix]
-# title = "Audio Flamingo 3 loaded in 16 bit keeps its positions in fp32 and fails in a layer norm"
+# title = "Audio Flamingo 3 loaded in bf16 or fp16 fails in a layer norm: mixed dtype"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/47258",
 #     "https://github.com/huggingface/transformers/pull/47300",
 # ]
 # area = "audio-tower"
 # models = ["audioflamingo3"]
+# trigger = ["load", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cast-again = "Load in 16 bit and call .to(dtype) on the loaded model once more."

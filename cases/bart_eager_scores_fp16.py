@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "BART's eager attention overflows fp16: scores are scaled after the product, not before"
+# title = "BART with eager attention returns NaN in fp16: attention scores overflow"
 # reports = []
 # found-by = "measurement"
 # area = "overflow"
 # models = ["bart"]
+# trigger = ["load", "cast", "autocast", "forward"]
+# symptom = ["nan-or-inf"]
 # simulates = """
 # The query and key weights of one layer are set so that scores peak between 65504 and 65504 times \
 # the root of the head size; all other weights are random."""

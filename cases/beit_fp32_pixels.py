@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "BEiT in 16 bit refuses the fp32 pixels of its image processor, again since 5.9"
+# title = "BEiT in 16 bit fails on fp32 pixel_values: 'Input type (float) and bias type'"
 # reports = []
 # found-by = "measurement"
 # area = "vision-tower"
 # models = ["beit"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cast-pixels = "Cast pixel_values to model.dtype before the call."

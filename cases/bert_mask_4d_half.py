@@ -8,6 +8,8 @@
 # found-by = "measurement"
 # area = "attention-mask"
 # models = ["bert"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # sdpa = "Load the model with attn_implementation=\"sdpa\"."
@@ -21,6 +23,8 @@
 # match = "Wrong shape for input_ids"
 # note = """
 # Another refusal, not this bug: before 5.0 BERT takes no 4D mask at all, whatever the precision."""
+# trigger = ["forward"]
+# symptom = ["refused"]
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5"]

@@ -3,13 +3,19 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "The new classification head of a BERT loaded in 16 bit keeps uninitialised memory"
+# title = "New classification head is uninitialised after loading a model in bf16 or fp16"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/46030",
 #     "https://github.com/huggingface/transformers/issues/46002",
 # ]
 # area = "loading"
-# models = ["bert"]
+# models = "any"
+# shown-with = ["bert"]
+# concerns = """
+# Every model loaded in 16 bit from a checkpoint that lacks a layer, such as a new head; a
+# complete checkpoint cannot meet it: nothing is initialised."""
+# trigger = ["load"]
+# symptom = ["wrong-numbers", "nan-or-inf"]
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]

@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "BLIP-2 loaded in 16 bit keeps its query tokens in fp32 and fails in the Q-Former"
+# title = "BLIP-2 loaded in fp16 or bf16 fails in the Q-Former: mixed dtype in layer norm"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/37103",
 #     "https://github.com/huggingface/transformers/pull/37068",
 # ]
 # area = "loading"
 # models = ["blip2"]
+# trigger = ["load", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Load in fp32 and call .to(dtype) (.half() for fp16) on the loaded model."

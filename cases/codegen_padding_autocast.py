@@ -8,6 +8,8 @@
 # found-by = "measurement"
 # area = "attention-mask"
 # models = ["codegen"]
+# trigger = ["autocast"]
+# symptom = ["nan-or-inf"]
 #
 # [tool.repromatrix.workarounds]
 # pad-right = "Pad on the right, so that no row of the mask is empty."

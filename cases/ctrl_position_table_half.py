@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "CTRL loaded in 16 bit cannot generate: its table of positions stays in fp32"
+# title = "CTRL in bf16 or fp16 fails in generate: the position table stays in fp32"
 # reports = []
 # found-by = "measurement"
 # area = "generation"
 # models = ["ctrl"]
+# trigger = ["load", "generate"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Call .to(dtype) on the loaded model, which casts the table if it is a buffer."
@@ -23,6 +25,7 @@
 #     "mixed dtype (CPU): expect parameter to have scalar type of Float",
 #     "expected scalar type Float but found",
 # ]
+# trigger = ["load", "cast", "generate"]
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5,<5.13"]

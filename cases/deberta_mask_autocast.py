@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "DeBERTa under autocast: the mask's minimum overflows 16 bit in masked_fill"
+# title = "DeBERTa under autocast fails in masked_fill: 'value cannot be converted to type'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/35332",
 #     "https://github.com/huggingface/transformers/pull/35336",
@@ -12,6 +12,8 @@
 # ]
 # area = "autocast"
 # models = ["deberta"]
+# trigger = ["autocast"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cast-weights = "Cast the model to 16 bit in place of autocast."

@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.51"]
 #
 # [tool.repromatrix]
-# title = "DeepSeek-V3 loaded in bf16 rounds its fp32 correction bias and picks other experts"
+# title = "DeepSeek-V3 in bf16 rounds e_score_correction_bias and picks other experts"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/42580",
 #     "https://github.com/intel/auto-round/issues/845",
 # ]
 # area = "moe-routing"
 # models = ["deepseek-v3"]
+# trigger = ["load", "forward"]
+# symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
 # load-fp32 = "Load in fp32 and run the model under torch.autocast."

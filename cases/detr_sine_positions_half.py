@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "DETR's sine position embeddings lose a digit in 16 bit since 5.1"
+# title = "DETR sine position embeddings are inaccurate in bf16 and fp16 since 5.1"
 # reports = []
 # found-by = "measurement"
 # area = "vision-tower"
 # models = ["detr"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32, give fp32 pixels and run the model under torch.autocast."

@@ -3,10 +3,12 @@
 # dependencies = ["torch", "transformers>=4.54,!=5.4.0"]
 #
 # [tool.repromatrix]
-# title = "ERNIE 4.5 MoE cast to 16 bit: its gate gets an fp32 input with 16-bit weights"
+# title = "ERNIE 4.5 MoE cast with .half() or .bfloat16() fails in the gate: dtype mismatch"
 # reports = ["https://github.com/huggingface/transformers/pull/41385"]
 # area = "moe-routing"
 # models = ["ernie4.5-moe"]
+# trigger = ["cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # gate-fp32 = "Call .float() on every gate after the model was cast, as from_pretrained leaves it."

@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "ESM-2 cast to bf16 counts its rotary positions in bf16: beyond 256 neighbours coincide"
+# title = "ESM-2 cast to bf16 gives wrong embeddings for proteins longer than 256 residues"
 # reports = []
 # found-by = "measurement"
 # area = "rotary-embedding"
 # models = ["esm"]
+# trigger = ["cast", "forward"]
+# symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
 # frequencies-fp32 = """

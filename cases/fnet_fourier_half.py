@@ -3,10 +3,12 @@
 # dependencies = ["torch", "transformers"]
 #
 # [tool.repromatrix]
-# title = "FNet cannot run in 16 bit: the FFT that mixes its tokens knows no 16-bit dtype on a CPU"
+# title = "FNet in bf16 or fp16 fails in torch.fft: 'Unsupported dtype'"
 # reports = ["https://github.com/huggingface/transformers/pull/13752"]
 # area = "missing-kernel"
 # models = ["fnet"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # fourier-fp32 = "Cast to fp32 before each Fourier transform and back behind it."

@@ -3,10 +3,12 @@
 # dependencies = ["torch", "transformers>=4.49", "accelerate"]
 #
 # [tool.repromatrix]
-# title = "Gemma 2 in 16 bit through Accelerate: 'HybridCache' object has no attribute 'float'"
+# title = "Gemma 2 with accelerate in bf16: 'HybridCache' object has no attribute 'float'"
 # reports = ["https://github.com/huggingface/transformers/issues/36938"]
 # area = "kv-cache"
 # models = ["gemma2"]
+# trigger = ["load", "cast", "autocast"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cache-off = "Set config.use_cache = False."

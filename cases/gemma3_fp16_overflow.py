@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.50"]
 #
 # [tool.repromatrix]
-# title = "Gemma 3 overflows fp16: its residual stream leaves the range and the logits become NaN"
+# title = "Gemma 3 in fp16 returns NaN logits: the residual stream overflows"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/39972",
 #     "https://github.com/huggingface/transformers/issues/36822",
@@ -12,6 +12,8 @@
 # ]
 # area = "overflow"
 # models = ["gemma3"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["nan-or-inf"]
 # simulates = """
 # The weights of the norms after attention and MLP are set so that the stream peaks near 2e5, as \
 # in trained checkpoints (reported: 1e5 for 270M, 7e5 for 27B); all other weights are random."""
@@ -37,6 +39,7 @@
 # raises = "AssertionError"
 # match = "finite logits, far from those of fp32"
 # note = "Clamping hides the overflow and does not heal it: `relative_error` is about one half."
+# symptom = ["wrong-numbers"]
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50"]
@@ -55,6 +58,7 @@
 # note = """
 # The stream is fp32 here, but a post-norm returns the fp16 that a product gave it. Where no \
 # single norm leaves the range (weights of 2e4 instead of 3e4) autocast passes."""
+# trigger = ["autocast"]
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/39972"

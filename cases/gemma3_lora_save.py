@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.50", "accelerate", "peft"]
 #
 # [tool.repromatrix]
-# title = "LoRA on Gemma 3 stops at the step where it should save a checkpoint"
+# title = "Gemma 3 LoRA saves no checkpoint: 'HybridCache' object has no attribute 'float'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/36814",
 #     "https://github.com/hiyouga/LlamaFactory/issues/7373",
@@ -12,6 +12,8 @@
 # ]
 # area = "kv-cache"
 # models = ["gemma3"]
+# trigger = ["load", "cast", "trainer", "adapter"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # text-cache-off = "Add \"use_cache\": false to text_config in config.json."

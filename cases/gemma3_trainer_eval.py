@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.50", "accelerate"]
 #
 # [tool.repromatrix]
-# title = "Training Gemma 3 with evaluation calls .float() on its HybridCache"
+# title = "Gemma 3 Trainer evaluation fails: 'HybridCache' object has no attribute 'float'"
 # reports = [
 #     "https://github.com/unslothai/unsloth/issues/2052",
 #     "https://github.com/unslothai/unsloth/issues/2190",
@@ -13,6 +13,8 @@
 # ]
 # area = "kv-cache"
 # models = ["gemma3"]
+# trigger = ["load", "cast", "trainer"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # outer-cache-off = "Set use_cache to False in model.config of the built model."

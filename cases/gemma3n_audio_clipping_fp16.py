@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.53"]
 #
 # [tool.repromatrix]
-# title = "Gemma 3n's audio tower clips fp16 activations at infinity, so an overflow becomes NaN"
+# title = "Gemma 3n audio tower returns NaN in fp16: gradient_clipping becomes infinity"
 # reports = []
 # found-by = "measurement"
 # area = "overflow"
 # models = ["gemma3n"]
+# trigger = ["load", "forward"]
+# symptom = ["nan-or-inf"]
 # simulates = """
 # The weights of one depthwise convolution are set to 60000 to cause the overflow; all others are \
 # random."""
@@ -29,6 +31,7 @@
 # raises = "AssertionError"
 # match = "an overflow was not clipped"
 # note = "The cast turns the bound into infinity, on every release."
+# trigger = ["cast", "forward"]
 # ///
 """Gemma 3n's audio tower must clip an activation that overflows in fp16 to something finite.
 

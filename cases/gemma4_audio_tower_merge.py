@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=5.5"]
 #
 # [tool.repromatrix]
-# title = "Gemma 4 cannot merge the features of a 16-bit audio tower into fp32 text embeddings"
+# title = "Gemma 4 with 16-bit audio tower and fp32 text model: masked_scatter dtype error"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/47482",
 #     "https://github.com/unslothai/unsloth/issues/7224",
 # ]
 # area = "multimodal-merge"
 # models = ["gemma4"]
+# trigger = ["cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # one-dtype = "Cast the text model to the dtype of the audio tower as well."

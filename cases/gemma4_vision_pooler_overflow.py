@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=5.5"]
 #
 # [tool.repromatrix]
-# title = "Gemma 4 scales its pooled image features past the largest fp16 number"
+# title = "Gemma 4 image features overflow to inf or NaN in fp16"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/46277",
 #     "https://github.com/unslothai/unsloth-zoo/pull/931",
@@ -11,6 +11,8 @@
 # ]
 # area = "overflow"
 # models = ["gemma4"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["nan-or-inf"]
 # simulates = """
 # The last norm's weight is 8000 and the standardisation divides by it, as large features of a \
 # trained checkpoint need; all others are random."""
@@ -33,6 +35,7 @@
 # raises = "AssertionError"
 # match = "image features are not finite"
 # note = "The encoder hands fp16 features over, whatever the dtype of the weights."
+# trigger = ["autocast"]
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/unslothai/unsloth-zoo/pull/931"

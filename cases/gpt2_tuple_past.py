@@ -3,12 +3,14 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "GPT-2 no longer takes past_key_values as a tuple: no attribute 'get_seq_length'"
+# title = "GPT-2 past_key_values: 'tuple' object has no attribute 'get_seq_length'"
 # reports = []
 # found-by = "measurement"
 # kind = "change"
 # area = "kv-cache"
 # models = ["gpt2"]
+# trigger = ["forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # dynamic-cache = "Fill a DynamicCache from the tuple with its update method."

@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.49,!=5.4.0"]
 #
 # [tool.repromatrix]
-# title = "Grounding DINO makes its reference points in fp32 and cannot run in 16 bit"
+# title = "Grounding DINO cannot run in fp16 or bf16: reference points are made in fp32"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/32672",
 #     "https://github.com/huggingface/transformers/pull/48438",
 # ]
 # area = "vision-tower"
 # models = ["grounding-dino", "mm-grounding-dino"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."

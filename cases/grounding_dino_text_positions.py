@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.49,!=5.4.0"]
 #
 # [tool.repromatrix]
-# title = "Grounding DINO casts its text position embeddings to int64 and loses nearly all of them"
+# title = "Grounding DINO casts its text position embeddings to int64 and loses them"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47674",
 #     "https://github.com/huggingface/transformers/pull/47675",
 # ]
 # area = "vision-tower"
 # models = ["grounding-dino", "mm-grounding-dino"]
+# trigger = ["forward"]
+# symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
 # float-ids = "Cast the text position ids to the model's dtype before they reach the encoder layer."
@@ -21,6 +23,8 @@
 # raises = "RuntimeError"
 # match = "mat1 and mat2 must have the same dtype, but got Float and"
 # note = "Until 5.8 they were fp32, which is right but does not fit 16-bit weights."
+# trigger = ["load", "cast", "forward"]
+# symptom = ["error"]
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.9,<5.23"]

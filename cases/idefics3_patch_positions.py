@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Idefics3 and SmolVLM round patch positions to the pixels' dtype and mix them up"
+# title = "Idefics3 and SmolVLM give image patches the wrong position embeddings"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/41190",
 #     "https://github.com/huggingface/transformers/pull/40360",
@@ -12,6 +12,8 @@
 # ]
 # area = "vision-tower"
 # models = ["idefics2", "idefics3", "smolvlm"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32, give fp32 pixels and run the model under torch.autocast."
@@ -21,6 +23,7 @@
 # raises = "AssertionError"
 # match = "patches share or miss a position"
 # note = "A factor of 1 - 1e-6, and for four patch releases integer coordinates, break fp32 too."
+# trigger = ["forward"]
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.55,<5"]
@@ -28,6 +31,7 @@
 # raises = "AssertionError"
 # match = "patches share or miss a position"
 # note = "It gives what fp32 gives, which is wrong as well before 5.0."
+# trigger = ["forward"]
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5,<5.21"]

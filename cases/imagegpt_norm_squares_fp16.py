@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "ImageGPT's layer norm squares in fp16: activations above 256 are normalised to zero"
+# title = "ImageGPT layer norm returns zeros in fp16 for activations above 256"
 # reports = []
 # found-by = "measurement"
 # area = "normalisation"
 # models = ["imagegpt"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["wrong-numbers"]
 # simulates = """
 # The embeddings are scaled so that activations peak near 1000, as single channels of large \
 # decoders do; all weights are random."""

@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.49", "accelerate>=1.4"]
 #
 # [tool.repromatrix]
-# title = "Accelerate calls .float() on the cache of a Jamba model in 16 bit"
+# title = "Jamba, accelerate: 'HybridMambaAttentionDynamicCache' has no attribute 'float'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/36938",
 #     "https://github.com/huggingface/accelerate/pull/3451",
 # ]
 # area = "kv-cache"
 # models = ["jamba"]
+# trigger = ["load", "cast", "autocast"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # use-cache-off = "Set config.use_cache = False while training and evaluating."

@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Kosmos-2 under autocast cannot put its 16-bit image features among fp32 text embeddings"
+# title = "Kosmos-2 with an image fails under autocast: Index put requires matching dtypes"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47689",
 #     "https://github.com/huggingface/transformers/pull/47691",
 # ]
 # area = "multimodal-merge"
 # models = ["kosmos2"]
+# trigger = ["autocast"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # weights-in-half = "Cast the model to the 16-bit type and leave autocast off."

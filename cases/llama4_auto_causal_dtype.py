@@ -3,13 +3,19 @@
 # dependencies = ["torch", "transformers>=4.51", "safetensors"]
 #
 # [tool.repromatrix]
-# title = "dtype is silently ignored when AutoModelForCausalLM loads a composite checkpoint"
+# title = "AutoModelForCausalLM ignores dtype when it loads a composite checkpoint"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/46459",
 #     "https://github.com/huggingface/transformers/pull/46514",
 # ]
 # area = "loading"
-# models = ["llama4"]
+# models = "any"
+# shown-with = ["llama4"]
+# concerns = """
+# Every composite model whose text model AutoModelForCausalLM loads alone, such as Llama 4 and
+# Qwen3.5; models with a single config cannot meet it."""
+# trigger = ["load"]
+# symptom = ["wrong-dtype"]
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]

@@ -3,10 +3,16 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "from_config(dtype=...) builds weights in that dtype but leaves model.config.dtype stale"
+# title = "from_config(dtype=...) sets the weights' dtype but leaves config.dtype stale"
 # reports = ["https://github.com/huggingface/transformers/issues/46512"]
 # area = "loading"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every model built with AutoModel.from_config and a dtype; a config that already names that dtype
+# cannot meet it."""
+# trigger = ["load"]
+# symptom = ["wrong-dtype"]
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]

@@ -3,10 +3,16 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "from_pretrained without a dtype gives fp32 in 4.x and the checkpoint's dtype in 5.x"
+# title = "from_pretrained without dtype: fp32 in 4.x and the checkpoint's dtype in 5.x"
 # reports = ["https://github.com/huggingface/transformers/pull/34919"]
 # area = "loading"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every model loaded without a dtype from a 16-bit checkpoint; fp32 checkpoints cannot meet it:
+# both defaults give fp32."""
+# trigger = ["load"]
+# symptom = ["wrong-dtype"]
 # kind = "change"
 # exercises = "load"
 #

@@ -3,12 +3,18 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = """
+# title = "Llama with fp32 norms and 16-bit weights fails without autocast: dtype mismatch"
 # A 16-bit Llama with its norms raised to fp32 fails in its first projection without autocast"""
 # reports = []
 # found-by = "measurement"
 # area = "normalisation"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every model whose RMSNorm casts to the input's dtype before it multiplies by its weight, as
+# Llama's; a norm that casts after that cannot meet it."""
+# trigger = ["cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # autocast = "Run the model under torch.autocast."

@@ -3,13 +3,19 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Casting a Llama to 16 bit rounds its rotary frequencies: angles at 4096 tokens are wrong"
+# title = "Llama cast to 16 bit rounds inv_freq: rotary angles at 4096 tokens are wrong"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/25681",
 #     "https://github.com/huggingface/transformers/issues/29496",
 # ]
 # area = "rotary-embedding"
-# models = ["llama", "mistral"]
+# models = "any"
+# shown-with = ["llama", "mistral"]
+# concerns = """
+# Every model that keeps its rotary frequencies in a buffer, as Llama does; models without rotary
+# embeddings cannot meet it."""
+# trigger = ["cast", "forward"]
+# symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
 # frequencies-back = "Put the fp32 frequencies back into model.rotary_emb after the cast."

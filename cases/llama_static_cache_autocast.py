@@ -3,11 +3,17 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Generating with a static cache under autocast fails: keys in fp32, values in 16 bit"
+# title = "generate with a static cache under autocast fails in index_copy_: dtype mismatch"
 # reports = []
 # found-by = "measurement"
 # area = "kv-cache"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every decoder with rotary embeddings that generates with a static cache; models without a static
+# cache, such as encoders, cannot meet it."""
+# trigger = ["autocast", "static-cache", "generate"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cast-weights = "Cast the model to 16 bit in place of autocast."

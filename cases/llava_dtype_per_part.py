@@ -3,14 +3,20 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "A dict of dtypes per sub-config no longer reaches the parts of LLaVA"
+# title = "from_pretrained with a dict of dtypes ignores the dtype per sub-config since 5.0"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/34873",
 #     "https://github.com/huggingface/transformers/issues/33997",
 #     "https://github.com/huggingface/transformers/pull/42990",
 # ]
 # area = "loading"
-# models = ["llava"]
+# models = "any"
+# shown-with = ["llava"]
+# concerns = """
+# Every model with sub-configs, such as vision-language models; models with a single config cannot
+# meet it: they have no parts to name."""
+# trigger = ["load"]
+# symptom = ["wrong-dtype"]
 # kind = "change"
 # exercises = "load"
 #

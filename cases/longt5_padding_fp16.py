@@ -3,12 +3,14 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = """
+# title = "LongT5 with local attention returns NaN for padded inputs in fp16"
 # LongT5 with local attention gives NaN for padded inputs in fp16: it masks with -1e10"""
 # reports = []
 # found-by = "measurement"
 # area = "attention-mask"
 # models = ["longt5"]
+# trigger = ["load", "cast", "autocast", "forward"]
+# symptom = ["nan-or-inf"]
 #
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."

@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Mamba-2 caches its state in bf16: after a long prompt new tokens are rounded away"
+# title = "Mamba-2 in bf16 ignores new tokens after a long prompt: state cache is rounded"
 # reports = []
 # found-by = "measurement"
 # area = "state-space"
 # models = ["mamba2"]
+# trigger = ["load", "cast", "generate"]
+# symptom = ["wrong-numbers"]
 # simulates = """
 # The decay of the state is set to almost none and the token is always the same, so that the state \
 # must grow by one part in 512 per token; all weights are random."""
@@ -29,6 +31,7 @@
 # raises = "AssertionError"
 # match = "new tokens do not reach the state"
 # note = "Until 5.4 the cache had the dtype of the weights, which is fp32 under autocast."
+# trigger = ["autocast", "generate"]
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.18"]
@@ -37,6 +40,7 @@
 # raises = "AssertionError"
 # match = "new tokens do not reach the state"
 # note = "Healed in between, and back."
+# trigger = ["autocast", "generate"]
 # ///
 """Tokens that a Mamba-2 decodes one by one must reach its state as those of the prompt do.
 

@@ -3,10 +3,12 @@
 # dependencies = ["torch", "transformers>=4.49", "accelerate>=1.4"]
 #
 # [tool.repromatrix]
-# title = "Trainer.evaluate of a 16-bit Mamba-2 calls .float() on its state cache"
+# title = "Mamba-2 Trainer.evaluate fails: 'Mamba2Cache' object has no attribute 'float'"
 # reports = ["https://github.com/huggingface/transformers/issues/36938"]
 # area = "kv-cache"
 # models = ["mamba2"]
+# trigger = ["load", "cast", "trainer"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # use-cache-off = "Set config.use_cache = False while training and evaluating."

@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "MaskFormerSwin builds its shifted-window mask in fp32 and cannot run in 16 bit"
+# title = "MaskFormer's Swin backbone fails in bf16 and fp16: shifted-window mask is fp32"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47743",
 #     "https://github.com/huggingface/transformers/pull/47744",
 # ]
 # area = "attention-mask"
 # models = ["maskformer"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."

@@ -8,6 +8,8 @@
 # found-by = "measurement"
 # area = "audio-tower"
 # models = ["mimi"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["wrong-numbers"]
 # simulates = """
 # A codebook and frames of random numbers stand in for trained codes and encoded audio."""
 #

@@ -3,12 +3,18 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = """
+# title = "Sliding-window static cache under autocast fails in generate: Index put dtypes"
 # Generating past the window with a static cache under autocast fails: Index put dtypes differ"""
 # reports = []
 # found-by = "measurement"
 # area = "kv-cache"
-# models = ["mistral"]
+# models = "any"
+# shown-with = ["mistral"]
+# concerns = """
+# Every decoder with sliding-window attention that generates with a static cache; full attention
+# raises in index_copy_ instead."""
+# trigger = ["autocast", "static-cache", "generate"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cast-weights = "Cast the model to 16 bit in place of autocast."

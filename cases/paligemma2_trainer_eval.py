@@ -3,10 +3,12 @@
 # dependencies = ["torch", "transformers", "accelerate"]
 #
 # [tool.repromatrix]
-# title = "Evaluating PaliGemma 2 with the Trainer calls .float() on its HybridCache"
+# title = "PaliGemma 2 Trainer evaluation: 'HybridCache' object has no attribute 'float'"
 # reports = ["https://github.com/huggingface/transformers/issues/36938"]
 # area = "kv-cache"
 # models = ["paligemma2", "gemma2"]
+# trigger = ["load", "cast", "trainer"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # outer-cache-off = "Set use_cache to False in model.config and in model.generation_config."

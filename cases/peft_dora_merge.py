@@ -6,7 +6,13 @@
 # title = "Merging a DoRA adapter leaves fp32 weights in a 16-bit model"
 # reports = ["https://github.com/huggingface/peft/pull/2433"]
 # area = "peft"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every 16-bit model into which a DoRA adapter is merged; plain LoRA cannot meet it: it adds in
+# place and keeps the dtype."""
+# trigger = ["load", "cast", "adapter"]
+# symptom = ["error", "wrong-dtype"]
 # environments = ["4.53.3+peft0.15.2"]
 #
 # [tool.repromatrix.workarounds]

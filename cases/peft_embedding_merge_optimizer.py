@@ -6,7 +6,13 @@
 # title = "Merging and unmerging a 16-bit embedding LoRA detaches it from the optimizer"
 # reports = ["https://github.com/huggingface/peft/pull/3396"]
 # area = "peft"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every model with a 16-bit LoRA on an embedding, merged and unmerged on a CPU during training;
+# adapters in fp32, the default, cannot meet it."""
+# trigger = ["load", "cast", "adapter", "backward"]
+# symptom = ["not-trained"]
 # environments = ["5.14.1+peft0.20.0"]
 #
 # [tool.repromatrix.workarounds]

@@ -3,10 +3,16 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
 #
 # [tool.repromatrix]
-# title = "A FourierFT adapter in 16 bit fails: the inverse FFT knows no 16-bit dtype"
+# title = "FourierFT adapter in bf16 or fp16 fails in the inverse FFT: 'Unsupported dtype'"
 # reports = ["https://github.com/huggingface/peft/pull/2433"]
 # area = "peft"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every model with a FourierFT adapter that is kept in 16 bit; adapters in fp32, the default,
+# cannot meet it: the FFT then runs in fp32."""
+# trigger = ["load", "cast", "adapter"]
+# symptom = ["error"]
 # environments = ["4.53.3+peft0.15.2"]
 #
 # [tool.repromatrix.workarounds]

@@ -3,11 +3,17 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
 #
 # [tool.repromatrix]
-# title = "A PEFT adapter loaded for inference in 16 bit has trainable embedding weights"
+# title = "PEFT adapter with inference_mode=True on a 16-bit model has trainable weights"
 # reports = []
 # found-by = "measurement"
 # area = "peft"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every 16-bit model with a frozen adapter in a ParameterDict, as LoRA on embeddings; fp32 models
+# and adapters that are modules cannot meet it."""
+# trigger = ["load", "cast", "adapter"]
+# symptom = ["wrong-numbers"]
 # environments = ["5.16.1+peft0.21.2"]
 #
 # [tool.repromatrix.workarounds]

@@ -3,10 +3,16 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.19"]
 #
 # [tool.repromatrix]
-# title = "reduce_intruder_dimension of PEFT fails on a LoRA adapter in 16 bit"
+# title = "PEFT reduce_intruder_dimension fails in 16 bit: 'linalg_svd_cpu' not implemented"
 # reports = ["https://github.com/huggingface/peft/pull/3410"]
 # area = "peft"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every model with a LoRA adapter that is kept in 16 bit; adapters in fp32, the default, cannot
+# meet it: the SVD then runs in fp32."""
+# trigger = ["load", "cast", "adapter"]
+# symptom = ["error"]
 # environments = ["5.14.1+peft0.20.0"]
 #
 # [tool.repromatrix.workarounds]

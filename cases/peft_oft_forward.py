@@ -3,14 +3,20 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
 #
 # [tool.repromatrix]
-# title = """
+# title = "OFT adapter on a bf16 or fp16 model fails in the forward pass: dtype mismatch"
 # A 16-bit model with an OFT adapter fails in its forward: rotation in fp32, identity in 16 bit"""
 # reports = [
 #     "https://github.com/huggingface/peft/pull/2433",
 #     "https://github.com/hiyouga/LlamaFactory/issues/9050",
 # ]
 # area = "peft"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every 16-bit model with an OFT adapter run without autocast; fp32 models cannot meet it:
+# rotation and identity are both fp32."""
+# trigger = ["load", "cast", "adapter"]
+# symptom = ["error"]
 # environments = ["4.53.3+peft0.15.2"]
 #
 # [tool.repromatrix.workarounds]

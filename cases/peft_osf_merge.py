@@ -6,7 +6,13 @@
 # title = "Merging an OSF adapter leaves fp32 weights in a 16-bit model"
 # reports = ["https://github.com/huggingface/peft/pull/2893"]
 # area = "peft"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every 16-bit model into which an OSF adapter is merged; adapters kept in the model's dtype
+# cannot meet it: their product stays 16 bit."""
+# trigger = ["load", "cast", "adapter"]
+# symptom = ["error", "wrong-dtype"]
 # environments = ["5.16.1+peft0.21.2"]
 #
 # [tool.repromatrix.workarounds]

@@ -3,11 +3,17 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
 #
 # [tool.repromatrix]
-# title = """
+# title = "Unmerging a 16-bit VeRA adapter on a CPU fails: tensor sizes do not match"
 # Unmerging a 16-bit VeRA adapter on a CPU fails: merging changed the shape of its vectors"""
 # reports = ["https://github.com/huggingface/peft/pull/2433"]
 # area = "peft"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every model with a 16-bit VeRA adapter merged and unmerged on a CPU; adapters in fp32, the
+# default, cannot meet it: merging keeps their shape."""
+# trigger = ["load", "cast", "adapter"]
+# symptom = ["error"]
 # environments = ["4.53.3+peft0.15.2"]
 #
 # [tool.repromatrix.workarounds]

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Pixtral's vision tower in 16 bit refuses the fp32 pixels that its processor makes"
+# title = "Pixtral in 16 bit fails on fp32 pixel_values: 'Input type (torch.FloatTensor)'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/43716",
 #     "https://github.com/huggingface/transformers/pull/43731",
@@ -11,6 +11,8 @@
 # ]
 # area = "vision-tower"
 # models = ["pixtral", "mistral3", "llava"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # cast-pixels = "Cast pixel_values to model.dtype before the call."

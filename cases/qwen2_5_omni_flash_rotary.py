@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.52"]
 #
 # [tool.repromatrix]
-# title = "Qwen2.5-Omni gives flash attention's rotary kernel an fp32 query with 16-bit cos and sin"
+# title = "Qwen2.5-Omni flash attention: 'Input and cos/sin must have the same dtype'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/38451",
 #     "https://github.com/huggingface/transformers/pull/38453",
@@ -12,6 +12,8 @@
 # ]
 # area = "rotary-embedding"
 # models = ["qwen2.5-omni"]
+# trigger = ["cast", "forward"]
+# symptom = ["error"]
 # simulates = """
 # Two functions stand in for flash-attn's kernels, which need a GPU, and refuse the dtypes that \
 # those refuse; everything that transformers does before and after them is real."""

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Qwen2.5-VL gives flash attention's rotary kernel an fp32 query with 16-bit cos and sin"
+# title = "Qwen2.5-VL flash attention: 'Input and cos/sin must have the same dtype'"
 # reports = [
 #     "https://github.com/hiyouga/LlamaFactory/issues/6791",
 #     "https://github.com/modelscope/ms-swift/issues/3156",
@@ -13,6 +13,8 @@
 # ]
 # area = "rotary-embedding"
 # models = ["qwen2.5-vl"]
+# trigger = ["cast", "distributed", "forward"]
+# symptom = ["error"]
 # simulates = """
 # Two functions stand in for flash-attn's kernels, which need a GPU, and refuse the dtypes that \
 # those refuse; everything that transformers does before and after them is real."""

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49,<4.53", "flash-attn"]
 #
 # [tool.repromatrix]
-# title = "flash-attn's own rotary kernel refuses the dtypes that Qwen2.5-VL gives it"
+# title = "Qwen2.5-VL with flash-attn's Triton rotary kernel fails: cos/sin dtype error"
 # reports = [
 #     "https://github.com/hiyouga/LlamaFactory/issues/6791",
 #     "https://github.com/modelscope/ms-swift/issues/3156",
@@ -11,6 +11,8 @@
 # ]
 # area = "rotary-embedding"
 # models = ["qwen2.5-vl"]
+# trigger = ["cast", "forward"]
+# symptom = ["error"]
 # isolation = "process"
 # environments = [
 #     "4.49.0+flash-attn2.7.4.post1",

@@ -3,10 +3,12 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Qwen2-VL counts image patches in bf16, and beyond 256 neighbours get the same rotation"
+# title = "Qwen2-VL cast to bf16 gives patches of large images the same rotary position"
 # reports = ["https://github.com/huggingface/transformers/pull/48105"]
 # area = "rotary-embedding"
 # models = ["qwen2-vl", "qwen2.5-vl", "qwen2.5-omni", "glm4v"]
+# trigger = ["cast", "forward"]
+# symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
 # frequencies-fp32 = """

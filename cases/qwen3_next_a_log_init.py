@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.57"]
 #
 # [tool.repromatrix]
-# title = "Gated DeltaNet heads of a Qwen3-Next built in 16 bit start with A_log = -inf"
+# title = "Qwen3-Next built in bf16 or fp16 starts with A_log = -inf in some heads"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47831",
 #     "https://github.com/huggingface/transformers/pull/47842",
 # ]
 # area = "loading"
 # models = ["qwen3-next"]
+# trigger = ["load"]
+# symptom = ["nan-or-inf"]
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]

@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.57"]
 #
 # [tool.repromatrix]
-# title = "Qwen3-Next trained in fp16 on a padded batch gets NaN gradients from linear attention"
+# title = "Qwen3-Next trained in fp16 on a padded batch gets NaN gradients"
 # reports = ["https://github.com/huggingface/transformers/pull/47625"]
 # found-by = "measurement"
 # area = "state-space"
 # models = ["qwen3-next", "qwen3.5", "olmo-hybrid"]
+# trigger = ["load", "cast", "autocast", "backward"]
+# symptom = ["nan-or-inf"]
 #
 # [tool.repromatrix.workarounds]
 # no-padding = { says = "Train on batches without padding.", skips = true }

@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=5.0", "scipy", "pillow"]
 #
 # [tool.repromatrix]
-# title = "Training RT-DETR in fp16 stops with 'cost matrix is infeasible'"
+# title = "Training RT-DETR in fp16 mixed precision fails: 'cost matrix is infeasible'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47000",
 #     "https://github.com/huggingface/transformers/pull/47730",
 # ]
 # area = "overflow"
 # models = ["rt-detr"]
+# trigger = ["autocast"]
+# symptom = ["error"]
 # simulates = """
 # The head's weights are set so that all logits are -20, as a trained detector gives for what it \
 # excludes."""

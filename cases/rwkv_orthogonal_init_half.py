@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "A new RWKV in 16 bit fails with \"geqrf_cpu\" not implemented in orthogonal_"
+# title = "RWKV from_config in bf16 or fp16 fails: '\"geqrf_cpu\" not implemented'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47225",
 #     "https://github.com/huggingface/transformers/pull/47252",
 # ]
 # area = "loading"
 # models = ["rwkv"]
+# trigger = ["load"]
+# symptom = ["error"]
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]

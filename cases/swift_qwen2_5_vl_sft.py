@@ -3,10 +3,12 @@
 # dependencies = ["torch", "transformers>=4.49", "ms-swift>=3.1", "qwen-vl-utils", "torchvision"]
 #
 # [tool.repromatrix]
-# title = "swift sft of Qwen2.5-VL with flash attention and DeepSpeed stops in the vision tower"
+# title = "swift sft of Qwen2.5-VL with DeepSpeed and flash attention: cos/sin dtype error"
 # reports = ["https://github.com/modelscope/ms-swift/issues/3156"]
 # area = "rotary-embedding"
 # models = ["qwen2.5-vl"]
+# trigger = ["trainer", "distributed"]
+# symptom = ["error"]
 # timeout = 180
 # simulates = """
 # A cast of the whole model where accelerate prepares it stands in for DeepSpeed. Where flash-attn \

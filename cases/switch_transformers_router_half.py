@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Switch Transformers in 16 bit: the router casts its input to fp32 but not its classifier"
+# title = "Switch Transformers in bf16 or fp16 fail in the router: mat1 and mat2 dtype"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/45072",
 #     "https://github.com/huggingface/transformers/pull/45074",
 # ]
 # area = "moe-routing"
 # models = ["switch-transformers"]
+# trigger = ["load", "cast", "forward"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # router-in-model-dtype = "Set config.router_dtype to the dtype of the model."
@@ -34,6 +36,7 @@
 # raises = "RuntimeError"
 # match = "Index put requires the source and destination dtypes match"
 # note = "Another bug: 16-bit results of the experts are written into a tensor made in fp32."
+# trigger = ["autocast"]
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/45074"

@@ -8,6 +8,8 @@
 # found-by = "measurement"
 # area = "attention-mask"
 # models = ["t5"]
+# trigger = ["autocast"]
+# symptom = ["nan-or-inf"]
 #
 # [tool.repromatrix.workarounds]
 # pad-right = "Pad the decoder's inputs on the right, so that no row of the mask is empty."

@@ -9,7 +9,13 @@
 #     "https://github.com/huggingface/transformers/pull/43374",
 # ]
 # area = "loading"
-# models = ["t5"]
+# models = "any"
+# shown-with = ["t5"]
+# concerns = """
+# Every model with a list of modules to keep in fp32 in fp16 only, such as wo of T5; models
+# without such a list cannot meet it."""
+# trigger = ["load"]
+# symptom = ["wrong-dtype"]
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]

@@ -3,10 +3,16 @@
 # dependencies = ["torch", "transformers>=4.49", "accelerate>=1.4"]
 #
 # [tool.repromatrix]
-# title = "Trainer.evaluate with bf16_full_eval or fp16_full_eval rounds the fp32 model for good"
+# title = "Trainer.evaluate with bf16_full_eval or fp16_full_eval keeps the model in 16 bit"
 # reports = ["https://github.com/huggingface/transformers/pull/10268"]
 # area = "trainer"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every fp32 model that the Trainer evaluates with bf16_full_eval or fp16_full_eval; models
+# already in that dtype cannot meet it."""
+# trigger = ["trainer"]
+# symptom = ["wrong-dtype", "wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
 # autocast = "Leave the flag out and evaluate under torch.autocast."

@@ -3,10 +3,16 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "The Trainer's label smoothing gives an infinite loss on a large batch in fp16"
+# title = "Trainer label smoothing gives an infinite loss for fp16 logits of a large batch"
 # reports = ["https://github.com/huggingface/transformers/issues/10674"]
 # area = "trainer"
-# models = ["llama"]
+# models = "any"
+# shown-with = ["llama"]
+# concerns = """
+# Every model whose fp16 logits reach label smoothing; under fp16=True or bf16=True the Trainer
+# makes them fp32, so those runs cannot meet it."""
+# trigger = ["load", "cast", "trainer"]
+# symptom = ["nan-or-inf"]
 #
 # [tool.repromatrix.workarounds]
 # logits-fp32 = "Cast the logits to fp32 before the loss."

@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.50", "unsloth>=2025.3", "trl", "datasets"]
 #
 # [tool.repromatrix]
-# title = "Unsloth's trainer calls .float() on Gemma 3's cache when it evaluates in bf16"
+# title = "Unsloth Gemma 3 bf16 evaluation: 'HybridCache' object has no attribute 'float'"
 # reports = [
 #     "https://github.com/unslothai/unsloth/issues/2052",
 #     "https://github.com/unslothai/unsloth/issues/2419",
 # ]
 # area = "kv-cache"
 # models = ["gemma3"]
+# trigger = ["load", "trainer"]
+# symptom = ["error"]
 # needs = ["cuda"]
 # isolation = "process"
 # timeout = 300

@@ -3,10 +3,12 @@
 # dependencies = ["torch", "transformers>=4.50", "unsloth>=2025.3", "trl", "datasets"]
 #
 # [tool.repromatrix]
-# title = "Unsloth refuses fp16 training of a Gemma 3 that it loaded in bf16"
+# title = "Unsloth Gemma 3: 'Model is in bfloat16 precision but you want to use float16'"
 # reports = ["https://github.com/unslothai/unsloth/issues/2052"]
 # area = "trainer"
 # models = ["gemma3"]
+# trigger = ["load", "trainer"]
+# symptom = ["refused"]
 # kind = "policy"
 # needs = ["cuda"]
 # isolation = "process"

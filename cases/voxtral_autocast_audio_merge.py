@@ -3,13 +3,15 @@
 # dependencies = ["torch", "transformers>=4.54"]
 #
 # [tool.repromatrix]
-# title = "Voxtral under autocast cannot put its 16-bit audio features among fp32 text embeddings"
+# title = "Voxtral under autocast fails to merge audio features: masked_scatter dtype error"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47672",
 #     "https://github.com/huggingface/transformers/pull/47673",
 # ]
 # area = "multimodal-merge"
 # models = ["voxtral"]
+# trigger = ["autocast", "trainer"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # weights-in-half = "Cast the model to the 16-bit type and leave autocast off."

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = """
+# title = "Whisper loaded without dtype in 5.x fails on fp32 features: 'Input type (float)'"
 # Whisper loaded from a 16-bit checkpoint without a dtype fails on its own fp32 features since \
 # 5.0"""
 # reports = [
@@ -13,6 +13,8 @@
 # ]
 # area = "loading"
 # models = ["whisper"]
+# trigger = ["load", "forward"]
+# symptom = ["error"]
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]

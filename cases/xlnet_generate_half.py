@@ -3,11 +3,13 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "XLNet cannot generate in 16 bit: the target mapping is built in fp32"
+# title = "XLNet generate fails in bf16 and fp16: the target mapping is built in fp32"
 # reports = []
 # found-by = "measurement"
 # area = "generation"
 # models = ["xlnet"]
+# trigger = ["load", "cast", "generate"]
+# symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and generate under torch.autocast."

@@ -100,7 +100,7 @@ def _member(survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice]) -> 
         title=visible(case.block.title),
         area=survey.area(case),
         simulated=bool(case.block.simulates),
-        concerns=visible(case.block.concerns or ""),
+        concerns=visible(" ".join((case.block.concerns or "").split())),
         kinds=kinds(case),
         spells=tuple(
             Spell(precisions=join(precisions), device=device.value, ranges=ranges)
