@@ -11,9 +11,14 @@ from functools import cached_property
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
-from repromatrix.runner.judging.claims import CheckedClaim, check_claims
 from repromatrix.runner.judging.ranges import Axis, Range, axes, ranges_along
-from repromatrix.runner.judging.verdicts import Judged, in_releases, only_in
+from repromatrix.runner.judging.verdicts import (
+    CheckedClaim,
+    Judged,
+    check_claims,
+    in_releases,
+    only_in,
+)
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import with_extras

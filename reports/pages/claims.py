@@ -9,7 +9,7 @@ from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.marks import seen_as
 from repromatrix.reports.text import Link, in_address, link_to, page_of, requirements_words, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.claims import CheckedClaim, ClaimStanding
+from repromatrix.runner.judging.verdicts import CheckedClaim, ClaimStanding
 from repromatrix.runner.model.case import PLAIN, Case, Claim
 from repromatrix.runner.text import join, plural
 

@@ -10,8 +10,7 @@ from repromatrix.reports.marks import Mark, explanation, mark_of, verdict_label
 from repromatrix.reports.sections.failures import FailurePlace, Message, messages, places
 from repromatrix.reports.text import Link, link_to, page_of, shortened, spans, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.claims import ClaimStanding
-from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.verdicts import ClaimStanding, Judged
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
 from repromatrix.runner.text import join, plural

@@ -12,8 +12,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from repromatrix.runner.judging.ranges import fails
-from repromatrix.runner.judging.verdicts import Judged, covers, described
-from repromatrix.runner.model import requirements
+from repromatrix.runner.judging.verdicts import Judged, covers, described, meets
 from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import taken_apart
@@ -79,11 +78,7 @@ def _rectangles(
     wanted = {one.version(package) for one in bad}
     found: list[When] = []
     for text in _intervals(package, known, wanted):
-        within = {
-            name: one
-            for name, one in measured.items()
-            if requirements.holds(Requirement(text), one.pins, one.markers)
-        }
+        within = {name: one for name, one in measured.items() if meets(one, [Requirement(text)])}
         found += [(text, release) for release in _along(_RELEASE, within.values(), failing)]
     return tuple(found)
 
@@ -118,11 +113,7 @@ def _exact(
 ) -> bool:
     parsed = [[Requirement(text) for text in when] for when in found]
     return {
-        name
-        for name, one in measured.items()
-        if any(
-            all(requirements.holds(part, one.pins, one.markers) for part in when) for when in parsed
-        )
+        name for name, one in measured.items() if any(meets(one, when) for when in parsed)
     } == set(failing)
 
 

@@ -1,4 +1,4 @@
-"""What a case expects in a cell, what an observation means, and what may be inferred. Pure.
+"""What a case and its claims expect, what an observation means, what may be inferred. Pure.
 
 What is inferred stays a cell that was not run: it is drawn and counted apart, and no evidence.
 """
@@ -8,14 +8,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from repromatrix.runner.judging.ranges import Axis, axes
 from repromatrix.runner.model import requirements
-from repromatrix.runner.model.case import EVERY, Case, Failure
+from repromatrix.runner.model.case import EVERY, Case, Claim, Failure
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Reading, Verdict
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 def is_current(seen: Observation, case: Case, environment: Environment) -> bool:
@@ -74,14 +78,13 @@ def covering(held: Sequence[Failure], cell: Cell) -> Failure | None:
 
 def live(case: Case, environment: Environment) -> tuple[Failure, ...]:
     """Return the entries whose requirements hold in an environment, whatever the cell."""
-    return tuple(
-        entry
-        for entry in case.block.fails
-        if all(
-            requirements.holds(requirement, environment.pins, environment.markers)
-            for requirement in entry.when
-        )
-    )
+    return tuple(entry for entry in case.block.fails if meets(environment, entry.when))
+
+
+def meets(environment: Environment, when: Iterable[Requirement]) -> bool:
+    """Say whether all requirements hold in an environment."""
+    pins, markers = environment.pins, environment.markers
+    return all(requirements.holds(requirement, pins, markers) for requirement in when)
 
 
 def covers(entry: Failure, cell: Cell) -> bool:
@@ -264,4 +267,58 @@ def _agree(before: Judged, behind: Judged, gap: Sequence[Judged]) -> bool:
         and behind.verdict is Verdict.AS_EXPECTED
         and before.seen.kind == behind.seen.kind
         and all(one.entry == before.entry for one in (*gap, behind))
+    )
+
+
+class ClaimStanding(StrEnum):
+    """How a claim stands after measurement."""
+
+    CONFIRMED = "confirmed"
+    CONTRADICTED = "contradicted"
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedClaim:
+    """A claim with the cells that agree with it and those that do not."""
+
+    claim: Claim
+    standing: ClaimStanding
+    agreeing: tuple[Cell, ...]
+    contradicting: tuple[Cell, ...]
+
+
+def check_claims(
+    case: Case, seen: Iterable[Observation], environments: Mapping[str, Environment]
+) -> tuple[CheckedClaim, ...]:
+    """Hold every claim of a case against its observations; one without outcome is unchecked."""
+    rows = [row for row in seen if row.cell.case == case.name]
+    return tuple(_check(claim, rows, environments) for claim in case.block.claims)
+
+
+def _check(
+    claim: Claim, rows: list[Observation], environments: Mapping[str, Environment]
+) -> CheckedClaim:
+    covered = [row for row in rows if claim.outcome and _covers(claim, row, environments)]
+    agreeing = tuple(
+        row.cell
+        for row in covered
+        if row.outcome is claim.outcome
+        or (claim.outcome is Outcome.FAILS and row.outcome.is_failure)
+    )
+    against = tuple(row.cell for row in covered if row.cell not in agreeing)
+    standing = ClaimStanding.UNCHECKED
+    if covered:
+        standing = ClaimStanding.CONTRADICTED if against else ClaimStanding.CONFIRMED
+    return CheckedClaim(claim=claim, standing=standing, agreeing=agreeing, contradicting=against)
+
+
+def _covers(claim: Claim, row: Observation, environments: Mapping[str, Environment]) -> bool:
+    environment = environments.get(row.cell.environment)
+    return (
+        environment is not None
+        and row.reading.fails is not None
+        and row.cell.workaround == claim.workaround
+        and (not claim.precisions or row.cell.precision in claim.precisions)
+        and meets(environment, claim.when)
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import case, cell, environments, seen
 
-from repromatrix.runner.judging.claims import ClaimStanding, check_claims
+from repromatrix.runner.judging.verdicts import ClaimStanding, check_claims
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision
 
 if TYPE_CHECKING:

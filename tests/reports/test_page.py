@@ -67,8 +67,7 @@ from repromatrix.reports.text import (
 )
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.evidence.answering import answering_rows
-from repromatrix.runner.judging.claims import ClaimStanding
-from repromatrix.runner.judging.verdicts import Judged, judge_all
+from repromatrix.runner.judging.verdicts import ClaimStanding, Judged, judge_all
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import Failed, Observation
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision

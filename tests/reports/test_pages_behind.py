@@ -56,8 +56,7 @@ from repromatrix.reports.text import Link, filed
 from repromatrix.reports.view import survey
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
-from repromatrix.runner.judging.claims import ClaimStanding
-from repromatrix.runner.judging.verdicts import judge_all
+from repromatrix.runner.judging.verdicts import ClaimStanding, judge_all
 from repromatrix.runner.model.cell import NEEDS_GPU, Cell, Environment, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
 
