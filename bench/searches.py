@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import commits
 
 from repromatrix.runner import project
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.releases import (
-    ReleaseRequest,
     ReleaseSearches,
     Search,
     current,
     failing_precisions,
     searches,
 )
-from repromatrix.runner.bisect.search import Edge
+from repromatrix.runner.bisect.search import Edge, Sought
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.script import parse_script
@@ -63,7 +63,7 @@ def _environments(loaded: Project, known: dict[Cell, Observation], row: Row) -> 
         ten = [
             one
             for one in every
-            if one.case.block.area in AREAS and one.wanted.precision is Precision.BF16
+            if one.question.case.block.area in AREAS and one.question.precision is Precision.BF16
         ]
         alone = sum(len(_asked([one], known)) for one in ten)
         together = len(_asked(ten, known))
@@ -77,8 +77,8 @@ def _searches(loaded: Project, edge: Edge) -> list[Search]:
         for case in loaded.cases.values()
         for precision in failing_precisions(case, "")
         for search in searches(
-            case,
-            ReleaseRequest(precision=precision, device=Device.CPU, workaround="", edge=edge),
+            CaseQuestion(case=case, workaround="", precision=precision, device=Device.CPU),
+            Sought(edge=edge),
             loaded.environments,
         )
     ]

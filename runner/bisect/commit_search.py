@@ -14,7 +14,6 @@ from repromatrix.runner.bisect import git_lines
 from repromatrix.runner.bisect.commit_trials import (
     CommitTrial,
     Plan,
-    TrialRequest,
     TrialSide,
     read_trials,
     written,
@@ -28,6 +27,7 @@ from repromatrix.runner.bisect.git_lines import (
     holding,
     twin,
 )
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import (
     OPTION,
     Repository,
@@ -39,7 +39,6 @@ from repromatrix.runner.bisect.repository import (
 from repromatrix.runner.bisect.search import Answer, Edge, agreed
 from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, refuse
-from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.text import join
@@ -406,7 +405,7 @@ class Inquiry:
     `good` and `bad` are revisions that take the place of the releases' tags.
     """
 
-    asked: TrialRequest
+    asked: CaseQuestion
     edge: Edge
     older: TrialSide
     newer: TrialSide
@@ -448,10 +447,9 @@ def search(
     with opened(paths.checkouts, repository, sources) as worktree:
         bisector = GitBisect(worktree=worktree, plan=plan, hear=hear, command=command)
         found = Route(bisector, routes, inquiry.edge, repository).find()
-    asked, name = inquiry.asked, inquiry.newer.environment.name
     answer = CommitAnswer(
         ending=found.ending,
-        cell=Cell(asked.case.name, asked.workaround, name, asked.precision, asked.device),
+        cell=inquiry.asked.cell(inquiry.newer.environment.name),
         edge=inquiry.edge,
         package=sources.package,
         older=End(mark=older, environment=inquiry.older.environment.name),

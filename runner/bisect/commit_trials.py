@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from repromatrix.runner.bisect.oracle import answer, why_unknown
+from repromatrix.runner.bisect.oracle import CaseQuestion, why_unknown
 from repromatrix.runner.bisect.repository import claimed_or_nothing
 from repromatrix.runner.bisect.search import Answer, agreed
 from repromatrix.runner.cases import load_case, load_script
@@ -22,7 +22,6 @@ from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready, Terms, Tree
 from repromatrix.runner.execution.run import measure
 from repromatrix.runner.judging.verdicts import is_current
-from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.observation import Observation
@@ -40,19 +39,6 @@ class TrialSide:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrialRequest:
-    """What is asked of every commit."""
-
-    case: Case
-    workaround: str
-    precision: Precision
-    device: Device
-    any_failure: bool = False
-    signature: str = ""
-    """What *bad* means for a case that describes no failure."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """Everything that a trial of a commit needs; `sides` are tried in their order.
 
@@ -61,7 +47,7 @@ class Plan:
     """
 
     paths: Paths
-    asked: TrialRequest
+    asked: CaseQuestion
     sides: tuple[TrialSide, ...]
     sources: PackageSources
     limits: Limits
@@ -126,7 +112,7 @@ def read(text: str) -> Plan:
     path, where = Path(case["path"]), case["where"]
     return Plan(
         paths=Paths(root=Path(plan["places"]["root"]), own=own),
-        asked=TrialRequest(
+        asked=CaseQuestion(
             case=load_script(path, where) if own else load_case(path, where, case["extras"]),
             workaround=cell["workaround"],
             precision=Precision(cell["precision"]),
@@ -228,7 +214,7 @@ def _measured(
 ) -> tuple[Observation, bool]:
     """Return the row, and whether it was stored before; raises UnbuildableError."""
     asked = plan.asked
-    cell = Cell(asked.case.name, asked.workaround, environment.name, asked.precision, asked.device)
+    cell = asked.cell(environment.name)
     with contextlib.closing(Store(plan.paths.trials, lambda _: None)) as store:
         known = _known(store, cell, plan, environment)
         if known is not None and (known.repeats > 1 or not plan.again):
@@ -281,7 +267,7 @@ def _confirmed(plan: Plan, known: Observation, repeat: Observation) -> Observati
     return dataclasses.replace(known, repeats=2, unstable=unstable is Answer.UNKNOWN)
 
 
-def _answer(asked: TrialRequest, row: Observation, package: str) -> Answer:
+def _answer(asked: CaseQuestion, row: Observation, package: str) -> Answer:
     """Say whether a commit is bad; one that cannot be imported is never blamed.
 
     A pass without importing the package says nothing about it, nor does a process that ended
@@ -290,10 +276,10 @@ def _answer(asked: TrialRequest, row: Observation, package: str) -> Answer:
     passed_by = row.outcome is Outcome.PASSES and package not in row.provenance.imported
     if not row.outcome.was_run or passed_by or _ended_before_import(row, package):
         return Answer.UNKNOWN
-    described = answer(asked.case, row, signature=asked.signature)
+    described = dataclasses.replace(asked, any_failure=False).answer(row)
     if described is not Answer.UNKNOWN or _is_unimportable(row, package):
         return described
-    return answer(asked.case, row, any_failure=asked.any_failure, signature=asked.signature)
+    return asked.answer(row)
 
 
 def _ended_before_import(row: Observation, package: str) -> bool:

@@ -1,42 +1,66 @@
-"""What a cell answers to the question whether it is bad, and why it answers nothing."""
+"""The question whether a case is bad, what a cell answers to it, and why it answers nothing."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import described
 from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Exercised, Reading
+from repromatrix.runner.model.outcomes import Device, Exercised, Precision, Reading
 
 
-def answer(
-    case: Case, row: Observation, *, any_failure: bool = False, signature: str = ""
-) -> Answer:
-    """Say whether a cell is bad: it matches one of the case's `fails` entries.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseQuestion:
+    """What is asked of a case wherever it runs: whether it is bad there."""
 
-    For a case that describes no failure, bad is a failure with this signature. There is no answer
-    where the case fails differently, passes without computing in its precision, or where the
-    machine decided. A script that does not say what it exercises is believed.
-    """
-    if case.bare:
-        row = dataclasses.replace(row, exercised=Exercised.EMPTY)
-    match row.reading.fails:
-        case None:
-            return Answer.UNKNOWN
-        case False:
-            return Answer.NO
-        case True:
-            same = any_failure or _is_it(case, row, signature)
-            return Answer.YES if same else Answer.UNKNOWN
+    case: Case
+    workaround: str
+    precision: Precision
+    device: Device
+    any_failure: bool = False
+    signature: str = ""
+    """What bad means for a case that describes no failure: the signature that was seen first."""
 
+    def cell(self, environment: str) -> Cell:
+        """Return the cell in an environment."""
+        return Cell(self.case.name, self.workaround, environment, self.precision, self.device)
 
-def _is_it(case: Case, row: Observation, signature: str) -> bool:
-    if case.block.fails:
-        return any(described(entry, row) for entry in case.block.fails)
-    return bool(signature) and row.failed is not None and row.failed.signature == signature
+    def answer(self, row: Observation) -> Answer:
+        """Say whether a cell is bad: it matches one of the case's `fails` entries.
+
+        There is no answer where the case fails differently, passes without computing in its
+        precision, or where the machine decided. A script that does not say what it exercises is
+        believed.
+        """
+        if self.case.bare:
+            row = dataclasses.replace(row, exercised=Exercised.EMPTY)
+        match row.reading.fails:
+            case None:
+                return Answer.UNKNOWN
+            case False:
+                return Answer.NO
+            case True:
+                return Answer.YES if self.any_failure or self._describes(row) else Answer.UNKNOWN
+
+    def _describes(self, row: Observation) -> bool:
+        if self.case.block.fails:
+            return any(described(entry, row) for entry in self.case.block.fails)
+        failed = row.failed
+        return bool(self.signature) and failed is not None and failed.signature == self.signature
+
+    def recognising(self, rows: Iterable[Observation]) -> CaseQuestion:
+        """Return the question with the signature that bad means, once a failure was seen."""
+        if self.case.block.fails or self.any_failure or self.signature:
+            return self
+        failed = (row.failed for row in rows if row.failed and row.outcome.is_failure)
+        first = next(failed, None)
+        return dataclasses.replace(self, signature=first.signature) if first else self
 
 
 def why_unknown(row: Observation) -> str:

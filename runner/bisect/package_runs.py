@@ -19,7 +19,7 @@ from repromatrix.runner.bisect.mixtures import (
     difference,
     mixture_name,
 )
-from repromatrix.runner.bisect.oracle import answer
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import (
     Blame,
     MixtureTrial,
@@ -38,11 +38,10 @@ from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
 from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.case import Case
-from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
+from repromatrix.runner.model.cell import Environment, Source, obstacles
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.lock import Lock
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import DECIDING, MOVED
 from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.project import Project
@@ -52,67 +51,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BlameQuestion:
-    """What is asked: one cell of a case between two environments."""
-
-    case: Case
-    workaround: str
-    precision: Precision
-    device: Device
-    good: str
-    bad: str
-    any_failure: bool = False
-
-    def cell(self, environment: str) -> Cell:
-        """Return its cell in an environment."""
-        return Cell(self.case.name, self.workaround, environment, self.precision, self.device)
-
-    def is_of(self, cell: Cell) -> bool:
-        """Say whether a cell is one of those that it asks about, wherever it stands."""
-        return cell == self.cell(cell.environment)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MixtureEvidence:
-    """What is stored, and where new rows go."""
-
-    rows: tuple[Observation, ...]
-    """The published ones, then those of this machine, then those of earlier searches."""
-    keep: Callable[[Observation], None]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MixtureRuns:
     """Answers for environments that have a lock."""
 
     project: Project
-    question: BlameQuestion
-    evidence: MixtureEvidence
+    question: CaseQuestion
+    rows: tuple[Observation, ...]
+    """The published ones, then those of this machine, then those of earlier searches."""
+    keep: Callable[[Observation], None]
     terms: Terms
     say: Callable[[str], None]
-    signature: str = ""
-    """What counts as bad for a case that describes no failure."""
 
     def answered(self, trial: MixtureTrial, environment: Environment, lock: Lock) -> MixtureTrial:
         """Return a trial with its answer, or with the reason why it cannot be built."""
         trial = dataclasses.replace(trial, name=environment.name, environment=environment)
-        stored = self._stored(environment)
-        if stored is not None:
-            return self._judged(trial, stored, known=True)
+        row = stored = self._stored(environment)
         try:
-            return self._judged(trial, self._run(environment, lock), known=False)
+            row = row or self._run(environment, lock)
         except UnbuildableError as error:
             return dataclasses.replace(trial, reason=f"cannot be built ({error})")
-
-    def looking_for(self, bad: MixtureTrial) -> MixtureRuns:
-        """Return the same for the failure of the bad end, where the case describes none."""
-        if self.question.case.block.fails or not (bad.seen and bad.seen.failed):
-            return self
-        return dataclasses.replace(self, signature=bad.seen.failed.signature)
-
-    def judged_again(self, trial: MixtureTrial) -> MixtureTrial:
-        """Return a trial with the answer for the signature that is known by now."""
-        return trial if trial.seen is None else self._judged(trial, trial.seen, known=trial.known)
+        answer = self.question.answer(row)
+        return dataclasses.replace(trial, answer=answer, seen=row, known=stored is not None)
 
     def _stored(self, environment: Environment) -> Observation | None:
         """Return the row of an environment with the same packages, whatever it is called.
@@ -125,15 +84,12 @@ class MixtureRuns:
             return is_standing(row, case, environment)
 
         rows = [
-            row for row in self.evidence.rows if self.question.is_of(row.cell) and standing(row)
+            row
+            for row in self.rows
+            if row.cell == self.question.cell(row.cell.environment) and standing(row)
         ]
         row = answering_row(rows, standing) if rows else None
         return row if row and row.outcome.is_evidence and not row.sides else None
-
-    def _judged(self, trial: MixtureTrial, row: Observation, *, known: bool) -> MixtureTrial:
-        case, any_failure = self.question.case, self.question.any_failure
-        bad = answer(case, row, any_failure=any_failure, signature=self.signature)
-        return dataclasses.replace(trial, answer=bad, seen=row, known=known)
 
     def _run(self, environment: Environment, lock: Lock) -> Observation:
         """Build and measure; each case is run three times, once in a fresh process."""
@@ -144,26 +100,28 @@ class MixtureRuns:
         ready = Ready(environment=environment, built=built, cells=(cell,))
         case = self.question.case
         (row,) = run.measure(ready, {case.name: case}, self.terms, doubted=lambda *_: True)
-        self.evidence.keep(row)
+        self.keep(row)
         return row
 
 
 class MixtureOracle:
     """Answers for mixtures of two environments; what it runs is stored at once."""
 
-    def __init__(self, runs: MixtureRuns) -> None:
+    def __init__(self, runs: MixtureRuns, good: str, bad: str) -> None:
         """Run nothing yet; raises RunnerError where an end cannot run the case."""
         self.runs = runs
         self.project = runs.project
-        self.ends = _ends(runs.project, runs.question)
+        self.ends = _ends(runs.project, runs.question, good, bad)
         self.seen: dict[Taken, MixtureTrial] = {}
 
     def blame(self) -> Blame:
         """Search; raises RunnerError (exit 4) where an end cannot be built."""
         everything = self.ends.everything
         bad = self.ask(everything)
-        self.runs = self.runs.looking_for(bad)
-        self.seen[everything] = self.runs.judged_again(bad) if self.runs.signature else bad
+        if bad.seen:
+            question = self.runs.question.recognising([bad.seen])
+            self.runs = dataclasses.replace(self.runs, question=question)
+            self.seen[everything] = dataclasses.replace(bad, answer=question.answer(bad.seen))
         return search(self.ends, self.ask)
 
     def ask(self, taken: Taken) -> MixtureTrial:
@@ -205,15 +163,15 @@ class MixtureOracle:
         return dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
 
 
-def _ends(project: Project, question: BlameQuestion) -> EnvironmentDifference:
+def _ends(project: Project, question: CaseQuestion, good: str, bad: str) -> EnvironmentDifference:
     """Compare the ends; raises RunnerError where the case cannot be run in one of them."""
-    for option, name in (("--good", question.good), ("--bad", question.bad)):
+    for option, name in (("--good", good), ("--bad", bad)):
         environment = project.environments[name]
         if reasons := obstacles(question.case, environment, question.device):
             what = f"{question.case.name} is not applicable ({'; '.join(reasons)})"
             raise refuse(Problem(f"{option} {name}", what))
-    good, bad = project.environments[question.good], project.environments[question.bad]
-    return difference(good, bad, likely(question.case))
+    environments = project.environments
+    return difference(environments[good], environments[bad], likely(question.case))
 
 
 def likely(case: Case) -> tuple[str, ...]:
@@ -246,22 +204,21 @@ def asked(text: str, project: Project, bad: str) -> Requirement:
 def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> Sweep:
     """Run the bad end with each version; raises RunnerError where the index does not answer."""
     package = wanted.name
-    end = runs.project.environments[runs.question.bad]
+    end = runs.project.environments[bad.name]
     own = end.version(package)
     versions = minors(locks.published(package), wanted.specifier, own)
     return Sweep(
         package=package,
         base=end.name,
         trials=tuple(
-            (version, bad if version == own else _trial(runs, package, version))
+            (version, bad if version == own else _trial(runs, end, package, version))
             for version in versions
         ),
     )
 
 
-def _trial(runs: MixtureRuns, package: str, version: str) -> MixtureTrial:
+def _trial(runs: MixtureRuns, end: Environment, package: str, version: str) -> MixtureTrial:
     project = runs.project
-    end = project.environments[runs.question.bad]
     name = varied_name(end.name, package, version)
     unknown = MixtureTrial(taken=frozenset({package}), name=name, answer=Answer.UNKNOWN)
     base = project.locks[taken_apart(name).base]
@@ -286,25 +243,19 @@ def varied_name(name: str, package: str, version: str) -> str:
 
 
 def table(
-    project: Project, question: BlameQuestion, rows: Iterable[Observation], found: Blame
+    project: Project, question: CaseQuestion, rows: Iterable[Observation], found: Blame
 ) -> tuple[TableEvidence, ...]:
     """Return what stored evidence of the table says of every culprit."""
     known = answering_rows(rows, {question.case.name: question.case}, project.environments)
     answers: Mapping[str, Answer] = {
-        cell.environment: answer(question.case, row, any_failure=question.any_failure)
+        cell.environment: question.answer(row)
         for cell, row in known.items()
-        if question.is_of(cell)
+        if cell == question.cell(cell.environment)
         and cell.environment in project.environments
         and is_current(row, question.case, project.environments[cell.environment])
     }
     evidence = (
-        company(
-            package,
-            found.ends.bad.version(package),
-            answers,
-            project.environments,
-            MOVED,
-        )
+        company(package, found.ends.bad.version(package), answers, project.environments, MOVED)
         for package in found.culprits
     )
     return tuple(filter(None, evidence))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from repromatrix.runner.bisect.oracle import answer
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import (
     Answer,
     Edge,
@@ -35,7 +35,7 @@ from repromatrix.runner.judging.verdicts import expected, is_current
 from repromatrix.runner.model.case import EVERY, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project, recipe
 
@@ -66,18 +66,6 @@ def judged(known: Mapping[Cell, Observation]) -> dict[Cell, Observation]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReleaseRequest:
-    """What is asked of every case."""
-
-    precision: Precision
-    device: Device
-    workaround: str
-    edge: Edge
-    every: bool = False
-    any_failure: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SeparateCase:
     """A release where the case is not applicable, with the reason."""
 
@@ -93,14 +81,11 @@ class Search:
     come later. An axis for which `runs` is off is answered from evidence only.
     """
 
-    case: Case
-    wanted: ReleaseRequest
+    question: CaseQuestion
     axis: Axis
     sought: Sought
     older: tuple[SeparateCase, ...] = ()
     left_out: tuple[SeparateCase, ...] = ()
-    signature: str = ""
-    """What bad means for a case that describes no failure: the signature that was seen first."""
     runs: bool = True
 
     @property
@@ -111,39 +96,29 @@ class Search:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of its points, in order."""
-        return tuple(map(self.in_environment, self.names))
+        return tuple(map(self.question.cell, self.names))
 
     def cell(self, place: int) -> Cell:
         """Return the cell at a point."""
-        return self.in_environment(self.axis[place].environment)
-
-    def in_environment(self, name: str) -> Cell:
-        """Return the cell in an environment."""
-        wanted = self.wanted
-        return Cell(self.case.name, wanted.workaround, name, wanted.precision, wanted.device)
+        return self.question.cell(self.axis[place].environment)
 
     def answers(self, known: Mapping[Cell, Observation]) -> dict[int, Answer]:
         """Return what is known of its points."""
-        any_failure, signature = self.wanted.any_failure, self.signature
         return {
-            place: answer(self.case, known[cell], any_failure=any_failure, signature=signature)
+            place: self.question.answer(known[cell])
             for place, cell in enumerate(self.cells)
             if cell in known
         }
 
     def recognising(self, known: Mapping[Cell, Observation]) -> Search:
         """Return the search with the signature that bad means, once a failure was seen."""
-        if self.case.block.fails or self.wanted.any_failure or self.signature:
-            return self
-        rows = [known[cell] for cell in reversed(self.cells) if cell in known]
-        failed = (row.failed for row in rows if row.failed and row.outcome.is_failure)
-        first = next(failed, None)
-        return dataclasses.replace(self, signature=first.signature) if first else self
+        rows = (known[cell] for cell in reversed(self.cells) if cell in known)
+        return dataclasses.replace(self, question=self.question.recognising(rows))
 
 
 def searches(
-    case: Case,
-    wanted: ReleaseRequest,
+    question: CaseQuestion,
+    sought: Sought,
     environments: Mapping[str, Environment],
     within: Collection[str] | None = None,
 ) -> tuple[Search, ...]:
@@ -153,18 +128,18 @@ def searches(
     narrows the releases. `main` is left to `matrix`: it is a different commit every day.
     """
     found = []
-    for axis in axes(case, environments):
+    for axis in axes(question.case, environments):
         sources = {point: environments[point.environment].source for point in axis}
         points = [point for point in axis if sources[point] is not Source.MAIN]
         pairs = any(sources[point] is Source.PAIR for point in points)
         chosen = [point for point in points if within is None or pairs or point.label in within]
-        found.append(_along(case, wanted, environments, chosen, runs=not pairs))
+        found.append(_along(question, sought, environments, chosen, runs=not pairs))
     return tuple(search for search in found if search.axis or search.older)
 
 
 def _along(
-    case: Case,
-    wanted: ReleaseRequest,
+    question: CaseQuestion,
+    sought: Sought,
     environments: Mapping[str, Environment],
     points: list[Point],
     *,
@@ -173,19 +148,14 @@ def _along(
     apart = {
         place: SeparateCase(label=point.label, reason="; ".join(reasons))
         for place, point in enumerate(points)
-        if (reasons := obstacles(case, environments[point.environment], wanted.device))
+        if (reasons := obstacles(question.case, environments[point.environment], question.device))
     }
     axis = tuple(point for place, point in enumerate(points) if place not in apart)
     first = points.index(axis[0]) if axis else len(points)
     return Search(
-        case=case,
-        wanted=wanted,
+        question=question,
         axis=axis,
-        sought=Sought(
-            edge=wanted.edge,
-            hints=tuple(_hints(case, wanted, environments, axis)),
-            every=wanted.every,
-        ),
+        sought=dataclasses.replace(sought, hints=_hints(question, sought.edge, environments, axis)),
         older=tuple(why for place, why in apart.items() if place < first),
         left_out=tuple(why for place, why in apart.items() if place > first),
         runs=runs,
@@ -193,19 +163,16 @@ def _along(
 
 
 def _hints(
-    case: Case, wanted: ReleaseRequest, environments: Mapping[str, Environment], axis: Axis
-) -> Iterator[int]:
-    """Yield both sides of the first change that the case expects: they are asked early."""
+    question: CaseQuestion, edge: Edge, environments: Mapping[str, Environment], axis: Axis
+) -> tuple[int, ...]:
+    """Return both sides of the first change that the case expects: they are asked early."""
     said: dict[int, Answer] = {}
     for place, point in enumerate(axis):
-        cell = Cell(
-            case.name, wanted.workaround, point.environment, wanted.precision, wanted.device
-        )
-        entry = expected(case, cell, environments[point.environment])
+        environment = environments[point.environment]
+        entry = expected(question.case, question.cell(environment.name), environment)
         said[place] = Answer.NO if entry is None else Answer.YES
-    first = next((one for one in changes(said) if one.edge is wanted.edge), None)
-    if first is not None:
-        yield from (first.at, first.before)
+    sides = ((change.at, change.before) for change in changes(said) if change.edge is edge)
+    return next(sides, ())
 
 
 def failing_precisions(case: Case, workaround: str) -> tuple[Precision, ...]:
@@ -435,7 +402,7 @@ class ReleaseSearches:
             search=search,
             step=self.step(search),
             known={cell: self.known[cell] for cell in search.cells if cell in self.known},
-            ran=tuple(name for name in self.ran if search.in_environment(name) in ran),
+            ran=tuple(name for name in self.ran if search.question.cell(name) in ran),
             contested={
                 place: self.contested[cell]
                 for place, cell in enumerate(search.cells)

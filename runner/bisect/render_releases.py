@@ -148,7 +148,7 @@ class Page:
 def text(page: Page) -> str:
     """Return the answers for a terminal; of many cases a line or two each."""
     groups = _alike(page.findings)
-    brief = len({one.search.case.name for one in page.findings}) > 1
+    brief = len({one.search.question.case.name for one in page.findings}) > 1
     blocks = [_brief(group) if brief else _block(page, group) for group in groups]
     total = [_total(page)] if brief else []
     return ("\n" if brief else "\n\n").join([*blocks, *total, _measured(page)]) + "\n"
@@ -178,7 +178,7 @@ def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
     for finding in findings:
         search = finding.search
         lines = (first_line(finding), *further(finding), cost(finding))
-        alike = (search.case.name, search.wanted.workaround, search.axis, lines)
+        alike = (search.question.case.name, search.question.workaround, search.axis, lines)
         groups.setdefault(alike, []).append(finding)
     return list(groups.values())
 
@@ -186,10 +186,10 @@ def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
 def title(group: Sequence[Finding]) -> str:
     """Return what was searched: case, precisions, workaround, and whether along a pair."""
     search = group[0].search
-    variant = f" with {search.wanted.workaround}" if search.wanted.workaround else ""
+    variant = f" with {search.question.workaround}" if search.question.workaround else ""
     along = "" if search.runs else ", along its pairs"
-    precisions = " and ".join(str(one.search.wanted.precision) for one in group)
-    return f"{search.case.name}{variant}, {precisions}{along}"
+    precisions = " and ".join(str(one.search.question.precision) for one in group)
+    return f"{search.question.case.name}{variant}, {precisions}{along}"
 
 
 def _block(page: Page, group: Sequence[Finding]) -> str:
@@ -230,10 +230,10 @@ def _missing(finding: Finding) -> str:
     """Return the command that measures what the answer lacks."""
     search = finding.search
     names = ",".join(cell.environment for cell in search.cells if cell not in finding.known)
-    variant = search.wanted.workaround or "none"
+    variant = search.question.workaround or "none"
     return (
-        f"nox -s matrix -- --case {search.case.name} --release {names}"
-        f" --precision {search.wanted.precision} --workaround {variant}"
+        f"nox -s matrix -- --case {search.question.case.name} --release {names}"
+        f" --precision {search.question.precision} --workaround {variant}"
     )
 
 
@@ -263,7 +263,7 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
         cell = search.cell(0)
         variant = f" --workaround {cell.workaround}" if cell.workaround else ""
         yield f"Packages that also changed: {', '.join(moved)}."
-        where = search.case.where
+        where = search.question.case.where
         name = cell.case if where.startswith("cases/") else where
         yield (
             f"Find the package: nox -s blame -- {name} --precision {cell.precision}{variant}"
@@ -272,7 +272,7 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
 
 
 def _measured(page: Page) -> str:
-    devices = sorted({str(one.search.wanted.device) for one in page.findings})
+    devices = sorted({str(one.search.question.device) for one in page.findings})
     rows = [row for one in page.findings for row in one.known.values() if row.outcome.was_run]
     torch = sorted({row.provenance.torch_build for row in rows} - {""})
     python = sorted({".".join(row.provenance.python.split(".")[:2]) for row in rows} - {""})
@@ -283,9 +283,9 @@ def _measured(page: Page) -> str:
 def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
     finding = group[0]
     search = finding.search
-    about = f"{title(group).partition(', ')[2]}: {plain(search.case.block.title)}"
+    about = f"{title(group).partition(', ')[2]}: {plain(search.question.case.block.title)}"
     lines = [
-        f"**`{search.case.name}`**, {about}",
+        f"**`{search.question.case.name}`**, {about}",
         "",
         sentence(first_line(finding)),
         *map(sentence, further(finding)),
@@ -321,10 +321,10 @@ def _object(finding: Finding) -> dict[str, Any]:
     search, step = finding.search, finding.step
     found = finding.found
     return {
-        "case": search.case.name,
-        "precision": str(search.wanted.precision),
-        "workaround": search.wanted.workaround,
-        "device": str(search.wanted.device),
+        "case": search.question.case.name,
+        "precision": str(search.question.precision),
+        "workaround": search.question.workaround,
+        "device": str(search.question.device),
         "looked-for": "break" if search.sought.edge is Edge.RISE else "fix",
         "answer": first_line(finding),
         "ending": "open" if isinstance(step, SearchQuestion) else str(step.ending),

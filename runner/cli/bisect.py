@@ -17,9 +17,10 @@ from repromatrix.runner import project
 from repromatrix.runner.bisect import commit_search, git_lines, releases, render_commits
 from repromatrix.runner.bisect import render_releases as render
 from repromatrix.runner.bisect.commit_search import Heard, Inquiry
-from repromatrix.runner.bisect.commit_trials import TrialRequest, TrialSide
+from repromatrix.runner.bisect.commit_trials import TrialSide
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import find_sources, open_repository
-from repromatrix.runner.bisect.search import Edge
+from repromatrix.runner.bisect.search import Edge, Sought
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments import building
@@ -144,19 +145,19 @@ def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Sear
     selection = select(request, loaded.cases, loaded.names, CASE)
     within = environments_of(options.release, loaded.names) if options.release else None
     workaround = PLAIN if options.workaround in {"", NONE} else options.workaround
+    sought = Sought(edge=Edge.FALL if options.fix else Edge.RISE, every=options.every)
     for case in loaded.cases.values():
         if case.name not in selection.cases:
             continue
         for precision in _precisions(case, workaround, options):
-            wanted = releases.ReleaseRequest(
+            question = CaseQuestion(
+                case=case,
+                workaround=workaround,
                 precision=precision,
                 device=options.device,
-                workaround=workaround,
-                edge=Edge.FALL if options.fix else Edge.RISE,
-                every=options.every,
                 any_failure=options.any_failure,
             )
-            yield from releases.searches(case, wanted, loaded.environments, within)
+            yield from releases.searches(question, sought, loaded.environments, within)
 
 
 def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Precision, ...]:
@@ -172,7 +173,11 @@ def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Pr
 
 
 def _no_release(every: Sequence[releases.Search]) -> RunnerError:
-    why = {f"{search.case.name}: {each.reason}" for search in every for each in search.older[-1:]}
+    why = {
+        f"{search.question.case.name}: {each.reason}"
+        for search in every
+        for each in search.older[-1:]
+    }
     what = f"no release can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
     return refuse(Problem(CASE, what), ExitCode.NOTHING_SELECTED)
 
@@ -183,7 +188,7 @@ def _asking(
     """Return the searches with what is known; with `--rerun` nothing is, and pairs are left out."""
     if options.rerun:
         return releases.ReleaseSearches(searches=[each for each in runnable if each.runs], known={})
-    names = {search.case.name for search in runnable}
+    names = {search.question.case.name for search in runnable}
     rows = answers.both(loaded.places, cli.line_printer(console, "yellow"), names)
     known, contested = releases.current(rows, loaded.cases, loaded.environments)
     return releases.ReleaseSearches(
@@ -254,7 +259,8 @@ def _find_commit(
     """
     own = [finding for finding in page.findings if finding.search.runs]
     if len(own) != 1:
-        names = [f"{each.search.case.name} {each.search.wanted.precision}" for each in own]
+        questions = [finding.search.question for finding in own]
+        names = [f"{question.case.name} {question.precision}" for question in questions]
         what = f"needs one case in one precision, not {join(names) or 'none'}"
         raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
     (finding,) = own
@@ -284,18 +290,11 @@ def _find_commit(
 
 def _inquiry(loaded: Project, finding: releases.Finding, options: BisectOptions) -> Inquiry:
     assert finding.found is not None  # noqa: S101 - the caller has looked
-    search, wanted = finding.search, finding.search.wanted
+    search = finding.search
     older, newer = (search.names[place] for place in (finding.found.before, finding.found.at))
     return Inquiry(
-        asked=TrialRequest(
-            case=search.case,
-            workaround=wanted.workaround,
-            precision=wanted.precision,
-            device=wanted.device,
-            any_failure=wanted.any_failure,
-            signature=search.signature,
-        ),
-        edge=wanted.edge,
+        asked=search.question,
+        edge=search.sought.edge,
         older=_side(loaded, older),
         newer=_side(loaded, newer),
         limits=loaded.matrix.limits,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner.bisect import package_runs
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import BlameOutcome
 from repromatrix.runner.bisect.render_packages import (
     BlameReport,
@@ -109,7 +110,7 @@ def _refuse_unlocked(paths: Paths, option: str, name: str) -> None:
         raise refuse(InvalidValue(option, name, expected, suggestion(base, known)))
 
 
-def _question(loaded: Project, options: BlameOptions) -> package_runs.BlameQuestion:
+def _question(loaded: Project, options: BlameOptions) -> CaseQuestion:
     name = next(iter(loaded.cases)) if loaded.places.own else options.case
     request = SelectionRequest(
         case=[name],
@@ -124,14 +125,11 @@ def _question(loaded: Project, options: BlameOptions) -> package_runs.BlameQuest
             shown = join(sorted(map(str, names)))
             what = f"takes one case, one precision and one workaround, not {shown}"
             raise refuse(Problem(CASE, what))
-    case = loaded.cases[next(iter(selection.cases))]
-    return package_runs.BlameQuestion(
-        case=case,
+    return CaseQuestion(
+        case=loaded.cases[next(iter(selection.cases))],
         workaround=next(iter(variants)),
         precision=next(iter(selection.precisions)),
         device=options.device,
-        good=_with_needed_extras(case, loaded, options.good),
-        bad=_with_needed_extras(case, loaded, options.bad),
         any_failure=options.any_failure,
     )
 
@@ -143,13 +141,12 @@ def _with_needed_extras(case: Case, loaded: Project, name: str) -> str:
 
 
 def _searched(
-    loaded: Project,
-    question: package_runs.BlameQuestion,
-    options: BlameOptions,
-    tell: Callable[[str], None],
+    loaded: Project, question: CaseQuestion, options: BlameOptions, tell: Callable[[str], None]
 ) -> BlameReport:
     paths, matrix = loaded.places, loaded.matrix
-    wanted = package_runs.asked(options.sweep, loaded, question.bad) if options.sweep else None
+    ends = (options.good, options.bad)
+    good, bad = (_with_needed_extras(question.case, loaded, name) for name in ends)
+    wanted = package_runs.asked(options.sweep, loaded, bad) if options.sweep else None
     rows = answers.both(paths, tell, {question.case.name})
     with contextlib.closing(Store(paths.trials, tell)) as store:
         known = () if options.rerun else (*rows, *store.rows({question.case.name}))
@@ -157,11 +154,12 @@ def _searched(
         runs = package_runs.MixtureRuns(
             project=loaded,
             question=question,
-            evidence=package_runs.MixtureEvidence(rows=known, keep=store.put),
+            rows=known,
+            keep=store.put,
             terms=Terms(limits=matrix.limits, device=question.device, sandbox=sandbox),
             say=tell,
         )
-        oracle = package_runs.MixtureOracle(runs)
+        oracle = package_runs.MixtureOracle(runs, good, bad)
         answer = oracle.blame()
         swept = None
         if wanted and answer.fixes:

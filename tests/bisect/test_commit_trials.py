@@ -8,7 +8,8 @@ import pytest
 from laboratory import LIMITS, side
 
 from repromatrix.runner.bisect import commit_trials
-from repromatrix.runner.bisect.commit_trials import CommitTrial, Plan, TrialRequest
+from repromatrix.runner.bisect.commit_trials import CommitTrial, Plan
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
@@ -38,7 +39,7 @@ class Bench:
         return self.folder / "tree"
 
     def plan(self, **more: object) -> Plan:
-        asked = TrialRequest(
+        asked = CaseQuestion(
             case=factories.case(factories.BREAKS, dependencies=["torch", "transformers>=4.50"]),
             workaround="",
             precision=Precision.BF16,

@@ -8,15 +8,27 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case, failed, seen
 
-from repromatrix.runner.bisect.oracle import answer
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Answer
-from repromatrix.runner.model.outcomes import Exercised, Outcome
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
+    from repromatrix.runner.model.case import Case
     from repromatrix.runner.model.observation import Observation
 
 DESCRIBED = seen(Outcome.FAILS)
 OTHER = seen(Outcome.FAILS, how=failed("KeyError", "elsewhere"))
+
+
+def asked(of: Case, *, any_failure: bool = False, signature: str = "") -> CaseQuestion:
+    return CaseQuestion(
+        case=of,
+        workaround="",
+        precision=Precision.BF16,
+        device=Device.CPU,
+        any_failure=any_failure,
+        signature=signature,
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,13 +48,13 @@ OTHER = seen(Outcome.FAILS, how=failed("KeyError", "elsewhere"))
 def test_bad_is_what_the_case_describes_and_nothing_else(
     row: Observation, expected: Answer
 ) -> None:
-    assert answer(case(BREAKS), row) is expected
+    assert asked(case(BREAKS)).answer(row) is expected
 
 
 def test_any_failure_is_bad_where_that_is_asked_for() -> None:
     rows = (DESCRIBED, OTHER, seen(Outcome.CRASHES), seen(Outcome.PASSES))
 
-    assert [answer(case(BREAKS), row, any_failure=True) for row in rows] == [
+    assert [asked(case(BREAKS), any_failure=True).answer(row) for row in rows] == [
         *[Answer.YES] * 3,
         Answer.NO,
     ]
@@ -52,15 +64,15 @@ def test_a_script_that_does_not_say_what_it_exercises_is_taken_at_its_word() -> 
     row = seen(Outcome.PASSES, exercised=Exercised.NO)
     bare = dataclasses.replace(case(), bare=True)
 
-    assert [answer(case(), row), answer(bare, row)] == [Answer.UNKNOWN, Answer.NO]
+    assert [asked(of).answer(row) for of in (case(), bare)] == [Answer.UNKNOWN, Answer.NO]
 
 
 def test_a_script_that_describes_no_failure_is_asked_about_a_signature() -> None:
     script = case()
     first = DESCRIBED.failed.signature if DESCRIBED.failed else ""
 
-    assert [answer(script, row, signature=first) for row in (DESCRIBED, OTHER)] == [
+    assert [asked(script, signature=first).answer(row) for row in (DESCRIBED, OTHER)] == [
         Answer.YES,
         Answer.UNKNOWN,
     ]
-    assert answer(script, DESCRIBED) is Answer.UNKNOWN
+    assert asked(script).answer(DESCRIBED) is Answer.UNKNOWN

@@ -22,9 +22,8 @@ from repromatrix.runner.bisect.mixtures import (
     in_short,
     mixture_name,
 )
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.package_runs import (
-    BlameQuestion,
-    MixtureEvidence,
     MixtureOracle,
     MixtureRuns,
     likely,
@@ -531,15 +530,8 @@ def test_a_sweep_says_every_version_only_where_every_one_answers(said: str, expe
 # --- with stored evidence, and with what is run ---
 
 
-def question(of: Case) -> BlameQuestion:
-    return BlameQuestion(
-        case=of,
-        workaround="",
-        precision=Precision.BF16,
-        device=Device.CPU,
-        good="4.51.0",
-        bad="4.50.3",
-    )
+def question(of: Case) -> CaseQuestion:
+    return CaseQuestion(case=of, workaround="", precision=Precision.BF16, device=Device.CPU)
 
 
 def row(outcome: Outcome, on: Environment, of: Case | None = None) -> Observation:
@@ -592,16 +584,15 @@ class Machine:
         terms = Terms(
             run="", limits=self.project.matrix.limits, device=Device.CPU, jobs=1, fork=True
         )
-        evidence = MixtureEvidence(rows=(*rows, *self.kept), keep=self.kept.append)
-        return MixtureOracle(
-            MixtureRuns(
-                project=self.project,
-                question=question(self.case),
-                evidence=evidence,
-                terms=terms,
-                say=lambda _: None,
-            )
+        runs = MixtureRuns(
+            project=self.project,
+            question=question(self.case),
+            rows=(*rows, *self.kept),
+            keep=self.kept.append,
+            terms=terms,
+            say=lambda _: None,
         )
+        return MixtureOracle(runs, "4.51.0", "4.50.3")
 
 
 @pytest.fixture

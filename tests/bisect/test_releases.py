@@ -9,9 +9,9 @@ import pytest
 from factories import BREAKS, case, environments, failed, provenance, seen
 
 from repromatrix.runner import project
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.releases import (
     Finding,
-    ReleaseRequest,
     ReleaseSearches,
     Search,
     bring_to_end,
@@ -21,7 +21,7 @@ from repromatrix.runner.bisect.releases import (
     searches,
     together,
 )
-from repromatrix.runner.bisect.search import Edge, SearchOutcome, SearchQuestion
+from repromatrix.runner.bisect.search import Edge, SearchOutcome, SearchQuestion, Sought
 from repromatrix.runner.errors import ExitCode, Interrupted
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -53,8 +53,8 @@ def published(corpus: Project) -> Known:
     return current(rows, corpus.cases, corpus.environments)[0]
 
 
-def wanted(precision: Precision = Precision.BF16, edge: Edge = Edge.RISE) -> ReleaseRequest:
-    return ReleaseRequest(precision=precision, device=Device.CPU, workaround="", edge=edge)
+def question(of: Case, precision: Precision = Precision.BF16) -> CaseQuestion:
+    return CaseQuestion(case=of, workaround="", precision=precision, device=Device.CPU)
 
 
 def all_searches(corpus: Project, edge: Edge) -> list[Search]:
@@ -63,7 +63,7 @@ def all_searches(corpus: Project, edge: Edge) -> list[Search]:
         search
         for case_ in corpus.cases.values()
         for precision in failing_precisions(case_, "")
-        for search in searches(case_, wanted(precision, edge), corpus.environments)
+        for search in searches(question(case_, precision), Sought(edge=edge), corpus.environments)
     ]
 
 
@@ -88,7 +88,7 @@ def test_every_break_and_fix_is_known_from_evidence_and_agrees_with_a_search_fro
 ) -> None:
     for search in all_searches(corpus, edge):
         known = from_evidence(search, published)
-        assert not isinstance(known.step, SearchQuestion), search.case.name
+        assert not isinstance(known.step, SearchQuestion), search.question.case.name
         if not search.runs:
             continue
         found = from_nothing(search, published)
@@ -121,8 +121,8 @@ def test_searches_of_two_areas_need_at_most_half_the_environments_together(
     wishes = [
         search
         for search in all_searches(corpus, Edge.RISE)
-        if search.case.block.area in {"kv-cache", "loading"}
-        and search.wanted.precision is Precision.BF16
+        if search.question.case.block.area in {"kv-cache", "loading"}
+        and search.question.precision is Precision.BF16
         and search.runs
     ]
     alone = sum(len(from_nothing(search, published).ran) for search in wishes)
@@ -140,13 +140,19 @@ def test_searches_of_two_areas_need_at_most_half_the_environments_together(
 
 
 def history(
-    text: str, of: Case, on: dict[str, Environment], **changed: object
+    text: str,
+    of: Case,
+    on: dict[str, Environment],
+    *,
+    edge: Edge = Edge.RISE,
+    any_failure: bool = False,
 ) -> tuple[Search, Known]:
     """Return the search along the releases, and what each of them does.
 
     `n` passes, `y` fails as described, `o` fails otherwise, `u` cannot be built, `m` wants memory.
     """
-    (search,) = searches(of, dataclasses.replace(wanted(), **changed), on)  # type: ignore[arg-type]
+    asked = dataclasses.replace(question(of), any_failure=any_failure)
+    (search,) = searches(asked, Sought(edge=edge), on)
     rows: Known = {}
     for place, letter in enumerate(text):
         cell, ran = search.cell(place), provenance(of, on[search.names[place]])
@@ -234,7 +240,7 @@ def test_a_script_that_describes_nothing_is_searched_for_the_failure_seen_first(
     found = from_nothing(search, known)
 
     assert summary(found) == (SearchOutcome.FOUND, ("4.50.0", "4.50.2"), ExitCode.UNDECIDED)
-    assert found.search.signature == failed().signature
+    assert found.search.question.signature == failed().signature
 
 
 def test_running_out_of_memory_is_not_the_failure_that_a_script_is_searched_for() -> None:
@@ -242,7 +248,7 @@ def test_running_out_of_memory_is_not_the_failure_that_a_script_is_searched_for(
     found = from_nothing(search, known)
 
     assert summary(found) == (SearchOutcome.FOUND, ("4.50.0", "4.50.1"), ExitCode.AS_EXPECTED)
-    assert found.search.signature == failed().signature
+    assert found.search.question.signature == failed().signature
 
 
 def test_what_a_case_expects_is_asked_early_and_only_once() -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case, environment, failed, provenance, seen
 
-from repromatrix.runner.bisect.releases import ReleaseRequest, ReleaseSearches, Search, searches
+from repromatrix.runner.bisect.oracle import CaseQuestion
+from repromatrix.runner.bisect.releases import ReleaseSearches, Search, searches
 from repromatrix.runner.bisect.render_releases import Page, as_json, cost, markdown, text
-from repromatrix.runner.bisect.search import Edge
+from repromatrix.runner.bisect.search import Edge, Sought
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import LOCAL, MERGED
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -45,8 +46,8 @@ def asking(
     found: list[Search] = []
     known: dict[Cell, Observation] = {}
     for precision in precisions:
-        wanted = ReleaseRequest(precision=precision, device=Device.CPU, workaround="", edge=edge)
-        (search,) = searches(of, wanted, ENVIRONMENTS)
+        question = CaseQuestion(case=of, workaround="", precision=precision, device=Device.CPU)
+        (search,) = searches(question, Sought(edge=edge), ENVIRONMENTS)
         found.append(search)
         for place, letter in enumerate(letters):
             cell = search.cell(place)
@@ -80,10 +81,8 @@ def test_what_a_search_along_pairs_lacks_is_told_as_a_command() -> None:
         dependencies=["torch", "transformers", "peft"],
     )
     pairs = {name: environment(name, source=Source.PAIR, peft="0.15.2") for name in names}
-    wanted = ReleaseRequest(
-        precision=Precision.BF16, device=Device.CPU, workaround="", edge=Edge.RISE
-    )
-    (search,) = searches(of, wanted, pairs)
+    question = CaseQuestion(case=of, workaround="", precision=Precision.BF16, device=Device.CPU)
+    (search,) = searches(question, Sought(), pairs)
     row = seen(Outcome.PASSES, search.cell(1), ran=provenance(of, pairs[names[1]]))
     (finding,) = ReleaseSearches(searches=[search], known={row.cell: row}).findings()
 
@@ -246,8 +245,8 @@ def test_markup_in_a_message_stays_text() -> None:
         else row
         for cell, row in found.known.items()
     }
-    wanted = dataclasses.replace(found.search.wanted, any_failure=True)
-    of = dataclasses.replace(found.search, wanted=wanted)
+    question = dataclasses.replace(found.search.question, any_failure=True)
+    of = dataclasses.replace(found.search, question=question)
     said = markdown(page(dataclasses.replace(found, search=of, known=hostile)))
 
     assert "ValueError: a\\|b \\`c\\` &lt;script>\\*x\\*." in said

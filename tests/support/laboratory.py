@@ -11,7 +11,8 @@ import factories
 from histories import History, sources
 
 from repromatrix.runner.bisect.commit_search import Inquiry, search
-from repromatrix.runner.bisect.commit_trials import TrialRequest, TrialSide
+from repromatrix.runner.bisect.commit_trials import TrialSide
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.model.matrix import Limits
@@ -53,12 +54,12 @@ class Laboratory:
         }
         return Inquiry(**{**told, **more})  # type: ignore[arg-type]
 
-    def asked(self, **more: object) -> TrialRequest:
+    def asked(self, **more: object) -> CaseQuestion:
         path = self.folder / "toy_breaks.py"
         path.write_text(factories.case_text(factories.BREAKS))
         case = dataclasses.replace(factories.case(factories.BREAKS), path=str(path))
         told = {"case": case, "workaround": "", "precision": Precision.BF16, "device": Device.CPU}
-        return TrialRequest(**{**told, **more})  # type: ignore[arg-type]
+        return CaseQuestion(**{**told, **more})  # type: ignore[arg-type]
 
     def search(
         self, inquiry: Inquiry | None = None, command: Sequence[str] = QUICK

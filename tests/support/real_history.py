@@ -9,7 +9,8 @@ from histories import git
 
 from repromatrix.runner import project
 from repromatrix.runner.bisect.commit_search import Inquiry, search
-from repromatrix.runner.bisect.commit_trials import TrialRequest, TrialSide
+from repromatrix.runner.bisect.commit_trials import TrialSide
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.environments import building
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -76,7 +77,7 @@ def found(real: Real, places: Paths, older: str, newer: str, **more: object) -> 
     case = real.loaded.cases["blip2_load_half"]
     told: dict[str, object] = {"workaround": "", "precision": Precision.BF16, "device": Device.CPU}
     inquiry: dict[str, object] = {
-        "asked": TrialRequest(case=case, **told),  # type: ignore[arg-type]
+        "asked": CaseQuestion(case=case, **told),  # type: ignore[arg-type]
         "edge": Edge.RISE,
         "older": side(real.loaded, older),
         "newer": side(real.loaded, newer),
