@@ -1,38 +1,25 @@
-"""Answer questions about mixed environments: evidence first, then runs."""
+"""Answer questions about mixed environments: their locks, their evidence, then runs of them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.bisect import mixtures
-from repromatrix.runner.bisect.mixtures import (
-    Ends,
-    EnvironmentDifference,
-    Taken,
-    UnresolvableError,
-    difference,
-    mixture_name,
-)
+from repromatrix.runner import files
+from repromatrix.runner.bisect import packages
 from repromatrix.runner.bisect.oracle import CaseQuestion
-from repromatrix.runner.bisect.packages import (
-    Blame,
-    MixtureTrial,
-    Sweep,
-    TableEvidence,
-    company,
-    minors,
-    search,
-)
+from repromatrix.runner.bisect.packages import EnvironmentDifference, MixtureTrial, Taken
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.environments import building, locks
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
+from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
@@ -40,10 +27,12 @@ from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source, obstacles
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
-from repromatrix.runner.model.lock import Lock
+from repromatrix.runner.model.lock import Lock, inputs_digest, overlaid, read_lock
+from repromatrix.runner.model.matrix import Matrix
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.packages import DECIDING, MOVED
 from repromatrix.runner.model.requirements import parse
+from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
@@ -114,7 +103,7 @@ class MixtureOracle:
         self.ends = _ends(runs.project, runs.question, good, bad)
         self.seen: dict[Taken, MixtureTrial] = {}
 
-    def blame(self) -> Blame:
+    def blame(self) -> packages.Blame:
         """Search; raises RunnerError (exit 4) where an end cannot be built."""
         everything = self.ends.everything
         bad = self.ask(everything)
@@ -122,7 +111,7 @@ class MixtureOracle:
             question = self.runs.question.recognising([bad.seen])
             self.runs = dataclasses.replace(self.runs, question=question)
             self.seen[everything] = dataclasses.replace(bad, answer=question.answer(bad.seen))
-        return search(self.ends, self.ask)
+        return packages.search(self.ends, self.ask)
 
     def ask(self, taken: Taken) -> MixtureTrial:
         """Return what a mixture answers, from evidence or from a run."""
@@ -132,7 +121,7 @@ class MixtureOracle:
 
     def _trial(self, taken: Taken) -> MixtureTrial:
         unknown = MixtureTrial(
-            taken=taken, name=mixture_name(self.ends, taken), answer=Answer.UNKNOWN
+            taken=taken, name=packages.mixture_name(self.ends, taken), answer=Answer.UNKNOWN
         )
         try:
             lock = self._lock(taken)
@@ -150,7 +139,7 @@ class MixtureOracle:
         if taken == self.ends.everything:
             return bad
         places, matrix = self.project.places, self.project.matrix
-        return mixtures.mixed(places, matrix, Ends(good, bad), self.ends, taken)
+        return mixed(places, matrix, Ends(good, bad), self.ends, taken)
 
     def _environment(self, taken: Taken, lock: Lock) -> Environment:
         """Return what is installed there; evidence is found by its pins, not by its name."""
@@ -171,7 +160,7 @@ def _ends(project: Project, question: CaseQuestion, good: str, bad: str) -> Envi
             what = f"{question.case.name} is not applicable ({'; '.join(reasons)})"
             raise refuse(Problem(f"{option} {name}", what))
     environments = project.environments
-    return difference(environments[good], environments[bad], likely(question.case))
+    return packages.difference(environments[good], environments[bad], likely(question.case))
 
 
 def likely(case: Case) -> tuple[str, ...]:
@@ -201,13 +190,13 @@ def asked(text: str, project: Project, bad: str) -> Requirement:
     return requirement
 
 
-def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> Sweep:
+def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> packages.Sweep:
     """Run the bad end with each version; raises RunnerError where the index does not answer."""
     package = wanted.name
     end = runs.project.environments[bad.name]
     own = end.version(package)
-    versions = minors(locks.published(package), wanted.specifier, own)
-    return Sweep(
+    versions = packages.minors(locks.published(package), wanted.specifier, own)
+    return packages.Sweep(
         package=package,
         base=end.name,
         trials=tuple(
@@ -223,7 +212,7 @@ def _trial(runs: MixtureRuns, end: Environment, package: str, version: str) -> M
     unknown = MixtureTrial(taken=frozenset({package}), name=name, answer=Answer.UNKNOWN)
     base = project.locks[taken_apart(name).base]
     try:
-        lock = mixtures.varied(project.places, project.matrix, base, name)
+        lock = varied(project.places, project.matrix, base, name)
     except UnresolvableError as error:
         return dataclasses.replace(unknown, reason=f"cannot be resolved: {error}")
     environment = dataclasses.replace(locks.environment(project.matrix, lock), source=Source.PAIR)
@@ -243,8 +232,8 @@ def varied_name(name: str, package: str, version: str) -> str:
 
 
 def table(
-    project: Project, question: CaseQuestion, rows: Iterable[Observation], found: Blame
-) -> tuple[TableEvidence, ...]:
+    project: Project, question: CaseQuestion, rows: Iterable[Observation], found: packages.Blame
+) -> tuple[packages.TableEvidence, ...]:
     """Return what stored evidence of the table says of every culprit."""
     known = answering_rows(rows, {question.case.name: question.case}, project.environments)
     answers: Mapping[str, Answer] = {
@@ -255,7 +244,135 @@ def table(
         and is_current(row, question.case, project.environments[cell.environment])
     }
     evidence = (
-        company(package, found.ends.bad.version(package), answers, project.environments, MOVED)
+        packages.company(
+            package, found.ends.bad.version(package), answers, project.environments, MOVED
+        )
         for package in found.culprits
     )
     return tuple(filter(None, evidence))
+
+
+_CONFLICT = re.compile(r"Because (.*? depends on .*?), we can conclude")
+_BOUND = re.compile(r"(?:and )?\S+ depends on (\S+==[^\s,]+)")
+_REFUSED = re.compile(r"(?m)^# unresolvable: (.*)$")
+_LIMIT = 240
+
+
+class UnresolvableError(Exception):
+    """No environment holds these versions together; the text is the resolver's reason in short."""
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        """Keep the reason, and whether it lies in the packages alone."""
+        self.is_final = is_final
+        super().__init__(reason)
+
+
+class Ends(NamedTuple):
+    """The locks of the good and of the bad environment."""
+
+    good: Lock
+    bad: Lock
+
+
+def mixed(
+    paths: Paths,
+    matrix: Matrix,
+    ends: Ends,
+    between: EnvironmentDifference,
+    taken: Taken,
+) -> Lock:
+    """Return the lock of a mixture, resolved once and kept; raises UnresolvableError."""
+    lines = (
+        f"of {ends.good.name} {ends.good.digest}",
+        f"with {', '.join(sorted(taken))} of {ends.bad.name} {ends.bad.digest}",
+        f"torch=={matrix.torch.version}, python {matrix.python}",
+    )
+    digest = inputs_digest(lines)
+    path = paths.mixtures / f"{digest}.txt"
+    if not path.exists():
+        head = "".join(f"# {line}\n" for line in (*lines, f"input: {digest}"))
+        try:
+            body = _resolved(matrix, ends, between, taken)
+        except UnresolvableError as error:
+            # Only a conflict of pins is kept: an index that does not answer today may tomorrow.
+            if not error.is_final:
+                raise
+            body = f"# unresolvable: {error}\n"
+        files.write(path, head + body)
+    text = path.read_text()
+    if refused := _REFUSED.search(text):
+        raise UnresolvableError(refused[1])
+    pins = "".join(line for line in text.splitlines(keepends=True) if line[0] != "#")
+    return read_lock(pins, packages.mixture_name(between, taken), paths.shown(path))
+
+
+def varied(paths: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
+    """Return the lock of an unlisted pair, resolved once and kept; raises UnresolvableError."""
+    path = paths.mixtures / f"{inputs_digest(locks.derived_inputs(matrix, base, name))}.txt"
+    if not path.exists():
+        try:
+            text = locks.resolve_derived(matrix, base, name)
+        except RunnerError as error:
+            raise UnresolvableError(in_short(error.faults[0].what, map(str, base.pins))) from error
+        files.write(path, text)
+    return overlaid(base, read_lock(path.read_text(), name, paths.shown(path)))
+
+
+def _resolved(matrix: Matrix, ends: Ends, between: EnvironmentDifference, taken: Taken) -> str:
+    """Resolve with a constraint for every package that either end has."""
+    versions = {change.package: change.version(taken) for change in between.changes}
+    named = [package for lock in ends for package in packages.requested(lock.name)]
+    wanted = dict.fromkeys(["transformers", *matrix.companions, *named])
+    bound = list(_bound(ends, between, taken))
+    try:
+        return locks.compile_lock(
+            matrix,
+            [package for package in wanted if versions.get(package, "as it is")],
+            until=None,
+            where=packages.mixture_name(between, taken),
+            bound=bound,
+        )
+    except RunnerError as error:
+        reason = error.faults[0].what
+        raise UnresolvableError(
+            in_short(reason, bound), is_final=bool(_CONFLICT.search(reason))
+        ) from error
+
+
+def _bound(ends: Ends, between: EnvironmentDifference, taken: Taken) -> Iterator[str]:
+    """Yield the pins of a mixture: of a change from its end, of others from whoever has them.
+
+    What only other platforms install, and the ends pin differently, is left to the resolver.
+    """
+    good, bad = _lines(ends.good), _lines(ends.bad)
+    for package in {**good, **bad}:
+        here, there = good.get(package, []), bad.get(package, [])
+        if package in between.everything:
+            yield from there if package in taken else here
+        elif package in between.good.pins or not there or here == there:
+            yield from here
+        elif package in between.bad.pins or not here:
+            yield from there
+
+
+def _lines(lock: Lock) -> dict[str, list[str]]:
+    """Return the pins by package: there may be one for each of several platforms."""
+    found: dict[str, list[str]] = {}
+    for pin in lock.pins:
+        found.setdefault(canonicalize_name(pin.name), []).append(str(pin))
+    return found
+
+
+def in_short(reason: str, bound: Iterable[str] = ()) -> str:
+    """Return the resolver's reason without its conclusions.
+
+    uv words a constraint as a need of the package beside it; here it is a pin of the mixture.
+    """
+    found = _CONFLICT.search(reason)
+    text = found[1] if found else reason
+    pinned = {pin.partition(";")[0].strip() for pin in bound}
+
+    def said(match: re.Match[str]) -> str:
+        return f"and this has {match[1]}" if match[1] in pinned else match[0]
+
+    return _BOUND.sub(said, text).removeprefix("and ")[:_LIMIT]

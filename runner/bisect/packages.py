@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,14 +11,112 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import Version
 
-from repromatrix.runner.bisect.ddmin import smallest
-from repromatrix.runner.bisect.mixtures import EnvironmentDifference, Taken
-from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.bisect.search import Answer, smallest
 from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.packages import DECIDING
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+
+
+_NAMED = 2
+"""Packages that a mixture is named after; with more of them its digest is shorter."""
+
+Taken = frozenset[str]
+"""The packages that a mixture takes from the bad end; it has the others from the good one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackageChange:
+    """A package that the two ends have in different versions; empty where an end has it not."""
+
+    package: str
+    good: str
+    bad: str
+
+    def version(self, taken: Taken) -> str:
+        """Return the version in a mixture."""
+        return self.bad if self.package in taken else self.good
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvironmentDifference:
+    """Two environments and what differs between them."""
+
+    good: Environment
+    bad: Environment
+    changes: tuple[PackageChange, ...]
+    """What can be changed, the likeliest culprit first."""
+    along: Mapping[str, str]
+    """Packages that one end alone has because others need them there, with their versions."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The names of what can be changed, in order."""
+        return tuple(change.package for change in self.changes)
+
+    @property
+    def everything(self) -> Taken:
+        """The mixture that is the bad end itself."""
+        return frozenset(self.packages)
+
+    def swapped(self, taken: Taken) -> tuple[Environment, tuple[PackageChange, ...]]:
+        """Return the nearer end, and what a mixture has otherwise than it."""
+        bad = tuple(change for change in self.changes if change.package in taken)
+        good = tuple(change for change in self.changes if change.package not in taken)
+        return (self.good, bad) if len(bad) <= len(good) else (self.bad, good)
+
+    def company(self, pins: Mapping[str, str], taken: Taken) -> tuple[str, ...]:
+        """Name the packages that others bring into a mixture (`+`) or take out of it (`-`)."""
+        end = self.swapped(taken)[0].pins
+        here = [name for name in sorted(self.along) if (name in pins) != (name in end)]
+        return tuple(f"+{name} {pins[name]}" if name in pins else f"-{name}" for name in here)
+
+
+def difference(
+    good: Environment, bad: Environment, likely: Iterable[str] = ()
+) -> EnvironmentDifference:
+    """Compare two environments; torch is the same everywhere and is no change.
+
+    What only one end has is a change where that end's name asks for it, else it comes along with
+    what needs it. `likely` packages are tried before all others.
+    """
+    wanted = {*requested(good.name), *requested(bad.name)}
+    changes: list[PackageChange] = []
+    along: dict[str, str] = {}
+    for name in sorted({*good.pins, *bad.pins} - {"torch"}):
+        here, there = good.version(name), bad.version(name)
+        if here != there and ((here and there) or name in wanted):
+            changes.append(PackageChange(package=name, good=here, bad=there))
+        elif here != there:
+            along[name] = here or there
+    order = [*likely, *DECIDING]
+    rank = {name: order.index(name) for name in order}
+    changes.sort(key=lambda change: (rank.get(change.package, len(order)), change.package))
+    return EnvironmentDifference(good=good, bad=bad, changes=tuple(changes), along=along)
+
+
+def requested(name: str) -> tuple[str, ...]:
+    """Return the packages that the name of an environment asks for."""
+    parts = taken_apart(name)
+    return (*(package for package, _ in parts.changed), *parts.extras)
+
+
+def mixture_name(ends: EnvironmentDifference, taken: Taken) -> str:
+    """Name a mixture after the nearer end and what it changes of it; many are shortened."""
+    end, swapped = ends.swapped(taken)
+    if not swapped:
+        return end.name
+    parts = taken_apart(end.name)
+    changed = dict(parts.changed)
+    changed.update((change.package, change.version(taken)) for change in swapped)
+    if len(swapped) > _NAMED or not all(changed.values()):
+        pins = " ".join(f"{change.package}{change.version(taken)}" for change in swapped)
+        return f"{end.name}@{hashlib.sha256(pins.encode()).hexdigest()[:8]}"
+    versions = (f"{package}{version}" for package, version in changed.items())
+    return with_extras(with_extras(parts.base, versions), parts.extras)
 
 
 class Stretch(NamedTuple):

@@ -1,13 +1,17 @@
-"""Search ordered points for where an answer changes, with as few questions as possible. Pure.
+"""Search with few questions: where an answer changes, and the smallest set that suffices. Pure.
 
-Answers are yes, no or unknown; several searches can share their questions.
+Answers are yes, no or unknown; several searches along ordered points can share their questions.
+
+The smallest set is found by delta debugging (ddmin): Zeller and Hildebrandt, "Simplifying and
+Isolating Failure-Inducing Input" (2002). A set is 1-minimal when it says yes and no set with one
+element less does. Unknown counts as no, and is listed: behind it there may be a smaller set.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
@@ -318,3 +322,66 @@ def _stretches(points: Sequence[int]) -> list[list[int]]:
         else:
             found.append([point])
     return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Minimal(Generic[P]):
+    """A 1-minimal set, in the order of the elements given."""
+
+    elements: tuple[P, ...]
+    unknown: tuple[frozenset[P], ...]
+    """Sets that were tried and have no answer."""
+
+
+def smallest(elements: Sequence[P], ask: Callable[[frozenset[P]], Answer]) -> Minimal[P] | None:
+    """Return a 1-minimal set of elements that says yes; None where all of them together do not.
+
+    Elements are tried alone in their order before they are halved, the likeliest first, as long as
+    that costs no more than halving would. Each set is asked once.
+    """
+    answers: dict[frozenset[P], Answer] = {}
+
+    def suffices(part: Sequence[P]) -> bool:
+        tried = frozenset(part)
+        if tried and tried not in answers:
+            answers[tried] = ask(tried)
+        return bool(tried) and answers[tried] is Answer.YES
+
+    if not suffices(elements):
+        return None
+    tries = max(1, len(elements).bit_length() - 1)
+    alone = next(([element] for element in elements[:tries] if suffices([element])), None)
+    return Minimal(
+        elements=tuple(alone or _one_minimal(list(elements), suffices)),
+        unknown=tuple(tried for tried in answers if answers[tried] is Answer.UNKNOWN),
+    )
+
+
+def _one_minimal(kept: list[P], suffices: Callable[[Sequence[P]], bool]) -> list[P]:
+    """ddmin: try parts, then what is left without each part, then finer parts."""
+    parts = 2
+    while len(kept) > 1:
+        pieces = list(_split(kept, parts))
+        piece = next(filter(suffices, pieces), None)
+        if piece is not None:
+            kept, parts = piece, 2
+            continue
+        rests = ([element for element in kept if element not in piece] for piece in pieces)
+        rest = next(filter(suffices, rests), None)
+        if rest is not None:
+            kept, parts = rest, max(parts - 1, 2)
+        elif parts >= len(kept):
+            break
+        else:
+            parts = min(len(kept), 2 * parts)
+    return kept
+
+
+def _split(elements: Sequence[P], parts: int) -> Iterator[list[P]]:
+    size, more = divmod(len(elements), parts)
+    start = 0
+    for number in range(parts):
+        end = start + size + (number < more)
+        if end > start:
+            yield list(elements[start:end])
+        start = end

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from repromatrix.runner.bisect import mixtures
-from repromatrix.runner.bisect.mixtures import Ends, UnresolvableError, difference, mixed, varied
+from repromatrix.runner.bisect.package_runs import Ends, UnresolvableError, mixed, varied
+from repromatrix.runner.bisect.packages import difference
 from repromatrix.runner.environments import locks
 from repromatrix.runner.environments.locks import environment
 from repromatrix.runner.errors import Problem, RunnerError
@@ -51,7 +51,7 @@ class Resolver:
         self.matrix = matrix
         self.places = Paths(root=root)
         self.between = difference(environment(matrix, NEW), environment(matrix, OLD))
-        monkeypatch.setattr(mixtures, "compile_lock", self.compiled)
+        monkeypatch.setattr(locks, "compile_lock", self.compiled)
 
     def compiled(self, _: Matrix, wanted: list[str], *, bound: list[str], **__: object) -> str:
         self.asked.append((wanted, bound))

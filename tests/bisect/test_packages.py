@@ -14,29 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
-from repromatrix.runner.bisect import mixtures
-from repromatrix.runner.bisect.mixtures import (
-    PackageChange,
-    UnresolvableError,
-    difference,
-    in_short,
-    mixture_name,
-)
+from repromatrix.runner.bisect import package_runs
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.package_runs import (
     MixtureOracle,
     MixtureRuns,
+    UnresolvableError,
+    in_short,
     likely,
 )
 from repromatrix.runner.bisect.packages import (
     Blame,
     BlameOutcome,
     MixtureTrial,
+    PackageChange,
     Sweep,
     TableEvidence,
     VersionSpan,
     company,
+    difference,
     minors,
+    mixture_name,
     search,
 )
 from repromatrix.runner.bisect.render_packages import (
@@ -61,7 +59,7 @@ from repromatrix.runner.project import Project
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from repromatrix.runner.bisect.mixtures import EnvironmentDifference, Taken
+    from repromatrix.runner.bisect.packages import EnvironmentDifference, Taken
     from repromatrix.runner.execution.events import Ready
     from repromatrix.runner.model.case import Case
     from repromatrix.runner.model.cell import Environment
@@ -561,7 +559,7 @@ class Machine:
             cases={"toy_breaks": case(BREAKS)},
         )
         monkeypatch.setattr(building, "build", self.build)
-        monkeypatch.setattr(mixtures, "mixed", self.mixed)
+        monkeypatch.setattr(package_runs, "mixed", self.mixed)
         monkeypatch.setattr(run, "measure", self.measure)
 
     def build(self, places: Paths, recipe: object) -> Built:
@@ -677,7 +675,7 @@ def test_a_mixture_that_cannot_be_made_is_named_with_its_reason(
         msg = "transformers==4.50.3 depends on peft<0.15"
         raise UnresolvableError(msg)
 
-    monkeypatch.setattr(mixtures, "mixed", refused)
+    monkeypatch.setattr(package_runs, "mixed", refused)
     blame = machine.bench(row(Outcome.PASSES, GOOD), row(Outcome.FAILS, BAD)).blame()
 
     assert machine.ran == []

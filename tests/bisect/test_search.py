@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.bisect.ddmin import Minimal, smallest
 from repromatrix.runner.bisect.search import (
     Answer,
     Edge,
+    Minimal,
     Open,
     Result,
     SearchOutcome,
@@ -26,6 +26,7 @@ from repromatrix.runner.bisect.search import (
     gain,
     look,
     served,
+    smallest,
 )
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
