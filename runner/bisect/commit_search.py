@@ -18,7 +18,14 @@ from repromatrix.runner.bisect.commit_trials import (
     read_trials,
     written,
 )
-from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, End, Searched
+from repromatrix.runner.bisect.commits import (
+    CommitAnswer,
+    CommitOutcome,
+    Doubt,
+    End,
+    Heard,
+    Searched,
+)
 from repromatrix.runner.bisect.git_lines import (
     CommitLine,
     Routes,
@@ -49,10 +56,6 @@ _PATIENCE = 30.0
 """Seconds for a trial to end its cell when the search is interrupted."""
 _FOUND, _ONLY_SKIPPED = 0, 2
 TRIAL = (sys.executable, "-P", "-m", "repromatrix", "trial")
-
-
-Heard = CommitTrial | CommitLine
-"""What happens during a search: a line begins to be searched, or a commit was tried."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -449,7 +452,7 @@ def search(
         found = Route(bisector, routes, inquiry.edge, repository).find()
     answer = CommitAnswer(
         ending=found.ending,
-        cell=inquiry.asked.cell(inquiry.newer.environment.name),
+        question=inquiry.asked,
         edge=inquiry.edge,
         package=sources.package,
         older=End(mark=older, environment=inquiry.older.environment.name),

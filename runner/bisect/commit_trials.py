@@ -65,12 +65,12 @@ class CommitTrial:
     answer: Answer
     environment: str
     """The end in whose environment it ran."""
-    reason: str = ""
-    """What it did; why it could not be judged."""
     version: str = ""
     file: str = ""
     known: bool = False
     """Whether it had been run before."""
+    reason: str = ""
+    """What it did; why it could not be judged."""
     again: bool = False
     """Whether it was asked once more, to confirm what it had answered."""
 

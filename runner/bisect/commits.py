@@ -1,16 +1,28 @@
-"""The result of a search over commits."""
+"""The result of a search over commits, and its wording: text, Markdown and JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
+from repromatrix.runner import markdown
 from repromatrix.runner.bisect.commit_trials import CommitTrial
-from repromatrix.runner.bisect.git_lines import TaggedCommit, Twin
-from repromatrix.runner.bisect.repository import Commit
-from repromatrix.runner.bisect.search import Answer, Edge, agreed
+from repromatrix.runner.bisect.git_lines import CommitLine, TaggedCommit, Twin
+from repromatrix.runner.bisect.oracle import CaseQuestion
+from repromatrix.runner.bisect.repository import SHORT, Commit
+from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
 from repromatrix.runner.errors import ExitCode
-from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.text import plural, shorten
+
+_REPOSITORY = "https://github.com/huggingface"
+_WIDE = 160
+_ONCE_MORE = "run once more"
+_WORDS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}
+
+Heard = CommitTrial | CommitLine
+"""What happens during a search: a line begins to be searched, or a commit was tried."""
 
 
 class CommitOutcome(StrEnum):
@@ -88,8 +100,7 @@ class CommitAnswer:
     """The commit that made the difference, or what is known instead."""
 
     ending: CommitOutcome
-    cell: Cell
-    """What was asked, in the newer end's environment."""
+    question: CaseQuestion
     edge: Edge
     package: str
     older: End
@@ -113,11 +124,6 @@ class CommitAnswer:
         return self.candidates[0] if self.ending is CommitOutcome.FOUND else None
 
     @property
-    def code(self) -> ExitCode:
-        """The exit code of the command."""
-        return self.ending.code
-
-    @property
     def known(self) -> int:
         """How many of the trials had been run before."""
         return sum(trial.known for trial in self.trials)
@@ -130,6 +136,17 @@ class CommitAnswer:
     def environments(self, commit: Commit) -> tuple[str, ...]:
         """Return in whose environments a commit was tried, in their order."""
         return tuple(trial.environment for trial in self.trials if trial.commit == commit.sha)
+
+    @property
+    def searched_edge(self) -> Edge:
+        """The change that was searched, in the end."""
+        return self.searched.edge if self.searched else self.edge
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What the older side of the line that was searched is called, and the newer."""
+        before, after = self.searched_edge.sides
+        return _WORDS[before], _WORDS[after]
 
     @property
     def apart(self) -> bool:
@@ -160,3 +177,275 @@ class CommitAnswer:
     def unjudged(self) -> tuple[CommitTrial, ...]:
         """The commits that could not be judged, with the reason."""
         return tuple(trial for trial in self.trials if trial.answer is Answer.UNKNOWN)
+
+
+def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per ending
+    """Return the answer in one sentence."""
+    what, older, newer = _what(answer), answer.older, answer.newer
+    match answer.ending:
+        case CommitOutcome.FOUND:
+            return f"{what} {_verb(answer)} {named(answer.candidates[0])}"
+        case CommitOutcome.CANDIDATES:
+            return f"{what} {_undecided(answer)}"
+        case CommitOutcome.ENVIRONMENT:
+            return _by_environment(answer)
+        case CommitOutcome.NEVER:
+            return f"{what} does not fail at {older.mark.revision}, nor at {newer.mark.revision}."
+        case CommitOutcome.ALWAYS:
+            return f"{what} fails at {older.mark.revision} and at {newer.mark.revision}."
+        case CommitOutcome.CONTRARY:
+            return _contrary(answer)
+        case CommitOutcome.MUTE if answer.doubt is Doubt.CONTRADICTION:
+            return f"{what} is undecided: {_contradictions(answer)}, and no commit beyond decides."
+        case CommitOutcome.MUTE:
+            return f"{what} is undecided: an end and its neighbours could not be judged."
+
+
+def _undecided(answer: CommitAnswer) -> str:
+    """Say which commits are left, and why it is not one."""
+    before, after = answer.words
+    verb, left = _verb(answer), _left(answer)
+    match answer.doubt:
+        case Doubt.NONE:
+            listed = _listed(answer.candidates)
+            commits = plural(len(answer.candidates), "commit")
+            return f"{verb} one of {commits}; the others could not be judged: {listed}"
+        case Doubt.NEWER_END:
+            return f"is undecided: the newer end could not be judged: if it is {after}, {left}"
+        case Doubt.OLDER_END:
+            return f"is undecided: the older end could not be judged: if it is {before}, {left}"
+        case Doubt.ENVIRONMENTS:
+            newer = answer.first_new.short if answer.first_new else after
+            return (
+                f"{verb} {_listed(answer.candidates)} or by the environment: the last {before} one"
+                f" was judged with the packages of {_environment(answer, answer.last_old)}, with"
+                f" which {newer} could not be judged"
+            )
+        case Doubt.CONTRADICTION:
+            return f"is undecided: {_contradictions(answer)}; {left}"
+        case Doubt.PARENT:
+            return (
+                f"is undecided: {_listed(answer.candidates)} is joined to the last {before} commit"
+                f" by a merge, and its own parent is not {before}"
+            )
+
+
+def _left(answer: CommitAnswer) -> str:
+    """Name the candidates, those that were run and those that were not."""
+    if len(answer.candidates) == 1:
+        return f"it {_verb(answer)} {_listed(answer.candidates)}"
+    ran = _listed(commit for commit in answer.candidates if commit not in answer.not_asked)
+    others = _listed(answer.not_asked)
+    parts = (f"run {ran}" if ran else "", f"not run {others}" if others else "")
+    commits = plural(len(answer.candidates), "commit")
+    return f"it {_verb(answer)} one of {commits}: {'; '.join(filter(None, parts))}"
+
+
+def _listed(commits: Iterable[Commit]) -> str:
+    return ", ".join(commit.short for commit in commits)
+
+
+def _environment(answer: CommitAnswer, commit: Commit | None) -> str:
+    return answer.environments(commit)[0] if commit else answer.older.environment
+
+
+def _contradictions(answer: CommitAnswer) -> str:
+    return ", ".join(
+        f"{first.commit[:SHORT]} is {_WORDS[first.answer]} and, {_ONCE_MORE},"
+        f" {_WORDS[second.answer]}"
+        for first, second in answer.contradictions
+    )
+
+
+def _by_environment(answer: CommitAnswer) -> str:
+    """Say that one commit, or the older end, is good in one environment and bad in the other."""
+    before, after = answer.words
+    older, newer = answer.older.environment, answer.newer.environment
+    what = f"The sources of {answer.older.mark.revision} are"
+    if answer.first_new is not None and answer.apart:
+        newer, older = answer.environments(answer.first_new)[:2]
+        what = f"{answer.first_new.short} is"
+    good, bad = (older, newer) if answer.searched_edge is Edge.RISE else (newer, older)
+    return (
+        f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
+        f" {what} {after} with the packages of {newer} and {before} with those of {older}."
+        f" Find the package: `{answer.question.blame(good, bad)}`"
+    )
+
+
+def _contrary(answer: CommitAnswer) -> str:
+    before, after = answer.words
+    other = "without --fix" if answer.edge is Edge.FALL else "with --fix"
+    return (
+        f"{_what(answer)} is {after} at {answer.older.mark.revision} and {before} at"
+        f" {answer.newer.mark.revision}: search {other}."
+    )
+
+
+def _what(answer: CommitAnswer) -> str:
+    question = answer.question
+    variant = f" with {question.workaround}" if question.workaround else ""
+    return f"{question.case.name}{variant} in {question.precision}"
+
+
+def _verb(answer: CommitAnswer) -> str:
+    return "is broken by" if answer.searched_edge is Edge.RISE else "is fixed by"
+
+
+def named(commit: Commit) -> str:
+    """Return a commit with its day and its subject."""
+    return f"{commit.short} of {commit.date[:10]}: {commit.subject}"
+
+
+def commits_text(answer: CommitAnswer, command: str) -> str:
+    """Return a page for a terminal; `command` is what repeats the search."""
+    lines = [sentence(answer), "", *(f"  {name:<13} {fact}" for name, fact in _facts(answer))]
+    if answer.unjudged:
+        lines += ["", "Could not be judged:"]
+    for trial in answer.unjudged:
+        lines.append(f"  {trial.commit[:SHORT]} {shorten(trial.reason, _WIDE)}")
+    return "\n".join([*lines, "", f"Repeat it with `{command}`.", ""])
+
+
+def commits_markdown(answer: CommitAnswer, command: str) -> str:
+    """Return the same to be pasted into an issue, with every trial."""
+    facts = [f"- {name}: {markdown.plain(fact)}" for name, fact in _facts(answer)]
+    head = ["| commit | answer | environment | claims | what it did |", "| --- " * 5 + "|"]
+    rows = [_row(answer, trial) for trial in (*answer.trials, *answer.confirmations)]
+    summary = f"{len(rows)} trials, each with the commit's own sources in front of an environment"
+    details = [f"<details><summary>{summary}</summary>", "", *head, *rows, "", "</details>"]
+    first = f"**{markdown.sentence(sentence(answer))}**"
+    return "\n".join([first, "", *facts, "", *details, "", f"Repeat it: `{command}`", ""])
+
+
+def commits_json(answer: CommitAnswer) -> dict[str, Any]:
+    """Return everything as values that JSON has."""
+    question, searched, twin = answer.question, answer.searched, answer.twin
+    return {
+        "ending": answer.ending,
+        "exit_code": int(answer.ending.code),
+        "case": question.case.name,
+        "workaround": question.workaround,
+        "precision": question.precision,
+        "device": question.device,
+        "searched_for": answer.edge.word,
+        "package": answer.package,
+        "older": _end(answer.older),
+        "newer": _end(answer.newer),
+        "line": searched
+        and {
+            "name": searched.name,
+            "first": searched.first.sha,
+            "last": searched.last.sha,
+            "commits": searched.count,
+            "found": searched.edge.word,
+        },
+        "commit": answer.culprit and _commit(answer.culprit),
+        "candidates": list(map(_commit, answer.candidates)),
+        "not_asked": [commit.sha for commit in answer.not_asked],
+        "doubt": answer.doubt,
+        "last_old": answer.last_old and _commit(answer.last_old),
+        "first_new": answer.first_new and _commit(answer.first_new),
+        "twin": twin and {**_commit(twin.commit), "line": twin.line, "by": twin.by},
+        "runs": answer.ran,
+        "known": answer.known,
+        "trials": list(map(_trial, answer.trials)),
+        "confirmations": list(map(_trial, answer.confirmations)),
+        "uncommitted_changes": answer.is_dirty,
+    }
+
+
+def heard(event: Heard) -> str:
+    """Return a line about what happens during a search."""
+    match event:
+        case CommitLine():
+            width = len(event.commits) - 1
+            trials = plural(halvings(width), "more trial")
+            return f"{event.name}: {plural(width, 'commit')}, at most {trials}"
+        case CommitTrial():
+            known = ", known" if event.known else ""
+            reason = shorten(event.reason, _WIDE)
+            return f"{event.commit[:SHORT]} {_result(event)}{known}: {reason}"
+
+
+def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
+    """Yield the facts behind the answer, the most useful ones first."""
+    culprit, twin, searched = answer.culprit, answer.twin, answer.searched
+    if culprit is not None and culprit.pull_request is not None:
+        yield "pull request", f"{_REPOSITORY}/{answer.package}/pull/{culprit.pull_request}"
+    if twin is not None:
+        yield "same change", f"{named(twin.commit)} ({twin.line}, {twin.by})"
+    yield from _sides(answer)
+    if searched is not None:
+        span = f"{searched.first.short} to {searched.last.short}"
+        yield "searched", f"{searched.name}, {searched.count} commits by first parents, {span}"
+        if searched.edge is not answer.edge:
+            lacks = f"that {answer.newer.mark.revision} lacks"
+            yield "reversed", f"it is a change on {searched.name} {lacks}"
+    yield "older end", _release(answer.older, answer.package)
+    yield "newer end", _release(answer.newer, answer.package)
+    trials = f"{len(answer.trials)}, {answer.known} of them known already"
+    if answer.confirmations:
+        known = " before" if all(trial.known for trial in answer.confirmations) else ""
+        trials += f", and both sides once more{known}"
+    yield "trials", trials
+    if answer.is_dirty:
+        yield "left out", "changes in the clone that are not committed"
+
+
+def _sides(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
+    """Yield the last commit like the older end and the first like the newer, and where they ran."""
+    before, after = answer.words
+    old, new = answer.last_old, answer.first_new
+    if old is not None:
+        yield f"last {before}", named(old)
+    if new is not None and answer.culprit is None:
+        yield f"first {after}", named(new)
+    if answer.apart and old and new:
+        judged = (
+            f"{side.short} with the packages of {' and of '.join(answer.environments(side))}"
+            for side in (old, new)
+        )
+        yield "judged in", ", ".join(judged)
+
+
+def _result(trial: CommitTrial) -> str:
+    return f"{_WORDS[trial.answer]}{f', {_ONCE_MORE}' if trial.again else ''}"
+
+
+def _release(end: End, package: str) -> str:
+    mark = end.mark
+    claims = f"claims {package} {mark.claims}" if mark.claims else "claims no version"
+    tag = mark.revision if mark.agrees else f"{mark.revision} (no tag of its own name claims it)"
+    return f"{tag} at {mark.commit[:SHORT]}, {claims}; packages of {end.environment}"
+
+
+def _row(answer: CommitAnswer, trial: CommitTrial) -> str:
+    address = f"{_REPOSITORY}/{answer.package}/commit/{trial.commit}"
+    reason = markdown.plain(shorten(trial.reason, _WIDE))
+    name = f"[`{trial.commit[:SHORT]}`]({address})"
+    version = markdown.plain(trial.version)
+    return f"| {name} | {_result(trial)} | {trial.environment} | {version} | {reason} |"
+
+
+def _end(end: End) -> dict[str, Any]:
+    return {
+        "release": end.mark.wanted,
+        "revision": end.mark.revision,
+        "commit": end.mark.commit,
+        "claims": end.mark.claims,
+        "environment": end.environment,
+    }
+
+
+def _commit(commit: Commit) -> dict[str, Any]:
+    return {
+        "commit": commit.sha,
+        "date": commit.date,
+        "subject": commit.subject,
+        "pull_request": commit.pull_request,
+    }
+
+
+def _trial(trial: CommitTrial) -> dict[str, Any]:
+    return {key: value for key, value in asdict(trial).items() if key != "again"}

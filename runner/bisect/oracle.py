@@ -31,6 +31,13 @@ class CaseQuestion:
         """Return the cell in an environment."""
         return Cell(self.case.name, self.workaround, environment, self.precision, self.device)
 
+    def blame(self, good: str, bad: str) -> str:
+        """Return the command that finds the package that differs between two environments."""
+        case = self.case.name if self.case.where.startswith("cases/") else self.case.where
+        variant = f" --workaround {self.workaround}" if self.workaround else ""
+        what = f"{case} --precision {self.precision}{variant}"
+        return f"nox -s blame -- {what} --good {good} --bad {bad}"
+
     def answer(self, row: Observation) -> Answer:
         """Say whether a cell is bad: it matches one of the case's `fails` entries.
 

@@ -260,15 +260,8 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
     ]
     if moved and search.runs:
         good, bad = (before, at) if finding.found.edge is Edge.RISE else (at, before)
-        cell = search.cell(0)
-        variant = f" --workaround {cell.workaround}" if cell.workaround else ""
         yield f"Packages that also changed: {', '.join(moved)}."
-        where = search.question.case.where
-        name = cell.case if where.startswith("cases/") else where
-        yield (
-            f"Find the package: nox -s blame -- {name} --precision {cell.precision}{variant}"
-            f" --good {good.name} --bad {bad.name}"
-        )
+        yield f"Find the package: {search.question.blame(good.name, bad.name)}"
 
 
 def _measured(page: Page) -> str:
@@ -325,7 +318,7 @@ def _object(finding: Finding) -> dict[str, Any]:
         "precision": str(search.question.precision),
         "workaround": search.question.workaround,
         "device": str(search.question.device),
-        "looked-for": "break" if search.sought.edge is Edge.RISE else "fix",
+        "looked-for": search.sought.edge.word,
         "answer": first_line(finding),
         "ending": "open" if isinstance(step, SearchQuestion) else str(step.ending),
         "before": label(finding, found.before) if found else None,

@@ -94,6 +94,11 @@ class Edge(StrEnum):
     """From yes to no."""
 
     @property
+    def word(self) -> str:
+        """What is called so: a `break` or a `fix`."""
+        return "break" if self is Edge.RISE else "fix"
+
+    @property
     def sides(self) -> tuple[Answer, Answer]:
         """What is answered before it, and from it on."""
         match self:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.bisect import commit_search, git_lines, releases, render_commits
+from repromatrix.runner.bisect import commit_search, commits, git_lines, releases
 from repromatrix.runner.bisect import render_releases as render
-from repromatrix.runner.bisect.commit_search import Heard, Inquiry
+from repromatrix.runner.bisect.commit_search import Inquiry
 from repromatrix.runner.bisect.commit_trials import TrialSide
+from repromatrix.runner.bisect.commits import Heard
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import find_sources, open_repository
 from repromatrix.runner.bisect.search import Edge, Sought
@@ -273,19 +274,19 @@ def _find_commit(
     inquiry = _inquiry(loaded, finding, options)
 
     def hear(event: Heard) -> None:
-        console.print(f"  {render_commits.heard(event)}", markup=False)
+        console.print(f"  {commits.heard(event)}", markup=False)
 
     answer = commit_search.search(loaded.places, inquiry, repo, hear)
     typed = f"nox -s bisect -- {shlex.join(page.command)}"
     match options.format:
         case "markdown":
-            cli.print_stdout(render_commits.commits_markdown(answer, typed))
+            cli.print_stdout(commits.commits_markdown(answer, typed))
         case "json":
-            document = render_commits.commits_json(answer)
+            document = commits.commits_json(answer)
             cli.print_stdout(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         case _:
-            cli.print_stdout(render_commits.commits_text(answer, typed))
-    return answer.code
+            cli.print_stdout(commits.commits_text(answer, typed))
+    return answer.ending.code
 
 
 def _inquiry(loaded: Project, finding: releases.Finding, options: BisectOptions) -> Inquiry:

@@ -69,7 +69,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
 def test_the_whole_answer_is_told(searched: Searched) -> None:
     lab, answer = searched.lab, searched.first
 
-    assert (answer.ending, answer.code) == (CommitOutcome.FOUND, ExitCode.AS_EXPECTED)
+    assert (answer.ending, answer.ending.code) == (CommitOutcome.FOUND, ExitCode.AS_EXPECTED)
     assert answer.culprit is not None
     assert (answer.culprit.pull_request, answer.culprit.date) == (
         36001,
@@ -120,7 +120,7 @@ def test_a_commit_that_cannot_be_judged_is_never_blamed(tmp_path: Path) -> None:
 
     answer = lab.search()
 
-    assert (answer.ending, answer.code) == (CommitOutcome.CANDIDATES, ExitCode.UNDECIDED)
+    assert (answer.ending, answer.ending.code) == (CommitOutcome.CANDIDATES, ExitCode.UNDECIDED)
     assert lab.named(answer) == ["2", "3"]
     assert answer.last_old
     assert answer.first_new
@@ -170,7 +170,7 @@ def test_a_commit_that_the_environment_of_the_other_side_cannot_judge_is_a_candi
     answer = lab.search()
 
     assert (answer.ending, answer.doubt) == (CommitOutcome.CANDIDATES, Doubt.ENVIRONMENTS)
-    assert (lab.named(answer), answer.code) == (["2"], ExitCode.UNDECIDED)
+    assert (lab.named(answer), answer.ending.code) == (["2"], ExitCode.UNDECIDED)
 
 
 def test_where_the_environment_decides_no_commit_is_blamed(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_where_the_environment_decides_no_commit_is_blamed(tmp_path: Path) -> No
 
     answer = lab.search()
 
-    assert (answer.ending, answer.code) == (CommitOutcome.ENVIRONMENT, ExitCode.UNDECIDED)
+    assert (answer.ending, answer.ending.code) == (CommitOutcome.ENVIRONMENT, ExitCode.UNDECIDED)
     assert [(one.environment, one.answer) for one in answer.trials] == [
         ("4.51.0", "yes"),
         ("4.50.3", "no"),
@@ -200,7 +200,7 @@ def test_ends_that_do_not_differ_are_no_boundary(
 ) -> None:
     answer = straight(tmp_path, states).search()
 
-    assert (answer.ending, answer.code, answer.candidates) == (ending, code, ())
+    assert (answer.ending, answer.ending.code, answer.candidates) == (ending, code, ())
 
 
 def test_an_end_that_cannot_be_judged_is_replaced_by_its_neighbour(tmp_path: Path) -> None:

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 import factories
 import pytest
 
-from repromatrix.runner.bisect import render_commits as telling
+from repromatrix.runner.bisect import commits as telling
 from repromatrix.runner.bisect.commit_trials import CommitTrial
-from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, End, Searched
+from repromatrix.runner.bisect.commits import (
+    CommitAnswer,
+    CommitOutcome,
+    Doubt,
+    End,
+    Searched,
+    sentence,
+)
 from repromatrix.runner.bisect.git_lines import CommitLine, TaggedCommit, Twin
-from repromatrix.runner.bisect.render_commits import sentence
+from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge
 from repromatrix.runner.cli.bisect import BisectOptions, clone, portable
+from repromatrix.runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +56,9 @@ TRIALS = (
 )
 FOUND = CommitAnswer(
     ending=CommitOutcome.FOUND,
-    cell=factories.cell("4.51.0"),
+    question=CaseQuestion(
+        case=factories.case(), workaround="", precision=Precision.BF16, device=Device.CPU
+    ),
     edge=Edge.FALL,
     package="transformers",
     older=OLD,
