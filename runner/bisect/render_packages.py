@@ -144,43 +144,38 @@ class BlameReport:
 def blame_text(report: BlameReport) -> str:
     """Return a page for the terminal."""
     blame = report.blame
-    lines = [sentence(blame), "", _about(report), _differing(blame), ""]
+    answer, *about = _about(report)
+    lines = [answer, "", *about, ""]
     listed = [trial for trial in blame.trials if trial.environment]
     width = max(len(trial.name) for trial in listed)
     for trial in listed:
         lines.append(f"  {_end(blame, trial):<4}  {trial.name:<{width}}  {_outcome(trial)}")
         if beside := _not_named(blame, trial):
             lines.append(f"        {beside}")
-    lines += [
-        "",
-        *_impossible(blame),
-        *_swept(report),
-        *_closing(report),
-        f"Repeat it: {report.command}",
-    ]
+    lines += ["", *_further(report), f"Repeat it: {report.command}"]
     return "\n".join(lines) + "\n"
 
 
 def blame_markdown(report: BlameReport) -> str:
     """Return text to paste into an issue."""
     blame = report.blame
-    first, *rest = map(markdown.sentence, (sentence(blame), _about(report), _differing(blame)))
-    lines = [f"**{first}**", "", *rest, ""]
+    answer, *about = map(markdown.sentence, _about(report))
+    lines = [f"**{answer}**", "", *about, ""]
     lines += ["| environment | changed | outcome |", "| --- | --- | --- |"]
-    for trial in (one for one in blame.trials if one.environment):
+    for trial in blame.trials:
+        if trial.environment is None:
+            continue
         changed = "; ".join(filter(None, (_what(blame, trial), _not_named(blame, trial))))
         cells = (trial.name, _end(blame, trial) or changed, _outcome(trial))
         lines.append(f"| {' | '.join(map(markdown.plain, cells))} |")
-    further = (*_impossible(blame), *_swept(report), *_closing(report))
-    lines += ["", *map(markdown.sentence, further)]
-    lines += ["", "```sh", report.command, "```"]
+    lines += ["", *map(markdown.sentence, _further(report)), "", "```sh", report.command, "```"]
     return "\n".join(lines) + "\n"
 
 
 def structured(report: BlameReport) -> str:
     """Return the answer for programs, as JSON."""
-    blame = report.blame
-    found = {
+    blame, sweep = report.blame, report.sweep
+    answer = {
         "ending": str(blame.ending),
         "answer": sentence(blame),
         "cell": report.subject,
@@ -191,19 +186,26 @@ def structured(report: BlameReport) -> str:
         "breaks": list(blame.breaks.packages) if blame.breaks else None,
         "heals": list(blame.fixes.packages) if blame.fixes else None,
         "trials": [_trial_data(blame, trial) for trial in blame.trials],
-        "table": [_company_data(one) for one in report.company],
-        "sweep": _sweep_data(report.sweep) if report.sweep else None,
+        "table": [
+            {
+                "culprit": company.culprit.package,
+                "environments": company.environments,
+                "versions": {
+                    span.package: [span.first, span.last]
+                    for span in (company.culprit, *company.others)
+                },
+            }
+            for company in report.company
+        ],
+        "sweep": sweep
+        and {
+            "package": sweep.package,
+            "base": sweep.base,
+            "versions": {version: _said_data(trial) for version, trial in sweep.trials},
+        },
         "command": report.command,
     }
-    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-
-
-def _sweep_data(sweep: Sweep) -> dict[str, object]:
-    return {
-        "package": sweep.package,
-        "base": sweep.base,
-        "versions": {version: _said_data(trial) for version, trial in sweep.trials},
-    }
+    return json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
 
 
 def _said_data(trial: MixtureTrial) -> dict[str, object]:
@@ -218,18 +220,6 @@ def _said_data(trial: MixtureTrial) -> dict[str, object]:
     }
 
 
-def _swept(report: BlameReport) -> Iterator[str]:
-    """Yield what was swept, and each version that does not answer with its reason."""
-    if report.sweep is None:
-        return
-    yield swept(report.sweep, report.blame)
-    for _, trial in report.sweep.trials:
-        if trial.answer is Answer.UNKNOWN:
-            yield f"{trial.name}: {said(trial)}."
-    run = sum(trial.was_run for _, trial in report.sweep.trials)
-    yield f"{plural(len(report.sweep.trials), 'version')} swept, {run} run."
-
-
 def _trial_data(blame: Blame, trial: MixtureTrial) -> dict[str, object]:
     return {
         "environment": trial.name,
@@ -240,18 +230,18 @@ def _trial_data(blame: Blame, trial: MixtureTrial) -> dict[str, object]:
     }
 
 
-def _company_data(company: TableEvidence) -> dict[str, object]:
-    spans = {one.package: [one.first, one.last] for one in (company.culprit, *company.others)}
-    return {
-        "culprit": company.culprit.package,
-        "environments": company.environments,
-        "versions": spans,
-    }
-
-
 def _outcome(trial: MixtureTrial) -> str:
-    source = _source(trial)
-    return f"{said(trial)} ({source})" if source else said(trial)
+    """Return what happened in a mixture, and where it is known from."""
+    if trial.seen is None:
+        return said(trial)
+    source = trial.seen.source
+    if trial.was_run:
+        known = "run now"
+    elif source == LOCAL:
+        known = "known here"
+    else:
+        known = source if source in UNPUBLISHED else f"published {source}"
+    return f"{said(trial)} ({known})"
 
 
 def _end(blame: Blame, trial: MixtureTrial) -> str:
@@ -270,56 +260,47 @@ def _what(blame: Blame, trial: MixtureTrial) -> str:
 def _not_named(blame: Blame, trial: MixtureTrial) -> str:
     """Say what the name of a mixture does not: what is changed, what came along, what went."""
     _, swapped = blame.ends.swapped(trial.taken)
-    told = [] if "@" not in trial.name else [_what(blame, trial)]
-    company = trial.company(blame.ends)
-    came = [one[1:] for one in company if one[0] == "+"]
-    went = [one[1:] for one in company if one[0] == "-"]
-    if swapped and came:
-        told.append(f"along with it: {', '.join(came)}")
-    if swapped and went:
-        told.append(f"gone with it: {', '.join(went)}")
-    return "; ".join(told)
+    parts = [] if "@" not in trial.name else [_what(blame, trial)]
+    for sign, words in (("+", "along with it"), ("-", "gone with it")):
+        names = [name[1:] for name in trial.company(blame.ends) if name[0] == sign]
+        if swapped and names:
+            parts.append(f"{words}: {', '.join(names)}")
+    return "; ".join(parts)
 
 
-def _source(trial: MixtureTrial) -> str:
-    if trial.seen is None:
-        return ""
-    if trial.was_run:
-        return "run now"
-    source = trial.seen.source
-    if source in UNPUBLISHED:
-        return "known here" if source == LOCAL else source
-    return f"published {source}"
-
-
-def _about(report: BlameReport) -> str:
-    blame = report.blame
-    return f"{report.subject}, good {blame.good.name}, bad {blame.bad.name}; {report.ground}."
-
-
-def _differing(blame: Blame) -> str:
-    changes = blame.ends.changes
+def _about(report: BlameReport) -> Iterator[str]:
+    """Yield the answer, what was asked, and what differs."""
+    blame, changes = report.blame, report.blame.ends.changes
+    yield sentence(blame)
+    yield f"{report.subject}, good {blame.good.name}, bad {blame.bad.name}; {report.ground}."
     if not changes:
-        return "No package differs."
+        yield "No package differs."
+        return
     shown = ", ".join(
         f"{change.package} {change.good or 'none'} to {change.bad or 'none'}" for change in changes
     )
-    differ = f"{plural(len(changes), 'package')} {'differs' if len(changes) == 1 else 'differ'}"
-    return f"{differ}, good to bad: {shown}."
+    verb = "differs" if len(changes) == 1 else "differ"
+    yield f"{plural(len(changes), 'package')} {verb}, good to bad: {shown}."
 
 
-def _closing(report: BlameReport) -> Iterator[str]:
-    blame = report.blame
+def _further(report: BlameReport) -> Iterator[str]:
+    """Yield what cannot be resolved, what was swept, and what else a reader should know."""
+    blame, trials = report.blame, report.blame.trials
+    yield from _impossible(blame)
+    if report.sweep is not None:
+        yield swept(report.sweep, blame)
+        for _, trial in report.sweep.trials:
+            if trial.answer is Answer.UNKNOWN:
+                yield f"{trial.name}: {said(trial)}."
+        run = sum(trial.was_run for _, trial in report.sweep.trials)
+        yield f"{plural(len(report.sweep.trials), 'version')} swept, {run} run."
     names = dict.fromkeys(name for least in blame.least for name in least.packages)
-    idle = [name for name in names if name not in blame.culprits]
-    if idle:
+    if idle := [name for name in names if name not in blame.culprits]:
         yield f"Alone they change nothing: {', '.join(idle)}."
     yield from map(_in_table, report.company)
-    run = sum(trial.was_run for trial in blame.trials)
-    known = sum(trial.known for trial in blame.trials)
-    silent = sum(trial.answer is Answer.UNKNOWN for trial in blame.trials)
-    count = plural(len(blame.trials), "environment")
-    yield f"{count}: {known} known, {run} run, {silent} not judged."
+    run, known = sum(trial.was_run for trial in trials), sum(trial.known for trial in trials)
+    silent = sum(trial.answer is Answer.UNKNOWN for trial in trials)
+    yield f"{plural(len(trials), 'environment')}: {known} known, {run} run, {silent} not judged."
 
 
 def _impossible(blame: Blame) -> Iterator[str]:
