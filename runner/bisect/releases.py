@@ -66,26 +66,19 @@ def judged(known: Mapping[Cell, Observation]) -> dict[Cell, Observation]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SeparateCase:
-    """A release where the case is not applicable, with the reason."""
-
-    label: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
     """A question about one case along one axis: the releases, or the versions of a package.
 
-    `older` are those before the first that can run the case; `left_out` cannot run it either, and
-    come later. An axis for which `runs` is off is answered from evidence only.
+    `older` are those before the first that can run the case, each with the reason why it cannot;
+    `left_out` cannot run it either, and come later. An axis for which `runs` is off is answered
+    from evidence only.
     """
 
     question: CaseQuestion
     axis: Axis
     sought: Sought
-    older: tuple[SeparateCase, ...] = ()
-    left_out: tuple[SeparateCase, ...] = ()
+    older: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
     runs: bool = True
 
     @property
@@ -146,7 +139,7 @@ def _along(
     runs: bool,
 ) -> Search:
     apart = {
-        place: SeparateCase(label=point.label, reason="; ".join(reasons))
+        place: "; ".join(reasons)
         for place, point in enumerate(points)
         if (reasons := obstacles(question.case, environments[point.environment], question.device))
     }
@@ -156,8 +149,8 @@ def _along(
         question=question,
         axis=axis,
         sought=dataclasses.replace(sought, hints=_hints(question, sought.edge, environments, axis)),
-        older=tuple(why for place, why in apart.items() if place < first),
-        left_out=tuple(why for place, why in apart.items() if place > first),
+        older={points[at].label: reason for at, reason in apart.items() if at < first},
+        left_out={points[at].label: reason for at, reason in apart.items() if at > first},
         runs=runs,
     )
 
@@ -394,27 +387,19 @@ class ReleaseSearches:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return how far every search came."""
-        return tuple(map(self._finding, self.searches))
-
-    def _finding(self, search: Search) -> Finding:
-        ran = {cell for cells in self.ran.values() for cell in cells}
-        return Finding(
-            search=search,
-            step=self.step(search),
-            known={cell: self.known[cell] for cell in search.cells if cell in self.known},
-            ran=tuple(name for name in self.ran if search.question.cell(name) in ran),
-            contested={
-                place: self.contested[cell]
-                for place, cell in enumerate(search.cells)
-                if cell in self.contested
-            },
+        return tuple(
+            Finding(
+                search=search,
+                step=self.step(search),
+                known={cell: self.known[cell] for cell in search.cells if cell in self.known},
+                ran=tuple(
+                    name for name, cells in self.ran.items() if search.question.cell(name) in cells
+                ),
+                contested={
+                    place: self.contested[cell]
+                    for place, cell in enumerate(search.cells)
+                    if cell in self.contested
+                },
+            )
+            for search in self.searches
         )
-
-
-def bring_to_end(asking: ReleaseSearches, run: RunCells) -> bool:
-    """Run until all is answered; return False where that was interrupted."""
-    try:
-        asking.go(run)
-    except Interrupted:
-        return False
-    return True

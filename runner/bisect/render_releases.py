@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from repromatrix.runner.bisect.oracle import why_unknown
-from repromatrix.runner.bisect.releases import Finding, SeparateCase
+from repromatrix.runner.bisect.releases import Finding
 from repromatrix.runner.bisect.search import (
     Answer,
     Edge,
@@ -88,8 +88,7 @@ def _change(finding: Finding, change: Transition) -> str:
 def _without_change(finding: Finding, ending: SearchOutcome) -> str:
     ends = finding.ends()
     if ends is None:
-        asked = [place for place, cell in enumerate(finding.search.cells) if cell in finding.known]
-        return f"Undecided: nothing could be judged. {_reasons(finding, asked)}."
+        return f"Undecided: nothing could be judged. {_reasons(finding, [*finding.answers])}."
     first, last = (label(finding, place) for place in ends)
     if ending is SearchOutcome.NEVER:
         return _never(finding, first, last)
@@ -116,20 +115,19 @@ def _never(finding: Finding, first: str, last: str) -> str:
     return f"{line} `--all` runs every release, to find a bug that came and went between them."
 
 
-def _apart(points: Sequence[SeparateCase]) -> str:
+def _apart(points: Mapping[str, str]) -> str:
     """Name points by their reason, the first few of each."""
     by_reason: dict[str, list[str]] = {}
-    for point in points:
-        by_reason.setdefault(point.reason, []).append(point.label)
-    return "; ".join(f"{_few(labels)} ({reason})" for reason, labels in by_reason.items())
+    for name, reason in points.items():
+        by_reason.setdefault(reason, []).append(name)
+    return "; ".join(
+        f"{', '.join(names) if len(names) <= _FEW else f'{names[0]} to {names[-1]}'} ({reason})"
+        for reason, names in by_reason.items()
+    )
 
 
-def _few(labels: Sequence[str]) -> str:
-    return ", ".join(labels) if len(labels) <= _FEW else f"{labels[0]} to {labels[-1]}"
-
-
-def _reasons(finding: Finding, places: Sequence[int]) -> str:
-    rows = {place: finding.known.get(finding.search.cell(place)) for place in places}
+def _reasons(finding: Finding, points: Sequence[int]) -> str:
+    rows = {place: finding.known.get(finding.search.cell(place)) for place in points}
     return "; ".join(
         f"{label(finding, place)} {why_unknown(row) if row else 'could not be run'}"
         for place, row in rows.items()
@@ -149,7 +147,7 @@ def text(page: Page) -> str:
     """Return the answers for a terminal; of many cases a line or two each."""
     groups = _alike(page.findings)
     brief = len({one.search.question.case.name for one in page.findings}) > 1
-    blocks = [_brief(group) if brief else _block(page, group) for group in groups]
+    blocks = [_block(page, group, brief=brief) for group in groups]
     total = [_total(page)] if brief else []
     return ("\n" if brief else "\n\n").join([*blocks, *total, _measured(page)]) + "\n"
 
@@ -192,14 +190,12 @@ def title(group: Sequence[Finding]) -> str:
     return f"{search.question.case.name}{variant}, {precisions}{along}"
 
 
-def _block(page: Page, group: Sequence[Finding]) -> str:
+def _block(page: Page, group: Sequence[Finding], *, brief: bool) -> str:
     finding = group[0]
-    lines = [first_line(finding), *further(finding), *_next_steps(page, finding), cost(finding)]
+    lines = [first_line(finding)]
+    if not brief:
+        lines += [*further(finding), *_next_steps(page, finding), cost(finding)]
     return "\n".join([title(group), *(f"  {line}" for line in lines)])
-
-
-def _brief(group: Sequence[Finding]) -> str:
-    return f"{title(group)}\n  {first_line(group[0])}"
 
 
 def _total(page: Page) -> str:
@@ -301,7 +297,7 @@ def _row(finding: Finding, place: int) -> str:
 
 def _telling(finding: Finding) -> list[int]:
     """Return the points that show the answer: both ends, and the sides of every change."""
-    asked = [place for place, cell in enumerate(finding.search.cells) if cell in finding.known]
+    asked = list(finding.answers)
     if len(asked) <= _SHOWN:
         return asked
     shown = {asked[0], asked[-1], *finding.silent[:_SHOWN]}
@@ -326,7 +322,7 @@ def _object(finding: Finding) -> dict[str, Any]:
         "not-judged": [label(finding, place) for place in finding.silent],
         # These words are a contract with programs; the other formats say it plainly.
         "changes": [short(finding, change, "broke", "healed") for change in finding.changes],
-        "older": [one.label for one in search.older],
+        "older": list(search.older),
         "points": [_point(finding, place) for place, _ in sorted(finding.answers.items())],
         "ran": list(finding.ran),
         "left-at-most": step.at_most if isinstance(step, SearchQuestion) else 0,

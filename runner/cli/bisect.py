@@ -26,7 +26,7 @@ from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.execution.events import Terms, run_name
 from repromatrix.runner.execution.hardware import demand
@@ -175,9 +175,9 @@ def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Pr
 
 def _no_release(every: Sequence[releases.Search]) -> RunnerError:
     why = {
-        f"{search.question.case.name}: {each.reason}"
+        f"{search.question.case.name}: {reason}"
         for search in every
-        for each in search.older[-1:]
+        for reason in [*search.older.values()][-1:]
     }
     what = f"no release can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
     return refuse(Problem(CASE, what), ExitCode.NOTHING_SELECTED)
@@ -221,10 +221,12 @@ def _run(
             audience=SearchProgress(console),
             ahead=options.ahead,
         )
-        finished = releases.bring_to_end(asking, runs)
-        if finished:
-            runs.finish()
-        return finished
+        try:
+            asking.go(runs)
+        except Interrupted:
+            return False
+        runs.finish()
+        return True
 
 
 # Commits
