@@ -26,17 +26,17 @@ _FRAME = re.compile(r'(?m)^  File "([^"]+)", line')
 def lacking(judged: Iterable[Judged]) -> tuple[str, ...]:
     """Name what a case still lacks to be proven, by its judged cells; nothing when it is."""
     rows = [
-        one
-        for one in judged
-        if one.seen.outcome.is_evidence
-        and not one.seen.unstable
-        and not one.stale
-        and one.seen.exercised is not Exercised.NO
+        row
+        for row in judged
+        if row.seen.outcome.is_evidence
+        and not row.seen.unstable
+        and not row.stale
+        and row.seen.exercised is not Exercised.NO
     ]
     lacks = [f"its failure ends in {frame}" for frame in sorted(set(_own_frames(rows)))]
-    if not any(one.entry is not None and described(one.entry, one.seen) for one in rows):
+    if not any(row.entry is not None and described(row.entry, row.seen) for row in rows):
         lacks.append("no measured cell fails as described")
-    if not any(one.seen.outcome is Outcome.PASSES for one in rows):
+    if not any(row.seen.outcome is Outcome.PASSES for row in rows):
         lacks.append("no measured cell passes")
     return tuple(lacks)
 
@@ -78,6 +78,7 @@ _LINES = 60
 _NEEDS = frozenset({"cuda"})
 _VERSION_ATTRIBUTES = frozenset({"__version__", "version_info"})
 _VERSION_MODULES = frozenset({"importlib.metadata", "importlib_metadata", "pkg_resources"})
+_SETS_ENVIRONMENT = re.compile(r"environ(\[|\.(setdefault|update|pop)\()|putenv\(")
 _VERSION_CALLS = frozenset({"is_torch_version", "is_transformers_version", "compare_versions"})
 
 
@@ -168,22 +169,19 @@ def _versions_read(case: Case, tree: ast.Module) -> Iterator[Fault]:
             yield _problem(case, line, f"the case reads a version ({name})", fix)
 
 
-def _version_source(node: ast.AST) -> str:  # noqa: PLR0911 - one return per way to read one
+def _version_source(node: ast.AST) -> str:
     match node:
-        case ast.Attribute(attr=name) if name in _VERSION_ATTRIBUTES:
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.Constant(value=str(name)) if (
+            name in _VERSION_ATTRIBUTES
+        ):
             return name
-        case ast.Name(id=name) if name in _VERSION_CALLS | _VERSION_ATTRIBUTES:
+        case ast.Name(id=name) if name in _VERSION_CALLS:
             return name
-        case ast.Constant(value=str(text)) if text in _VERSION_ATTRIBUTES:
-            return text
         case ast.ImportFrom(module=str(name)) if name in _VERSION_MODULES:
             return name
-        case ast.ImportFrom(names=names) if any(
-            alias.name in _VERSION_ATTRIBUTES for alias in names
-        ):
-            return next(alias.name for alias in names if alias.name in _VERSION_ATTRIBUTES)
-        case ast.ImportFrom(module="importlib", names=names):
-            return next((alias.name for alias in names if alias.name == "metadata"), "")
+        case ast.ImportFrom(module=module, names=names):
+            read = _VERSION_ATTRIBUTES | ({"metadata"} if module == "importlib" else set())
+            return next((alias.name for alias in names if alias.name in read), "")
         case ast.Import(names=names):
             return next((alias.name for alias in names if alias.name in _VERSION_MODULES), "")
         case _:
@@ -196,8 +194,8 @@ def _messages_raised(case: Case, tree: ast.Module) -> Iterator[Fault]:
         if not isinstance(node, ast.Raise):
             continue
         constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-        said = " ".join(value for value in constants if isinstance(value, str))
-        hit = next((text for text in texts if text in said), None)
+        raised = " ".join(value for value in constants if isinstance(value, str))
+        hit = next((text for text in texts if text in raised), None)
         if hit is not None:
             fix = "Let the library raise, or assert something that was measured."
             what = f"the case itself raises the message {hit!r}"
@@ -211,20 +209,14 @@ def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
     libraries = {canonicalize_name(item.name) for item in case.head.dependencies}
     set_at = 0
     for node in tree.body:
-        if _sets_environment(node):
+        defines = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        if _SETS_ENVIRONMENT.search(ast.unparse(node)) and not defines:
             set_at = node.lineno
         elif set_at and _imported(node) & libraries:
             what = "the case sets environment variables before its imports"
             fix = 'Set `isolation = "process"`.'
             yield _problem(case, _line(case, node.lineno), what, fix)
             return
-
-
-def _sets_environment(node: ast.stmt) -> bool:
-    text = ast.unparse(node)
-    return bool(re.search(r"environ(\[|\.(setdefault|update|pop)\()|putenv\(", text)) and not (
-        isinstance(node, (ast.FunctionDef, ast.ClassDef))
-    )
 
 
 def _imported(node: ast.stmt) -> set[str]:
