@@ -42,7 +42,7 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
     own = [one for one in environments.values() if belongs(case, one)]
     releases = tuple(Point(one.column, one.name) for one in own if one.source not in _APART)
     pairs = [one for one in own if one.source is Source.PAIR]
-    versions = _along_versions(pairs, environments)
+    versions = tuple(_along_versions(pairs, environments))
     told = {point.environment for axis in versions for point in axis}
     added = _along_releases([one for one in pairs if not _is_change(one, environments)])
     return (
@@ -55,15 +55,20 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
 
 def _along_versions(
     pairs: Sequence[Environment], environments: Mapping[str, Environment]
-) -> tuple[Axis, ...]:
-    """Return the axes on which more than one version stands."""
+) -> Iterator[Axis]:
+    """Yield the axes on which more than one version stands."""
     groups: dict[tuple[str, tuple[str, ...]], list[Environment]] = {}
     for one in pairs:
         parts = taken_apart(one.name)
         packages = tuple(package for package, _ in parts.changed)
         groups.setdefault((with_extras(parts.base, parts.extras), packages), []).append(one)
-    found = (_of_pairs(environments, *key, group) for key, group in groups.items())
-    return tuple(axis for axis in found if len(axis) > 1)
+    for (base, packages), group in groups.items():
+        every = [*group, *([environments[base]] if base in environments else [])]
+        # A package that its base does not have has no place among the versions.
+        points = [one for one in every if all(map(one.version, packages))]
+        points.sort(key=lambda one: [Version(one.version(name)) for name in packages])
+        if len(points) > 1:
+            yield tuple(Point(_label(one, packages, base), one.name) for one in points)
 
 
 def _is_change(pair: Environment, environments: Mapping[str, Environment]) -> bool:
@@ -88,19 +93,6 @@ def _of_stacks(stacks: Sequence[Environment]) -> Iterator[Axis]:
         found = [one for one in stacks if one.program == program]
         by_version = sorted(found, key=lambda one: Version(one.version(program)))
         yield tuple(Point(f"{program} {one.version(program)}", one.name) for one in by_version)
-
-
-def _of_pairs(
-    environments: Mapping[str, Environment],
-    base: str,
-    packages: tuple[str, ...],
-    found: Sequence[Environment],
-) -> Axis:
-    every = [*found, *([environments[base]] if base in environments else [])]
-    # A package that its base does not have has no place among the versions.
-    points = [one for one in every if all(map(one.version, packages))]
-    by_version = sorted(points, key=lambda one: [Version(one.version(name)) for name in packages])
-    return tuple(Point(_label(one, packages, base), one.name) for one in by_version)
 
 
 def _label(one: Environment, packages: Sequence[str], base: str) -> str:
@@ -148,8 +140,19 @@ def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tup
     current: list[str] = []
     gap: list[str] = []
     within: list[str] = []
-    before: tuple[str, ...] = ()
+    before: list[str] = []
     last_pass = ""
+
+    def ended(until: str) -> Range:
+        return Range(
+            releases=tuple(current),
+            after=last_pass,
+            unknown_before=tuple(before),
+            unknown_behind=tuple(gap),
+            until=until,
+            unknown_within=tuple(within),
+        )
+
     for release in order:
         match fails(seen.get(release)):
             case None:
@@ -158,15 +161,15 @@ def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tup
                 if current:
                     within += gap
                 else:
-                    before, within = tuple(gap), []
+                    before, within = gap, []
                 current.append(release)
                 gap = []
             case False:
                 if current:
-                    ranges.append(_range(current, last_pass, (before, within, gap), release))
+                    ranges.append(ended(release))
                 current, gap, last_pass = [], [], release
     if current:
-        ranges.append(_range(current, last_pass, (before, within, gap), ""))
+        ranges.append(ended(""))
     return tuple(ranges)
 
 
@@ -179,20 +182,6 @@ def ranges_along(axis: Axis, seen: Mapping[str, Observation]) -> tuple[Range, ..
     known = {label: row for label, row in rows.items() if row is not None}
     absent = {label for label, row in known.items() if row.outcome.reading is Reading.ABSENT}
     return failing_ranges([point.label for point in axis if point.label not in absent], known)
-
-
-def _range(
-    releases: Sequence[str], after: str, unknown: Sequence[Sequence[str]], until: str
-) -> Range:
-    before, within, behind = map(tuple, unknown)
-    return Range(
-        releases=tuple(releases),
-        after=after,
-        unknown_before=before,
-        unknown_behind=behind,
-        until=until,
-        unknown_within=within,
-    )
 
 
 def fails(row: Observation | None) -> bool | None:
