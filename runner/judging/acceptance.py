@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,14 +33,11 @@ def fragment(message: str) -> str:
     """
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     telling = [line for line in lines[:-1] if not line.endswith(":")] + lines[-1:]
-    return max(map(_longest, telling[:1] or [""]), key=len)[:_LONGEST].rstrip()
-
-
-def _longest(line: str) -> str:
-    text = line
+    text = line = telling[0] if telling else ""
     for pattern, _ in NOISE:
         text = pattern.sub(_JOIN, text)
-    return max(text.split(_JOIN), key=len).strip(" :,;([") or line
+    longest = max(text.split(_JOIN), key=len).strip(" :,;([") or line
+    return longest[:_LONGEST].rstrip()
 
 
 _RELEASE = "transformers"
@@ -56,17 +54,10 @@ def spans(
     is added where it alone does not decide. Nothing is returned where intervals cannot say it.
     """
     others = sorted({package for name in pairs for package, _ in taken_apart(name).changed})
-    for package in [*others, _RELEASE]:
-        found: tuple[When, ...] = tuple(
-            (text,) for text in _along(package, measured.values(), failing)
-        )
-        if found and _exact(found, measured, failing):
-            return found
-    for package in others:
-        found = _rectangles(package, measured, failing)
-        if found and _exact(found, measured, failing):
-            return found
-    return ()
+    alone = (_along(package, measured.values(), failing) for package in [*others, _RELEASE])
+    together = (_rectangles(package, measured, failing) for package in others)
+    candidates = itertools.chain((tuple(zip(texts, strict=True)) for texts in alone), together)
+    return next((whens for whens in candidates if whens and _exact(whens, measured, failing)), ())
 
 
 def _rectangles(
