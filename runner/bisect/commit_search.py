@@ -26,14 +26,7 @@ from repromatrix.runner.bisect.commits import (
     Heard,
     Searched,
 )
-from repromatrix.runner.bisect.git_lines import (
-    CommitLine,
-    Routes,
-    TaggedCommit,
-    Twin,
-    holding,
-    twin,
-)
+from repromatrix.runner.bisect.git_lines import CommitLine, Routes, TaggedCommit, Twin
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import (
     OPTION,
@@ -283,7 +276,7 @@ class Route:
             return found
         if parent and self._answer(parent) is older:
             return dataclasses.replace(found, span=dataclasses.replace(found.span, last_old=parent))
-        joined = holding(self.repository, line.since(found.span.last_old))
+        joined = git_lines.holding(self.repository, line.since(found.span.last_old))
         if found.span.candidates[0] not in joined.commits:
             return self._bisect(joined, older)
         return dataclasses.replace(found, ending=CommitOutcome.CANDIDATES, doubt=Doubt.PARENT)
@@ -531,7 +524,7 @@ def _twin(routes: Routes, repository: Repository, culprit: str) -> Twin | None:
         others.insert(0, (git_lines.short(routes.main), routes.trunk.first, routes.main))
     for name, since, until in others:
         if repository.ask("merge-base", "--is-ancestor", culprit, until) is None:
-            same = twin(repository, commit, since, until, name)
+            same = git_lines.twin(repository, commit, since, until, name)
             if same is not None:
                 return same
     return None

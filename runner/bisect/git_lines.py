@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -57,18 +57,13 @@ def released(repository: Repository, sources: PackageSources, version: str) -> T
     commit = _COMMIT.fullmatch(Version(version).local or "")
     if commit:
         return named(repository, sources, commit[1], OPTION)
-    tags = _tags(repository)
+    names = repository.read("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").split()
+    tags = {name: parsed for name in names if (parsed := _version(name)) is not None}
     for tag in _nearest(tags, Version(version)):
         sha = repository.resolve(f"refs/tags/{tag}")
         if sha and repository.claims(sha, sources) == str(Version(version)):
             return TaggedCommit(wanted=version, revision=tag, commit=sha, claims=version)
     raise _missing(repository, sources, version, tags)
-
-
-def _tags(repository: Repository) -> dict[str, Version]:
-    """Return the tags that are versions."""
-    names = repository.read("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").split()
-    return {name: parsed for name in names if (parsed := _version(name)) is not None}
 
 
 def _version(tag: str) -> Version | None:
@@ -225,7 +220,8 @@ def between(repository: Repository, older: TaggedCommit, newer: TaggedCommit) ->
         return Routes(trunk=line, older=None, newer=None, main=main)
     left = _leaves(repository, older.commit, main, trunk)
     joined = _leaves(repository, newer.commit, main, trunk)
-    if not (left and joined) or _is_before(trunk, joined, left):
+    places = list(trunk)  # newest first
+    if not (left and joined) or places.index(joined) > places.index(left):
         left = joined = _fork(repository, older, newer)
         trunk = dict.fromkeys(of_newer)
     return Routes(
@@ -272,13 +268,14 @@ def _main(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> s
     there = [name for name in _MAIN if repository.resolve(name)]
     if not there:
         return ""
-    return min(there, key=lambda name: sum(_distance(repository, name, (older, newer))))
 
+    def distance(main: str) -> int:
+        counts = (
+            repository.ask("rev-list", "--count", end.commit, f"^{main}") for end in (older, newer)
+        )
+        return sum(int(count or 0) for count in counts)
 
-def _distance(repository: Repository, main: str, ends: tuple[TaggedCommit, ...]) -> Iterator[int]:
-    for end in ends:
-        count = repository.ask("rev-list", "--count", end.commit, f"^{main}")
-        yield int(count or 0)
+    return min(there, key=distance)
 
 
 def _leaves(repository: Repository, commit: str, main: str, trunk: Mapping[str, None]) -> str:
@@ -293,11 +290,6 @@ def _leaves(repository: Repository, commit: str, main: str, trunk: Mapping[str, 
     on_it = sorted((base for base in bases if base in places), key=lambda base: places[base])
     own = repository.first_parents(commit) if not on_it else ()
     return next(iter(on_it), "") or next((name for name in own if name in trunk), "")
-
-
-def _is_before(trunk: Mapping[str, None], one: str, other: str) -> bool:
-    places = {name: number for number, name in enumerate(trunk)}
-    return places[one] > places[other]
 
 
 def _fork(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> str:

@@ -120,36 +120,24 @@ class MixtureOracle:
         return self.seen[taken]
 
     def _trial(self, taken: Taken) -> MixtureTrial:
-        unknown = MixtureTrial(
-            taken=taken, name=packages.mixture_name(self.ends, taken), answer=Answer.UNKNOWN
-        )
+        """Ask; evidence is found by what is installed, not by its name."""
+        good, bad = self.ends.good, self.ends.bad
+        name, locks = packages.mixture_name(self.ends, taken), self.project.locks
+        unknown = MixtureTrial(taken=taken, name=name, answer=Answer.UNKNOWN)
+        if not taken or taken == self.ends.everything:
+            end = bad if taken else good
+            trial = self.runs.answered(unknown, end, locks[end.name])
+            if trial.seen is None:
+                raise refuse(Problem(trial.name, trial.reason), ExitCode.UNBUILDABLE)
+            return trial
+        both, project = Ends(locks[good.name], locks[bad.name]), self.project
         try:
-            lock = self._lock(taken)
+            lock = mixed(project.places, project.matrix, both, self.ends, taken)
         except UnresolvableError as error:
             return dataclasses.replace(unknown, reason=f"cannot be resolved: {error}")
-        trial = self.runs.answered(unknown, self._environment(taken, lock), lock)
-        if trial.seen is None and taken in {frozenset(), self.ends.everything}:
-            raise refuse(Problem(trial.name, trial.reason), ExitCode.UNBUILDABLE)
-        return trial
-
-    def _lock(self, taken: Taken) -> Lock:
-        good, bad = (self.project.locks[end.name] for end in (self.ends.good, self.ends.bad))
-        if not taken:
-            return good
-        if taken == self.ends.everything:
-            return bad
-        places, matrix = self.project.places, self.project.matrix
-        return mixed(places, matrix, Ends(good, bad), self.ends, taken)
-
-    def _environment(self, taken: Taken, lock: Lock) -> Environment:
-        """Return what is installed there; evidence is found by its pins, not by its name."""
-        if not taken:
-            return self.ends.good
-        if taken == self.ends.everything:
-            return self.ends.bad
-        good = self.ends.good
         pins = {**lock.versions(good.markers), "torch": good.version("torch")}
-        return dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
+        environment = dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
+        return self.runs.answered(unknown, environment, lock)
 
 
 def _ends(project: Project, question: CaseQuestion, good: str, bad: str) -> EnvironmentDifference:

@@ -68,12 +68,6 @@ class EnvironmentDifference:
         good = tuple(change for change in self.changes if change.package not in taken)
         return (self.good, bad) if len(bad) <= len(good) else (self.bad, good)
 
-    def company(self, pins: Mapping[str, str], taken: Taken) -> tuple[str, ...]:
-        """Name the packages that others bring into a mixture (`+`) or take out of it (`-`)."""
-        end = self.swapped(taken)[0].pins
-        here = [name for name in sorted(self.along) if (name in pins) != (name in end)]
-        return tuple(f"+{name} {pins[name]}" if name in pins else f"-{name}" for name in here)
-
 
 def difference(
     good: Environment, bad: Environment, likely: Iterable[str] = ()
@@ -208,19 +202,16 @@ def company(
     after = takewhile(lambda version: version not in good, order[place:])
     bad = [*reversed([*before]), *after]
     within = [environment for version in bad for environment in versions[version]]
-    spans = [_span(other, within) for other in others if other != package]
+    beside = {other: {each.version(other) for each in within} - {""} for other in others}
     return TableEvidence(
         culprit=VersionSpan(package=package, first=bad[0], last=bad[-1]),
         environments=len(within),
-        others=tuple(span for span in spans if span),
+        others=tuple(
+            VersionSpan(package=other, first=min(seen, key=Version), last=max(seen, key=Version))
+            for other, seen in beside.items()
+            if seen and other != package
+        ),
     )
-
-
-def _span(package: str, within: Sequence[Environment]) -> VersionSpan | None:
-    versions = sorted({each.version(package) for each in within} - {""}, key=Version)
-    if not versions:
-        return None
-    return VersionSpan(package=package, first=versions[0], last=versions[-1])
 
 
 class BlameOutcome(StrEnum):
@@ -257,7 +248,11 @@ class MixtureTrial:
 
     def company(self, ends: EnvironmentDifference) -> tuple[str, ...]:
         """Name what came along with its changes, `+` before it, and what went, with a `-`."""
-        return ends.company(self.environment.pins, self.taken) if self.environment else ()
+        if self.environment is None:
+            return ()
+        nearer, pins = ends.swapped(self.taken)[0].pins, self.environment.pins
+        here = [name for name in sorted(ends.along) if (name in pins) != (name in nearer)]
+        return tuple(f"+{name} {pins[name]}" if name in pins else f"-{name}" for name in here)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
