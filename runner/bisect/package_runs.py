@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,6 @@ from repromatrix.runner import files
 from repromatrix.runner.bisect import packages
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import EnvironmentDifference, MixtureTrial, Taken
-from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.environments import building, locks
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
@@ -26,7 +25,7 @@ from repromatrix.runner.execution.events import Ready, Terms
 from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source, obstacles
-from repromatrix.runner.model.environment_name import taken_apart, with_extras
+from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.lock import Lock, inputs_digest, overlaid, read_lock
 from repromatrix.runner.model.matrix import Matrix
 from repromatrix.runner.model.observation import Observation
@@ -51,9 +50,9 @@ class MixtureRuns:
     terms: Terms
     say: Callable[[str], None]
 
-    def answered(self, trial: MixtureTrial, environment: Environment, lock: Lock) -> MixtureTrial:
+    def answered(self, taken: Taken, environment: Environment, lock: Lock) -> MixtureTrial:
         """Return a trial with its answer, or with the reason why it cannot be built."""
-        trial = dataclasses.replace(trial, name=environment.name, environment=environment)
+        trial = MixtureTrial(taken=taken, name=environment.name, environment=environment)
         row = stored = self._stored(environment)
         try:
             row = row or self._run(environment, lock)
@@ -101,7 +100,6 @@ class MixtureOracle:
         self.runs = runs
         self.project = runs.project
         self.ends = _ends(runs.project, runs.question, good, bad)
-        self.seen: dict[Taken, MixtureTrial] = {}
 
     def blame(self) -> packages.Blame:
         """Search; raises RunnerError (exit 4) where an end cannot be built."""
@@ -110,23 +108,17 @@ class MixtureOracle:
         if bad.seen:
             question = self.runs.question.recognising([bad.seen])
             self.runs = dataclasses.replace(self.runs, question=question)
-            self.seen[everything] = dataclasses.replace(bad, answer=question.answer(bad.seen))
-        return packages.search(self.ends, self.ask)
+            bad = dataclasses.replace(bad, answer=question.answer(bad.seen))
+        return packages.search(
+            self.ends, lambda taken: bad if taken == everything else self.ask(taken)
+        )
 
     def ask(self, taken: Taken) -> MixtureTrial:
-        """Return what a mixture answers, from evidence or from a run."""
-        if taken not in self.seen:
-            self.seen[taken] = self._trial(taken)
-        return self.seen[taken]
-
-    def _trial(self, taken: Taken) -> MixtureTrial:
-        """Ask; evidence is found by what is installed, not by its name."""
-        good, bad = self.ends.good, self.ends.bad
-        name, locks = packages.mixture_name(self.ends, taken), self.project.locks
-        unknown = MixtureTrial(taken=taken, name=name, answer=Answer.UNKNOWN)
+        """Return what a mixture answers; evidence is found by what is installed, not by name."""
+        good, bad, locks = self.ends.good, self.ends.bad, self.project.locks
         if not taken or taken == self.ends.everything:
             end = bad if taken else good
-            trial = self.runs.answered(unknown, end, locks[end.name])
+            trial = self.runs.answered(taken, end, locks[end.name])
             if trial.seen is None:
                 raise refuse(Problem(trial.name, trial.reason), ExitCode.UNBUILDABLE)
             return trial
@@ -134,10 +126,11 @@ class MixtureOracle:
         try:
             lock = mixed(project.places, project.matrix, both, self.ends, taken)
         except UnresolvableError as error:
-            return dataclasses.replace(unknown, reason=f"cannot be resolved: {error}")
+            name = packages.mixture_name(self.ends, taken)
+            return MixtureTrial(taken=taken, name=name, reason=f"cannot be resolved: {error}")
         pins = {**lock.versions(good.markers), "torch": good.version("torch")}
         environment = dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
-        return self.runs.answered(unknown, environment, lock)
+        return self.runs.answered(taken, environment, lock)
 
 
 def _ends(project: Project, question: CaseQuestion, good: str, bad: str) -> EnvironmentDifference:
@@ -196,45 +189,32 @@ def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> packages
 
 def _trial(runs: MixtureRuns, end: Environment, package: str, version: str) -> MixtureTrial:
     project = runs.project
-    name = varied_name(end.name, package, version)
-    unknown = MixtureTrial(taken=frozenset({package}), name=name, answer=Answer.UNKNOWN)
+    name, taken = packages.varied_name(end.name, {package: version}), frozenset({package})
     base = project.locks[taken_apart(name).base]
     try:
         lock = varied(project.places, project.matrix, base, name)
     except UnresolvableError as error:
-        return dataclasses.replace(unknown, reason=f"cannot be resolved: {error}")
+        return MixtureTrial(taken=taken, name=name, reason=f"cannot be resolved: {error}")
     environment = dataclasses.replace(locks.environment(project.matrix, lock), source=Source.PAIR)
-    return runs.answered(unknown, environment, lock)
-
-
-def varied_name(name: str, package: str, version: str) -> str:
-    """Return the name of an environment with a package in another version.
-
-    >>> varied_name("4.53.3+peft0.15.2+timm", "accelerate", "1.6.0")
-    '4.53.3+peft0.15.2+accelerate1.6.0+timm'
-    """
-    parts = taken_apart(name)
-    changed = {**dict(parts.changed), package: version}
-    pairs = with_extras(parts.base, map("".join, changed.items()))
-    return with_extras(pairs, parts.extras)
+    return runs.answered(taken, environment, lock)
 
 
 def table(
     project: Project, question: CaseQuestion, rows: Iterable[Observation], found: packages.Blame
 ) -> tuple[packages.TableEvidence, ...]:
     """Return what stored evidence of the table says of every culprit."""
-    known = answering_rows(rows, {question.case.name: question.case}, project.environments)
-    answers: Mapping[str, Answer] = {
+    environments = project.environments
+    known = answering_rows(rows, {question.case.name: question.case}, environments)
+    answers = {
         cell.environment: question.answer(row)
         for cell, row in known.items()
         if cell == question.cell(cell.environment)
-        and cell.environment in project.environments
-        and is_current(row, question.case, project.environments[cell.environment])
+        and cell.environment in environments
+        and is_current(row, question.case, environments[cell.environment])
     }
+    bad = found.ends.bad
     evidence = (
-        packages.company(
-            package, found.ends.bad.version(package), answers, project.environments, MOVED
-        )
+        packages.company(package, bad.version(package), answers, environments, MOVED)
         for package in found.culprits
     )
     return tuple(filter(None, evidence))

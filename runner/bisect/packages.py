@@ -103,14 +103,23 @@ def mixture_name(ends: EnvironmentDifference, taken: Taken) -> str:
     end, swapped = ends.swapped(taken)
     if not swapped:
         return end.name
-    parts = taken_apart(end.name)
-    changed = dict(parts.changed)
-    changed.update((change.package, change.version(taken)) for change in swapped)
-    if len(swapped) > _NAMED or not all(changed.values()):
-        pins = " ".join(f"{change.package}{change.version(taken)}" for change in swapped)
+    versions = {change.package: change.version(taken) for change in swapped}
+    if len(versions) > _NAMED or not all(versions.values()):
+        pins = " ".join(map("".join, versions.items()))
         return f"{end.name}@{hashlib.sha256(pins.encode()).hexdigest()[:8]}"
-    versions = (f"{package}{version}" for package, version in changed.items())
-    return with_extras(with_extras(parts.base, versions), parts.extras)
+    return varied_name(end.name, versions)
+
+
+def varied_name(name: str, versions: Mapping[str, str]) -> str:
+    """Return the name of an environment with packages in other versions.
+
+    >>> varied_name("4.53.3+peft0.15.2+timm", {"accelerate": "1.6.0"})
+    '4.53.3+peft0.15.2+accelerate1.6.0+timm'
+    """
+    parts = taken_apart(name)
+    changed = {**dict(parts.changed), **versions}
+    pairs = with_extras(parts.base, map("".join, changed.items()))
+    return with_extras(pairs, parts.extras)
 
 
 class Stretch(NamedTuple):
@@ -232,7 +241,7 @@ class MixtureTrial:
 
     taken: Taken
     name: str
-    answer: Answer
+    answer: Answer = Answer.UNKNOWN
     seen: Observation | None = None
     reason: str = ""
     """Why nothing was seen."""
