@@ -217,7 +217,7 @@ def _nearer(beyond: range, answers: Mapping[int, Answer]) -> SearchQuestion | No
 def _between(
     low: int, high: int, answers: Mapping[int, Answer], sought: Sought
 ) -> SearchQuestion | Result:
-    """Look between two ends that answered."""
+    """Look between two ends that answered: halve until no point between them is left to ask."""
     first = next(iter(_open(answers, sought.edge)), None)
     within = range(low + 1, high) if first is None else first.between
     hint = next((one for one in sought.hints if one in within and one not in answers), None)
@@ -229,7 +229,13 @@ def _between(
     if first is None:
         still = sought.edge is Edge.FALL and answers[high] is Answer.YES
         return Result(ending=SearchOutcome.ALWAYS if still else SearchOutcome.NEVER)
-    return _halve(first, answers, sought.edge)
+    left = _untried(first.between, answers)
+    if left:
+        point = _near_middle(first, left, answers)
+        at_most = max(1, halvings(min(first.at - first.before, len(left) + 1)))
+        return SearchQuestion(point=point, low=left[0], high=left[-1], at_most=at_most)
+    again = tuple(change for change in _open(answers, sought.edge) if change.at > first.at)
+    return Result(ending=SearchOutcome.FOUND, found=first, again=again)
 
 
 def changes(answers: Mapping[int, Answer]) -> tuple[Transition, ...]:
@@ -249,11 +255,11 @@ def _open(answers: Mapping[int, Answer], edge: Edge) -> tuple[Transition, ...]:
 def _end(count: int, answers: Mapping[int, Answer]) -> SearchQuestion | tuple[int, int] | None:
     """Return both ends that answer, the question about one of them, or None where none does."""
     high = _unasked_end(range(count - 1, -1, -1), answers)
-    if high is not None:
-        return _about_end(high, count)
-    low = _unasked_end(range(count), answers)
-    if low is not None:
-        return _about_end(low, count, less=1)
+    point = _unasked_end(range(count), answers) if high is None else high
+    if point is not None:
+        ends = 1 if high is None or count == 1 else 2
+        at_most = ends + halvings(count - 1)
+        return SearchQuestion(point=point, low=0, high=count - 1, at_most=at_most, alone=True)
     said = [point for point in answers if answers[point] is not Answer.UNKNOWN]
     return (min(said), max(said)) if said else None
 
@@ -273,25 +279,9 @@ def _unasked_end(points: range, answers: Mapping[int, Answer]) -> int | None:
     return None
 
 
-def _about_end(point: int, count: int, less: int = 0) -> SearchQuestion:
-    at_most = 1 if count == 1 else 2 - less + halvings(count - 1)
-    return SearchQuestion(point=point, low=0, high=count - 1, at_most=at_most, alone=True)
-
-
 def halvings(width: int) -> int:
     """Return ceil(log2(width)): how often a distance is halved until its ends are neighbours."""
     return (width - 1).bit_length() if width > 1 else 0
-
-
-def _halve(first: Transition, answers: Mapping[int, Answer], edge: Edge) -> SearchQuestion | Result:
-    """Halve between two points that differ until no point between them is left to be asked."""
-    left = _untried(first.between, answers)
-    if left:
-        point = _near_middle(first, left, answers)
-        at_most = max(1, halvings(min(first.at - first.before, len(left) + 1)))
-        return SearchQuestion(point=point, low=left[0], high=left[-1], at_most=at_most)
-    further = tuple(one for one in _open(answers, edge) if one.at > first.at)
-    return Result(ending=SearchOutcome.FOUND, found=first, again=further)
 
 
 def _untried(points: range, answers: Mapping[int, Answer]) -> list[int]:
