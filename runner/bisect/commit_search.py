@@ -335,15 +335,12 @@ class Route:
         )
 
     def _ends_agree(self, older: Answer, newer: Answer) -> Found:
-        match older, newer:
-            case (_, Answer.UNKNOWN):
-                return Found(ending=CommitOutcome.MUTE)
-            case (Answer.YES, Answer.YES):
-                return Found(ending=CommitOutcome.ALWAYS)
-            case (Answer.NO, Answer.NO):
-                return Found(ending=CommitOutcome.NEVER)
-            case _:
-                return Found(ending=CommitOutcome.CONTRARY)
+        if newer is Answer.UNKNOWN:
+            return Found(ending=CommitOutcome.MUTE)
+        if newer is not older:
+            return Found(ending=CommitOutcome.CONTRARY)
+        bad = newer is Answer.YES
+        return Found(ending=CommitOutcome.ALWAYS if bad else CommitOutcome.NEVER)
 
     def _in_one_environment(self, found: Found) -> Found:
         """Try the newer side in the environment of the older one, where the two differ."""

@@ -75,6 +75,10 @@ class CommitTrial:
     """Whether it was asked once more, to confirm what it had answered."""
 
 
+_PLAIN = ("run", "rerun", "again", "sandbox")
+"""Fields of a plan that JSON holds as they are."""
+
+
 def written(plan: Plan) -> str:
     """Return a plan as JSON."""
     asked = plan.asked
@@ -95,10 +99,7 @@ def written(plan: Plan) -> str:
             "sides": [asdict(side) for side in plan.sides],
             "sources": asdict(plan.sources),
             "limits": plan.limits.model_dump(),
-            "run": plan.run,
-            "rerun": plan.rerun,
-            "again": plan.again,
-            "sandbox": plan.sandbox,
+            **{name: getattr(plan, name) for name in _PLAIN},
         },
         indent=1,
         default=str,  # a path
@@ -122,10 +123,7 @@ def read(text: str) -> Plan:
         sides=tuple(map(_read_side, plan["sides"])),
         sources=PackageSources(**plan["sources"]),
         limits=Limits.model_validate(plan["limits"]),
-        run=plan["run"],
-        rerun=plan["rerun"],
-        again=plan["again"],
-        sandbox=plan["sandbox"],
+        **{name: plan[name] for name in _PLAIN},
     )
 
 

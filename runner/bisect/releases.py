@@ -290,15 +290,6 @@ class ReleaseRuns:
             thread = threading.Thread(target=self._build, args=(name,), daemon=True)
             self.builders.append(thread)
             thread.start()
-        tally = self._run(environment, cells).execute(self.store, self.audience)
-        if tally.interrupted:
-            raise Interrupted
-        if environment in tally.unbuilt:
-            reason, run = tally.unbuilt[environment], self.terms.run
-            return not_built(cells, self.project.cases, reason, run)
-        return tuple(tally.rows.values())
-
-    def _run(self, environment: str, cells: Sequence[Cell]) -> Run:
         selection = Selection(
             cases=frozenset(cell.case for cell in cells),
             environments=frozenset([environment]),
@@ -307,13 +298,16 @@ class ReleaseRuns:
             device=self.terms.device,
             only=frozenset(cells),
         )
-        return Run(
-            project=self.project,
-            selection=selection,
-            terms=self.terms,
-            rerun=True,
-            keep_rows=True,
+        run = Run(
+            project=self.project, selection=selection, terms=self.terms, rerun=True, keep_rows=True
         )
+        tally = run.execute(self.store, self.audience)
+        if tally.interrupted:
+            raise Interrupted
+        if environment in tally.unbuilt:
+            reason = tally.unbuilt[environment]
+            return not_built(cells, self.project.cases, reason, self.terms.run)
+        return tuple(tally.rows.values())
 
     def _build(self, name: str) -> None:
         # If it fails here, the run that needs it says why.
