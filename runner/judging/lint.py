@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -79,6 +80,7 @@ _NEEDS = frozenset({"cuda"})
 _VERSION_ATTRIBUTES = frozenset({"__version__", "version_info"})
 _VERSION_MODULES = frozenset({"importlib.metadata", "importlib_metadata", "pkg_resources"})
 _SETS_ENVIRONMENT = re.compile(r"environ(\[|\.(setdefault|update|pop)\()|putenv\(")
+_CaseFault = InvalidValue | Problem
 _VERSION_CALLS = frozenset({"is_torch_version", "is_transformers_version", "compare_versions"})
 
 
@@ -94,62 +96,53 @@ def scrutinise(
     for device in devices:
         found = _overlaps(case, environments, precisions, device)
         faults += [fault for fault in found if fault not in faults]
-    return faults
+    return [dataclasses.replace(fault, where=f"{case.where}: {fault.where}") for fault in faults]
 
 
-def _invalid(case: Case, key: str, value: str, expected: str) -> Fault:
-    return InvalidValue(f"{case.where}: {key}", value, expected)
-
-
-def _problem(case: Case, key: str, what: str, fix: str) -> Fault:
-    return Problem(f"{case.where}: {key}", what, fix)
-
-
-def _names(case: Case) -> Iterator[Fault]:
+def _names(case: Case) -> Iterator[_CaseFault]:
     if not NAME.match(case.name):
         expected = "<model or package>_<what>.py, lower-case words joined by _"
-        yield _invalid(case, "file name", case.name, expected)
+        yield InvalidValue("file name", case.name, expected)
     yield from _subject(case)
     for name in case.block.workarounds:
         if not _WORD.match(name):
-            yield _invalid(case, f"workarounds.{name}", name, _WORDS)
+            yield InvalidValue(f"workarounds.{name}", name, _WORDS)
     for need in case.block.needs:
         if need not in _NEEDS:
-            yield _invalid(case, "needs", need, join(sorted(_NEEDS), "or"))
+            yield InvalidValue("needs", need, join(sorted(_NEEDS), "or"))
     for address in case.block.reports:
         if not address.startswith("https://"):
-            yield _invalid(case, "reports", address, "an https:// address")
+            yield InvalidValue("reports", address, "an https:// address")
 
 
-def _subject(case: Case) -> Iterator[Fault]:
+def _subject(case: Case) -> Iterator[_CaseFault]:
     """Ask for what only a person can say."""
     block = case.block
     if not block.title.strip():
         fix = "Say what fails and on what, as in the title of an issue."
-        yield _problem(case, "title", "it is empty", fix)
+        yield Problem("title", "it is empty", fix)
     if not block.reports and block.found_by is None:
         fix = 'Name the address of a report, or set `found-by = "measurement"`.'
-        yield _problem(case, "reports", "the list is empty", fix)
+        yield Problem("reports", "the list is empty", fix)
     if not _WORD.match(block.area):
-        yield _invalid(case, "area", block.area, _WORDS)
+        yield InvalidValue("area", block.area, _WORDS)
     if not block.models:
-        yield _problem(case, "models", "the list is empty", "Name at least one model family.")
+        yield Problem("models", "the list is empty", "Name at least one model family.")
 
 
-def _source(case: Case) -> Iterator[Fault]:
+def _source(case: Case) -> Iterator[_CaseFault]:
     try:
         tree = script.tree(case.script.code)
     except SyntaxError as error:
-        at = f"{case.where}: {_line(case, error.lineno or 1)}"
-        yield Problem(at, f"invalid Python: {error.msg}")
+        yield Problem(_line(case, error.lineno or 1), f"invalid Python: {error.msg}")
         return
     if not ast.get_docstring(tree):
         fix = "Write one sentence that says what must hold, then why."
-        yield _problem(case, "docstring", "there is none", fix)
+        yield Problem("docstring", "there is none", fix)
     lines = sum(1 for line in case.script.code.splitlines() if line.strip())
     if lines >= _LINES:
         fix = f"A case has fewer than {_LINES}, blank ones not counted."
-        yield _problem(case, "length", f"{lines} lines of code", fix)
+        yield Problem("length", f"{lines} lines of code", fix)
     yield from _versions_read(case, tree)
     yield from _messages_raised(case, tree)
     yield from _late_settings(case, tree)
@@ -161,12 +154,12 @@ def _line(case: Case, number: int) -> str:
     return f"line {above + number}"
 
 
-def _versions_read(case: Case, tree: ast.Module) -> Iterator[Fault]:
+def _versions_read(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
     for node in ast.walk(tree):
         if name := _version_source(node):
             line = _line(case, getattr(node, "lineno", 1))
             fix = "Test behaviour: `fails` says which versions are affected."
-            yield _problem(case, line, f"the case reads a version ({name})", fix)
+            yield Problem(line, f"the case reads a version ({name})", fix)
 
 
 def _version_source(node: ast.AST) -> str:
@@ -188,7 +181,7 @@ def _version_source(node: ast.AST) -> str:
             return ""
 
 
-def _messages_raised(case: Case, tree: ast.Module) -> Iterator[Fault]:
+def _messages_raised(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
     texts = [text for entry in case.block.fails for text in entry.match]
     for node in ast.walk(tree):
         if not isinstance(node, ast.Raise):
@@ -199,10 +192,10 @@ def _messages_raised(case: Case, tree: ast.Module) -> Iterator[Fault]:
         if hit is not None:
             fix = "Let the library raise, or assert something that was measured."
             what = f"the case itself raises the message {hit!r}"
-            yield _problem(case, _line(case, node.lineno), what, fix)
+            yield Problem(_line(case, node.lineno), what, fix)
 
 
-def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
+def _late_settings(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
     """Refuse a case that sets environment variables before its imports and shares a process."""
     if case.block.isolation is Isolation.PROCESS:
         return
@@ -215,7 +208,7 @@ def _late_settings(case: Case, tree: ast.Module) -> Iterator[Fault]:
         elif set_at and _imported(node) & libraries:
             what = "the case sets environment variables before its imports"
             fix = 'Set `isolation = "process"`.'
-            yield _problem(case, _line(case, node.lineno), what, fix)
+            yield Problem(_line(case, node.lineno), what, fix)
             return
 
 
@@ -229,7 +222,7 @@ def _imported(node: ast.stmt) -> set[str]:
             return set()
 
 
-def _workarounds(case: Case) -> Iterator[Fault]:
+def _workarounds(case: Case) -> Iterator[_CaseFault]:
     known = {PLAIN, EVERY, *case.block.workarounds}
     for number, entry in enumerate(case.block.fails):
         for name in entry.workarounds:
@@ -237,23 +230,23 @@ def _workarounds(case: Case) -> Iterator[Fault]:
                 yield _unknown_workaround(case, f"fails[{number}].workarounds", name)
 
 
-def _unknown_workaround(case: Case, key: str, name: str) -> Fault:
+def _unknown_workaround(case: Case, key: str, name: str) -> _CaseFault:
     names = sorted(case.block.workarounds)
     if not names:
         fix = "Name it in `workarounds` first."
-        return _problem(case, key, f"{name!r}, but the case has no workarounds", fix)
-    return _invalid(case, key, name, join(names, "or"))
+        return Problem(key, f"{name!r}, but the case has no workarounds", fix)
+    return InvalidValue(key, name, join(names, "or"))
 
 
-def _claims(case: Case) -> Iterator[Fault]:
+def _claims(case: Case) -> Iterator[_CaseFault]:
     for number, claim in enumerate(case.block.claims):
         if claim.workaround not in {PLAIN, *case.block.workarounds}:
             yield _unknown_workaround(case, f"claims[{number}].workaround", claim.workaround)
         if not claim.report.startswith("https://"):
-            yield _invalid(case, f"claims[{number}].report", claim.report, "an https:// address")
+            yield InvalidValue(f"claims[{number}].report", claim.report, "an https:// address")
 
 
-def _packages(case: Case, environments: Mapping[str, Environment]) -> Iterator[Fault]:
+def _packages(case: Case, environments: Mapping[str, Environment]) -> Iterator[_CaseFault]:
     installed = {name for environment in environments.values() for name in environment.pins}
     conditions = [
         *((f"fails[{at}].when", entry.when) for at, entry in enumerate(case.block.fails)),
@@ -263,7 +256,7 @@ def _packages(case: Case, environments: Mapping[str, Environment]) -> Iterator[F
         for requirement in when:
             if canonicalize_name(requirement.name) not in installed:
                 what = f"no environment has the package {requirement.name!r}"
-                yield _problem(case, key, what, "")
+                yield Problem(key, what, "")
 
 
 def _overlaps(
@@ -271,7 +264,7 @@ def _overlaps(
     environments: Mapping[str, Environment],
     precisions: Sequence[Precision],
     device: Device,
-) -> Iterator[Fault]:
+) -> Iterator[_CaseFault]:
     """Decide over the real cells, not by interval arithmetic, that no two entries hold in one."""
     reported: set[tuple[int, int]] = set()
     if len(case.block.fails) < 2:  # noqa: PLR2004
@@ -292,4 +285,4 @@ def _overlaps(
                     variant = f" with {cell.workaround}" if cell.workaround else ""
                     what = f"both apply to {cell.precision} on {cell.environment}{variant}"
                     fix = "At most one entry may apply to a cell."
-                    yield _problem(case, f"fails[{first}] and fails[{second}]", what, fix)
+                    yield Problem(f"fails[{first}] and fails[{second}]", what, fix)
