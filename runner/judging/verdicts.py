@@ -193,7 +193,7 @@ def infer(
     """
     found = list(judged)
     for name, every in _series(judged).items():
-        lines = _lines(cases[name], environments)
+        lines = tuple(_lines(cases[name], environments))
         for along in every:
             for place, inferred in _between(lines, along, judged):
                 found[place] = dataclasses.replace(judged[place], inferred=inferred)
@@ -214,18 +214,16 @@ def _series(judged: Sequence[Judged]) -> dict[str, Iterable[Along]]:
 
 def _lines(
     case: Case, environments: Mapping[str, Environment]
-) -> tuple[tuple[Axis, frozenset[str]], ...]:
-    """Return each axis of pinned environments with those that are inferred along it.
+) -> Iterator[tuple[Axis, frozenset[str]]]:
+    """Yield each axis of pinned environments with those that are inferred along it.
 
     A release stands among the pairs that are laid on it, but is inferred along releases alone.
     """
-    lines: list[tuple[Axis, frozenset[str]]] = []
     for number, axis in enumerate(axes(case, environments)):
         pinned = tuple(point for point in axis if environments[point.environment].source.has_lock)
         names = (point.environment for point in pinned)
         own = (name for name in names if (environments[name].source is Source.PAIR) == (number > 0))
-        lines.append((pinned, frozenset(own)))
-    return tuple(lines)
+        yield pinned, frozenset(own)
 
 
 _OUTSIDE = frozenset({Outcome.NOT_APPLICABLE, Outcome.UNBUILDABLE})
