@@ -158,14 +158,13 @@ _WRAPPED = "Failed to import"
 
 def attempt(plan: Plan, tree: Path, commit: str) -> CommitTrial:
     """Try a commit, in the next environment too where it cannot be imported in the first."""
-    first: CommitTrial | None = None
+    trials: list[CommitTrial] = []
     for side in plan.sides:
         trial, imported = _try_in(plan, side, tree, commit)
         if imported:
             return trial
-        first = first or trial
-    assert first is not None  # noqa: S101 - there is an environment to try it in
-    return first
+        trials.append(trial)
+    return trials[0]
 
 
 def _try_in(plan: Plan, side: TrialSide, tree: Path, commit: str) -> tuple[CommitTrial, bool]:

@@ -163,17 +163,6 @@ class CommitAnswer:
         return tuple(commit for commit in self.candidates if commit.sha not in tried)
 
     @property
-    def contradictions(self) -> tuple[tuple[CommitTrial, CommitTrial], ...]:
-        """The trials of commits that answered the opposite when they were run once more."""
-        firsts = {trial.commit: trial for trial in reversed(self.trials)}
-        return tuple(
-            (first, second)
-            for second in self.confirmations
-            for first in (firsts[second.commit],)
-            if agreed({first.commit: first.answer}, first.commit, second.answer) is Answer.UNKNOWN
-        )
-
-    @property
     def unjudged(self) -> tuple[CommitTrial, ...]:
         """The commits that could not be judged, with the reason."""
         return tuple(trial for trial in self.trials if trial.answer is Answer.UNKNOWN)
@@ -181,7 +170,7 @@ class CommitAnswer:
 
 def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per ending
     """Return the answer in one sentence."""
-    what, older, newer = _what(answer), answer.older, answer.newer
+    what, older, newer = _what(answer), answer.older.mark.revision, answer.newer.mark.revision
     match answer.ending:
         case CommitOutcome.FOUND:
             return f"{what} {_verb(answer)} {named(answer.candidates[0])}"
@@ -190,11 +179,13 @@ def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per e
         case CommitOutcome.ENVIRONMENT:
             return _by_environment(answer)
         case CommitOutcome.NEVER:
-            return f"{what} does not fail at {older.mark.revision}, nor at {newer.mark.revision}."
+            return f"{what} does not fail at {older}, nor at {newer}."
         case CommitOutcome.ALWAYS:
-            return f"{what} fails at {older.mark.revision} and at {newer.mark.revision}."
+            return f"{what} fails at {older} and at {newer}."
         case CommitOutcome.CONTRARY:
-            return _contrary(answer)
+            before, after = answer.words
+            other = "without --fix" if answer.edge is Edge.FALL else "with --fix"
+            return f"{what} is {after} at {older} and {before} at {newer}: search {other}."
         case CommitOutcome.MUTE if answer.doubt is Doubt.CONTRADICTION:
             return f"{what} is undecided: {_contradictions(answer)}, and no commit beyond decides."
         case CommitOutcome.MUTE:
@@ -215,10 +206,11 @@ def _undecided(answer: CommitAnswer) -> str:
         case Doubt.OLDER_END:
             return f"is undecided: the older end could not be judged: if it is {before}, {left}"
         case Doubt.ENVIRONMENTS:
-            newer = answer.first_new.short if answer.first_new else after
+            old, newer = answer.last_old, answer.first_new.short if answer.first_new else after
+            judged_in = answer.environments(old)[0] if old else answer.older.environment
             return (
                 f"{verb} {_listed(answer.candidates)} or by the environment: the last {before} one"
-                f" was judged with the packages of {_environment(answer, answer.last_old)}, with"
+                f" was judged with the packages of {judged_in}, with"
                 f" which {newer} could not be judged"
             )
         case Doubt.CONTRADICTION:
@@ -245,15 +237,14 @@ def _listed(commits: Iterable[Commit]) -> str:
     return ", ".join(commit.short for commit in commits)
 
 
-def _environment(answer: CommitAnswer, commit: Commit | None) -> str:
-    return answer.environments(commit)[0] if commit else answer.older.environment
-
-
 def _contradictions(answer: CommitAnswer) -> str:
+    """Name the commits that answered the opposite when they were run once more."""
+    firsts = {trial.commit: trial.answer for trial in reversed(answer.trials)}
     return ", ".join(
-        f"{first.commit[:SHORT]} is {_WORDS[first.answer]} and, {_ONCE_MORE},"
-        f" {_WORDS[second.answer]}"
-        for first, second in answer.contradictions
+        f"{trial.commit[:SHORT]} is {_WORDS[firsts[trial.commit]]} and, {_ONCE_MORE},"
+        f" {_WORDS[trial.answer]}"
+        for trial in answer.confirmations
+        if agreed(firsts, trial.commit, trial.answer) is Answer.UNKNOWN
     )
 
 
@@ -270,15 +261,6 @@ def _by_environment(answer: CommitAnswer) -> str:
         f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
         f" {what} {after} with the packages of {newer} and {before} with those of {older}."
         f" Find the package: `{answer.question.blame(good, bad)}`"
-    )
-
-
-def _contrary(answer: CommitAnswer) -> str:
-    before, after = answer.words
-    other = "without --fix" if answer.edge is Edge.FALL else "with --fix"
-    return (
-        f"{_what(answer)} is {after} at {answer.older.mark.revision} and {before} at"
-        f" {answer.newer.mark.revision}: search {other}."
     )
 
 

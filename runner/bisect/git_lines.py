@@ -222,7 +222,11 @@ def between(repository: Repository, older: TaggedCommit, newer: TaggedCommit) ->
     joined = _leaves(repository, newer.commit, main, trunk)
     places = list(trunk)  # newest first
     if not (left and joined) or places.index(joined) > places.index(left):
-        left = joined = _fork(repository, older, newer)
+        of_older = dict.fromkeys(repository.first_parents(older.commit))
+        left = joined = next((name for name in of_newer if name in of_older), "")
+        if not joined:
+            what = f"{older.revision} and {newer.revision} have no common history by first parents"
+            raise refuse(Problem(repository.where, what, "Give --good and --bad on one branch."))
         trunk = dict.fromkeys(of_newer)
     return Routes(
         trunk=_line(short(main) or newer.revision, tuple(trunk), left, joined),
@@ -290,17 +294,6 @@ def _leaves(repository: Repository, commit: str, main: str, trunk: Mapping[str, 
     on_it = sorted((base for base in bases if base in places), key=lambda base: places[base])
     own = repository.first_parents(commit) if not on_it else ()
     return next(iter(on_it), "") or next((name for name in own if name in trunk), "")
-
-
-def _fork(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> str:
-    """Return where the newer end's own line leaves the older one's; raises RunnerError."""
-    of_newer = repository.first_parents(newer.commit)
-    of_older = dict.fromkeys(repository.first_parents(older.commit))
-    fork = next((name for name in of_newer if name in of_older), "")
-    if not fork:
-        what = f"{older.revision} and {newer.revision} have no common history by first parents"
-        raise refuse(Problem(repository.where, what, "Give --good and --bad on one branch."))
-    return fork
 
 
 def _refuse_reversed(repository: Repository, older: TaggedCommit, newer: TaggedCommit) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import signal
 import sys
 import time
@@ -23,7 +24,7 @@ from repromatrix.runner.bisect.commit_trials import (
     trial_line,
     written,
 )
-from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt
+from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, sentence
 from repromatrix.runner.bisect.search import Answer, Edge
 from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.errors import ExitCode, RunnerError
@@ -271,8 +272,8 @@ def test_a_side_that_contradicts_itself_decides_nothing(
     assert answer.first_new
     ends = [lab.history.name(one.sha) for one in (answer.last_old, answer.first_new)]
     assert (lab.named(answer), "".join(ends)) == (left, sides)
-    ((before, after),) = answer.contradictions
-    assert {before.answer, after.answer} == {Answer.YES, Answer.NO}
+    opposite = "is (good and, run once more, bad|bad and, run once more, good)"
+    assert len(re.findall(opposite, sentence(answer))) == 1
 
 
 def test_an_end_that_contradicts_itself_leaves_the_search_undecided(tmp_path: Path) -> None:
