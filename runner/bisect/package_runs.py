@@ -99,7 +99,12 @@ class MixtureOracle:
         """Run nothing yet; raises RunnerError where an end cannot run the case."""
         self.runs = runs
         self.project = runs.project
-        self.ends = _ends(runs.project, runs.question, good, bad)
+        case, environments = runs.question.case, runs.project.environments
+        for option, name in (("--good", good), ("--bad", bad)):
+            if reasons := obstacles(case, environments[name], runs.question.device):
+                what = f"{case.name} is not applicable ({'; '.join(reasons)})"
+                raise refuse(Problem(f"{option} {name}", what))
+        self.ends = packages.difference(environments[good], environments[bad], likely(case))
 
     def blame(self) -> packages.Blame:
         """Search; raises RunnerError (exit 4) where an end cannot be built."""
@@ -131,17 +136,6 @@ class MixtureOracle:
         pins = {**lock.versions(good.markers), "torch": good.version("torch")}
         environment = dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
         return self.runs.answered(taken, environment, lock)
-
-
-def _ends(project: Project, question: CaseQuestion, good: str, bad: str) -> EnvironmentDifference:
-    """Compare the ends; raises RunnerError where the case cannot be run in one of them."""
-    for option, name in (("--good", good), ("--bad", bad)):
-        environment = project.environments[name]
-        if reasons := obstacles(question.case, environment, question.device):
-            what = f"{question.case.name} is not applicable ({'; '.join(reasons)})"
-            raise refuse(Problem(f"{option} {name}", what))
-    environments = project.environments
-    return packages.difference(environments[good], environments[bad], likely(question.case))
 
 
 def likely(case: Case) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
@@ -122,13 +122,6 @@ def varied_name(name: str, versions: Mapping[str, str]) -> str:
     return with_extras(pairs, parts.extras)
 
 
-class Stretch(NamedTuple):
-    """Neighbouring versions with the same answer."""
-
-    answer: Answer
-    versions: tuple[str, ...]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
     """What the bad end answers with each version of a package, oldest first."""
@@ -136,14 +129,6 @@ class Sweep:
     package: str
     base: str
     trials: tuple[tuple[str, MixtureTrial], ...]
-
-    @property
-    def stretches(self) -> tuple[Stretch, ...]:
-        """Versions joined as long as they answer the same."""
-        return tuple(
-            Stretch(answer, tuple(version for version, _ in within))
-            for answer, within in groupby(self.trials, key=lambda version: version[1].answer)
-        )
 
 
 def minors(versions: Iterable[str], within: SpecifierSet, own: str) -> tuple[str, ...]:

@@ -348,10 +348,6 @@ class ReleaseSearches:
             if search.runs and isinstance(step := self.step(search), SearchQuestion)
         ]
 
-    def at_most(self) -> int:
-        """Return how many environments are left at most, if the searches share none."""
-        return sum(asking.question.at_most for _, asking in self.open())
-
     def go(self, run: RunCells) -> None:
         """Run until every search has its answer; raises Interrupted, what was learned is kept."""
         while still := self.open():

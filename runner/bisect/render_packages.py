@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from repromatrix.runner import markdown
 from repromatrix.runner.bisect.oracle import why_unknown
@@ -108,15 +109,19 @@ def said(trial: MixtureTrial) -> str:
 
 def swept(sweep: Sweep, blame: Blame) -> str:
     """Return what a sweep found: `4.50.3 fails with every accelerate from 1.3.0 to 1.15.0`."""
-    judged = [stretch for stretch in sweep.stretches if stretch.answer is not Answer.UNKNOWN]
-    if len(judged) == 1 and len(judged[0].versions) > 1:
+    stretches = [
+        (answer, [version for version, _ in within])
+        for answer, within in groupby(sweep.trials, key=lambda version: version[1].answer)
+    ]
+    judged = [stretch for stretch in stretches if stretch[0] is not Answer.UNKNOWN]
+    if len(judged) == 1 and len(judged[0][1]) > 1:
         answer, versions = judged[0]
         span = f"every {sweep.package} from {versions[0]} to {versions[-1]}"
         fixes = blame.fixes if answer is Answer.YES else None
         fixed = f"; {_lead(fixes, _FIX)}" if fixes else ""
         count = plural(len(versions), "minor version")
         return f"{sweep.base} {_VERBS[answer]} with {span} ({count}){fixed}."
-    parts = (f"{_VERBS[answer]} with {_versions(versions)}" for answer, versions in sweep.stretches)
+    parts = (f"{_VERBS[answer]} with {_versions(versions)}" for answer, versions in stretches)
     return f"{sweep.base} and {sweep.package}: {', '.join(parts)}."
 
 

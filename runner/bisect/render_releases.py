@@ -38,7 +38,11 @@ def first_line(finding: Finding) -> str:
             span = f"{label(finding, low)} to {label(finding, high)}"
             return f"Not decided yet: {span} are left to search; at most {plural(left, 'run')}."
         case Result(found=Transition() as change):
-            return _change(finding, change)
+            words = short(finding, change)
+            sides = [(label(finding, at), finding.at(at)) for at in (change.before, change.at)]
+            both = ", ".join(f"{name} {row.outcome.verb}" for name, row in sides)
+            how = next(row.headline for _, row in sides if row.outcome.is_failure)
+            return f"{words[0].upper()}{words[1:]}: {both}. {how}."
         case Result(ending=ending):
             return _without_change(finding, ending)
 
@@ -75,14 +79,6 @@ def short(
 def label(finding: Finding, place: int) -> str:
     """Return how a point is called."""
     return finding.search.axis[place].label
-
-
-def _change(finding: Finding, change: Transition) -> str:
-    words = short(finding, change)
-    sides = [(label(finding, place), finding.at(place)) for place in (change.before, change.at)]
-    both = ", ".join(f"{name} {row.outcome.verb}" for name, row in sides)
-    how = next(row.headline for _, row in sides if row.outcome.is_failure)
-    return f"{words[0].upper()}{words[1:]}: {both}. {how}."
 
 
 def _without_change(finding: Finding, ending: SearchOutcome) -> str:

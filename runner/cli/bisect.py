@@ -201,7 +201,8 @@ def _print_most(asking: releases.ReleaseSearches, console: Console) -> None:
     """Print how many runs are needed at most."""
     opened = asking.open()
     points = {point for _, each in opened for point in each.points}
-    most = plural(min(asking.at_most(), len(points)), "run")
+    alone = sum(each.question.at_most for _, each in opened)  # if they shared no environment
+    most = plural(min(alone, len(points)), "run")
     verb = "needs" if len(opened) == 1 else "need"
     several = plural(len(opened), "search", "searches")
     text = f"{several} {verb} at most {most}, each in its own environment."
