@@ -169,7 +169,17 @@ class GitBisect:
         ran: list[subprocesses.Finished] = []
         # An event, because a thread whose join() is interrupted no longer counts as running.
         over = threading.Event()
-        threading.Thread(target=self._run, args=(command, ran, over)).start()
+
+        def finish() -> None:
+            environ = {**self.worktree.environ, "PYTHONPATH": str(ROOT)}
+            tree = self.worktree.tree
+            try:
+                done = subprocesses.finish(command, environ=environ, folder=tree, seconds=_LONG)
+                ran.append(done)
+            finally:
+                over.set()
+
+        threading.Thread(target=finish).start()
         try:
             while not over.wait(_LOOK):
                 self._hear(kept)
@@ -181,16 +191,6 @@ class GitBisect:
             raise
         self._hear(kept)
         return ran[0]
-
-    def _run(
-        self, command: Sequence[str], ran: list[subprocesses.Finished], over: threading.Event
-    ) -> None:
-        environ = {**self.worktree.environ, "PYTHONPATH": str(ROOT)}
-        folder = self.worktree.tree
-        try:
-            ran.append(subprocesses.finish(command, environ=environ, folder=folder, seconds=_LONG))
-        finally:
-            over.set()
 
     def _hear(self, kept: list[CommitTrial]) -> None:
         journal = self.worktree.folder / "journal"
@@ -475,16 +475,13 @@ def _ends(
 
 def _refuse_unmoved(package: str, inquiry: Inquiry) -> None:
     """Refuse a boundary across which the package of the clone is the same."""
-    names = [side.environment.name for side in (inquiry.older, inquiry.newer)]
-    older, newer = (side.environment.version(package) for side in (inquiry.older, inquiry.newer))
-    if older == newer or not (older and newer):
-        versions = join(
-            [f"{older or 'missing'} in {names[0]}", f"{newer or 'missing'} in {names[1]}"]
-        )
-        same = older and newer
-        what = f"both have the same {package}" if same else f"not both have {package}"
+    ends = (inquiry.older.environment, inquiry.newer.environment)
+    versions = {end.version(package) for end in ends}
+    if len(versions) == 1 or "" in versions:
+        shown = join([f"{end.version(package) or 'missing'} in {end.name}" for end in ends])
+        what = f"not both have {package}" if "" in versions else f"both have the same {package}"
         fix = "`nox -s blame` finds the package that differs; --good and --bad name revisions."
-        raise refuse(Problem(OPTION, f"{what} ({versions})", fix))
+        raise refuse(Problem(OPTION, f"{what} ({shown})", fix))
 
 
 def _completed(

@@ -411,13 +411,8 @@ def _row(answer: CommitAnswer, trial: CommitTrial) -> str:
 
 
 def _end(end: End) -> dict[str, Any]:
-    return {
-        "release": end.mark.wanted,
-        "revision": end.mark.revision,
-        "commit": end.mark.commit,
-        "claims": end.mark.claims,
-        "environment": end.environment,
-    }
+    mark = asdict(end.mark)
+    return {"release": mark.pop("wanted"), **mark, "environment": end.environment}
 
 
 def _commit(commit: Commit) -> dict[str, Any]:
