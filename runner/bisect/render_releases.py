@@ -144,8 +144,15 @@ def text(page: Page) -> str:
     groups = _alike(page.findings)
     brief = len({one.search.question.case.name for one in page.findings}) > 1
     blocks = [_block(page, group, brief=brief) for group in groups]
-    total = [_total(page)] if brief else []
-    return ("\n" if brief else "\n\n").join([*blocks, *total, _measured(page)]) + "\n"
+    if not brief:
+        return "\n\n".join([*blocks, _measured(page)]) + "\n"
+    environments = {name for finding in page.findings for name in finding.ran}
+    answers = plural(sum(len(finding.ran) for finding in page.findings), "answer")
+    total = "0 runs needed."
+    if environments:
+        searches = plural(len(page.findings), "search", "searches")
+        total = f"{searches}, {plural(len(environments), 'environment')} run for {answers}."
+    return "\n".join([*blocks, "", total, _measured(page)]) + "\n"
 
 
 def markdown(page: Page) -> str:
@@ -192,16 +199,6 @@ def _block(page: Page, group: Sequence[Finding], *, brief: bool) -> str:
     if not brief:
         lines += [*further(finding), *_next_steps(page, finding), cost(finding)]
     return "\n".join([title(group), *(f"  {line}" for line in lines)])
-
-
-def _total(page: Page) -> str:
-    ran = {name for finding in page.findings for name in finding.ran}
-    alone = sum(len(finding.ran) for finding in page.findings)
-    if not ran:
-        return "\n0 runs needed."
-    environments = plural(len(ran), "environment")
-    searches = plural(len(page.findings), "search", "searches")
-    return f"\n{searches}, {environments} run for {plural(alone, 'answer')}."
 
 
 def cost(finding: Finding) -> str:

@@ -56,7 +56,7 @@ def spans(
     others = sorted({package for name in pairs for package, _ in taken_apart(name).changed})
     alone = (_along(package, measured.values(), failing) for package in [*others, _RELEASE])
     together = (_rectangles(package, measured, failing) for package in others)
-    candidates = itertools.chain((tuple(zip(texts, strict=True)) for texts in alone), together)
+    candidates = itertools.chain((tuple((text,) for text in texts) for texts in alone), together)
     return next((whens for whens in candidates if whens and _exact(whens, measured, failing)), ())
 
 
@@ -64,9 +64,8 @@ def _rectangles(
     package: str, measured: Mapping[str, Environment], failing: Collection[str]
 ) -> tuple[When, ...]:
     """Cut by the other package first, then by release within each of its intervals."""
-    bad = [measured[name] for name in failing]
     known = sorted({one.version(package) for one in measured.values()} - {""}, key=Version)
-    wanted = {one.version(package) for one in bad}
+    wanted = {measured[name].version(package) for name in failing}
     found: list[When] = []
     for text in _intervals(package, known, wanted):
         within = {name: one for name, one in measured.items() if meets(one, [Requirement(text)])}
