@@ -85,16 +85,8 @@ def written(plan: Plan) -> str:
     return json.dumps(
         {
             "places": {"root": str(plan.paths.root), "own": plan.paths.own},
-            "case": {
-                "path": asked.case.path,
-                "where": asked.case.where,
-                "extras": asked.case.extras,
-            },
-            "cell": {
-                "workaround": asked.workaround,
-                "precision": asked.precision,
-                "device": asked.device,
-            },
+            "case": {name: getattr(asked.case, name) for name in ("path", "where", "extras")},
+            "cell": {name: getattr(asked, name) for name in ("workaround", "precision", "device")},
             "bad": {"any_failure": asked.any_failure, "signature": asked.signature},
             "sides": [asdict(side) for side in plan.sides],
             "sources": asdict(plan.sources),

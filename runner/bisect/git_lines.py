@@ -63,7 +63,12 @@ def released(repository: Repository, sources: PackageSources, version: str) -> T
         sha = repository.resolve(f"refs/tags/{tag}")
         if sha and repository.claims(sha, sources) == str(Version(version)):
             return TaggedCommit(wanted=version, revision=tag, commit=sha, claims=version)
-    raise _missing(repository, sources, version, tags)
+    what = f"no tag claims to be {sources.package} {version}"
+    if tag := next((tag for tag in tags if tags[tag] == Version(version)), ""):
+        sha = repository.resolve(f"refs/tags/{tag}") or ""
+        what += f"; {tag} claims {repository.claims(sha, sources) or 'no version'}"
+    fix = "Fetch the tags with `git fetch --tags`, or give --good and --bad."
+    raise refuse(Problem(repository.where, what, fix))
 
 
 def _version(tag: str) -> Version | None:
@@ -78,17 +83,6 @@ def _nearest(tags: dict[str, Version], version: Version) -> Iterable[str]:
     ordered = sorted(tags, key=lambda tag: tags[tag])
     at = next((n for n, tag in enumerate(ordered) if tags[tag] >= version), len(ordered))
     return sorted(ordered, key=lambda tag: abs(ordered.index(tag) - at))[:_NEIGHBOURS]
-
-
-def _missing(
-    repository: Repository, sources: PackageSources, version: str, tags: dict[str, Version]
-) -> Exception:
-    what = f"no tag claims to be {sources.package} {version}"
-    if tag := next((tag for tag in tags if tags[tag] == Version(version)), ""):
-        commit = repository.resolve(f"refs/tags/{tag}") or ""
-        what += f"; {tag} claims {repository.claims(commit, sources) or 'no version'}"
-    fix = "Fetch the tags with `git fetch --tags`, or give --good and --bad."
-    return refuse(Problem(repository.where, what, fix))
 
 
 _PICTURE = ("--no-color", "--no-ext-diff", "--no-textconv", "--full-index", "--binary")
