@@ -101,11 +101,7 @@ class Edge(StrEnum):
     @property
     def sides(self) -> tuple[Answer, Answer]:
         """What is answered before it, and from it on."""
-        match self:
-            case Edge.RISE:
-                return Answer.NO, Answer.YES
-            case Edge.FALL:
-                return Answer.YES, Answer.NO
+        return (Answer.NO, Answer.YES) if self is Edge.RISE else (Answer.YES, Answer.NO)
 
 
 class SearchOutcome(StrEnum):
