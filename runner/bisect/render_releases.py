@@ -203,27 +203,22 @@ def _block(page: Page, group: Sequence[Finding], *, brief: bool) -> str:
 
 def cost(finding: Finding) -> str:
     """Say how many runs the answer needed, and where the rest is known from."""
-    runs = plural(len(finding.ran), "run")
+    runs, search = plural(len(finding.ran), "run"), finding.search
     if isinstance(finding.step, SearchQuestion):
-        if not finding.search.runs:
-            return f"Pairs are answered from evidence alone. To measure them: {_missing(finding)}"
+        if not search.runs:
+            question = search.question
+            names = ",".join(cell.environment for cell in search.cells if cell not in finding.known)
+            return (
+                "Pairs are answered from evidence alone. To measure them: nox -s matrix --"
+                f" --case {question.case.name} --release {names} --precision {question.precision}"
+                f" --workaround {question.workaround or 'none'}"
+            )
         return f"{runs} so far, at most {finding.step.at_most} more."
     if finding.ran:
         return f"{runs}: {', '.join(finding.ran)}."
     if not finding.known:
         return f"{runs} needed: no release can be run."
     return f"{runs} needed: known from {_sources(finding.known.values())}."
-
-
-def _missing(finding: Finding) -> str:
-    """Return the command that measures what the answer lacks."""
-    search = finding.search
-    names = ",".join(cell.environment for cell in search.cells if cell not in finding.known)
-    variant = search.question.workaround or "none"
-    return (
-        f"nox -s matrix -- --case {search.question.case.name} --release {names}"
-        f" --precision {search.question.precision} --workaround {variant}"
-    )
 
 
 def _sources(rows: Iterable[Observation]) -> str:
