@@ -67,16 +67,9 @@ class MixtureRuns:
         Where the machine decided (memory ran out), or rows are disputed, it is run again.
         """
         case = self.question.case
-
-        def standing(row: Observation) -> bool:
-            return is_standing(row, case, environment)
-
-        rows = [
-            row
-            for row in self.rows
-            if row.cell == self.question.cell(row.cell.environment) and standing(row)
-        ]
-        row = answering_row(rows, standing) if rows else None
+        known = [row for row in self.rows if row.cell == self.question.cell(row.cell.environment)]
+        rows = [row for row in known if is_standing(row, case, environment)]
+        row = answering_row(rows, lambda row: is_standing(row, case, environment)) if rows else None
         return row if row and row.outcome.is_evidence and not row.sides else None
 
     def _run(self, environment: Environment, lock: Lock) -> Observation:
