@@ -154,22 +154,16 @@ def _ask(url: str, revision: str) -> str:
     commit = _named(done.out, revision)
     if done.code == 0 and commit:
         return commit
-    reason = " ".join(done.err.split()) or f"it has no {revision}"
-    raise UnbuildableError(
-        f"the repository does not answer: {subprocesses.anonymous(reason)}"[:300]
-    )
+    reason = subprocesses.anonymous(" ".join(done.err.split()) or f"it has no {revision}")
+    raise UnbuildableError(f"the repository does not answer: {reason}"[:300])
 
 
 def _named(listing: str, revision: str) -> str:
     """Return the commit of a revision; asked for `main`, a repository lists every `x/main` too."""
     lines = [line.partition("\t") for line in listing.splitlines()]
     commits = {name: commit for commit, _, name in lines}
-    meant = (
-        revision,
-        f"refs/heads/{revision}",
-        f"refs/tags/{revision}^{{}}",
-        f"refs/tags/{revision}",
-    )
+    tag = f"refs/tags/{revision}"
+    meant = (revision, f"refs/heads/{revision}", f"{tag}^{{}}", tag)
     return next((commits[name] for name in meant if name in commits), "")
 
 

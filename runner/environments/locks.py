@@ -418,20 +418,18 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
     """Return the environment that a lock describes."""
     here = markers(matrix.python)
     pins = {**lock.versions(here), "torch": matrix.torch.version}
+    if matrix.stack(lock.name):
+        source = Source.STACK
+    else:
+        source = Source.PAIR if taken_apart(lock.name).changed else Source.RELEASE
     return Environment(
         name=lock.name,
-        source=_source(matrix, lock.name),
+        source=source,
         python=matrix.python,
         pins=pins,
         markers=here,
         built=tuple(one.how for one in matrix.sdists_among(pins)),
     )
-
-
-def _source(matrix: Matrix, name: str) -> Source:
-    if matrix.stack(name):
-        return Source.STACK
-    return Source.PAIR if taken_apart(name).changed else Source.RELEASE
 
 
 def load_all(

@@ -40,9 +40,7 @@ _SECTIONS = ("global", "install", ":env:")
 def configured() -> dict[str, str]:
     """Ask pip for its whole configuration: files, environment and all; empty without pip."""
     answer = subprocesses.finish([sys.executable, "-m", "pip", "config", "list"], seconds=60)
-    if answer.code != 0:
-        return {}
-    return parse(answer.out)
+    return parse(answer.out) if answer.code == 0 else {}
 
 
 def parse(listing: str) -> dict[str, str]:
@@ -108,10 +106,9 @@ def call(
     told: Mapping[str, str] | None = None,
     seconds: float | None = None,
 ) -> Finished:
-    """Run uv to its end; `without` names variables of its environment to leave out.
+    """Run uv to its end.
 
-    `told` are variables that it has on top.
-
+    `without` names variables of its environment to leave out, `told` has those that it gets on top.
     Without `seconds` it has as long as an installation may take (`patience`).
     """
     ours, options = _told()

@@ -69,7 +69,6 @@ def observe(
 
 
 def _foreign(imported: Mapping[str, str], ready: Ready) -> list[str]:
-    """Return the packages that came from elsewhere than they should have."""
     if ready.environment.source is Source.INTERPRETER and not ready.tree:
         return []  # those of `--python` may lie anywhere
     homes = {"torch": ready.built.torch} if ready.built.torch else {}

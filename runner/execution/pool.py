@@ -361,14 +361,13 @@ def wanted_imports(cases: Iterable[Case]) -> dict[str, object]:
 def _inner(statements: Iterable[ast.stmt]) -> Iterator[str]:
     """Yield the modules below the packages that are imported at the top of a case."""
     for statement in statements:
-        names: list[str] = []
         match statement:
             case ast.Import(names=aliases):
                 names = [alias.name for alias in aliases]
             case ast.ImportFrom(module=str(module), level=0):
                 names = [module]
             case _:
-                pass
+                continue
         yield from (name for name in names if "." in name and _top(name) in UNDER_TEST)
 
 

@@ -124,7 +124,8 @@ class Run:
         """
         units = self.units()
         recorder = Recorder(self, store, listener or RunListener(), pause, units)
-        recorder.listener.began(*self.expected(units))
+        likely = units if self.budget is None else self.budget.first(units)
+        recorder.listener.began(len(likely), sum(len(unit.cells) for unit in likely))
         engine = engine or self.pool()
         try:
             recorder.record(engine, units)
@@ -152,11 +153,6 @@ class Run:
         units = plan(names, cells_in)
         return units if self.budget is None else self.budget.ordered(units)
 
-    def expected(self, units: Sequence[Unit]) -> tuple[int, int]:
-        """Return how many units and cells are likely to be run."""
-        some = units if self.budget is None else self.budget.first(units)
-        return len(some), sum(len(unit.cells) for unit in some)
-
     def prepare(self, unit: Unit) -> Ready:
         """Build the environment of a unit; raises UnbuildableError, or NoTimeError before it."""
         if self.budget is not None:
@@ -165,20 +161,18 @@ class Run:
                 raise events.NoTimeError
             self.budget.begin(unit)
         cells = unit.cells
-        environment, built = self._built(unit.environment)
+        project, name = self.project, unit.environment
+        environment = project.environments[name]
+        if self.interpreter is not None:
+            environment, built = self.interpreter
+        elif environment.source is Source.MAIN:
+            environment, built = development.build_main(project.places, project.matrix, name)
+        else:
+            built = building.build(project.places, recipe(project, name))
         if environment.source is Source.MAIN:
             due = frozenset(self.due(environment))
             cells = tuple(cell for cell in cells if cell in due)
         return Ready(environment=environment, built=built, cells=cells)
-
-    def _built(self, name: str) -> tuple[Environment, Built]:
-        project = self.project
-        if self.interpreter is not None:
-            return self.interpreter
-        if project.environments[name].source is Source.MAIN:
-            return development.build_main(project.places, project.matrix, name)
-        built = building.build(project.places, recipe(project, name))
-        return project.environments[name], built
 
     def environment(self, seen: Observation) -> Environment:
         """Return the environment of a row; what `main` held stands in the row itself."""
@@ -347,13 +341,10 @@ def measure(
         with contextlib.closing(pool.run([unit])) as happening:
             for event in happening:
                 hear(event)
-                match event:
-                    case Observation():
-                        rows[event.cell] = event
-                    case Unbuilt() | events.Lost():
-                        raise UnbuildableError(event.reason)
-                    case _:
-                        pass
+                if isinstance(event, Observation):
+                    rows[event.cell] = event
+                elif isinstance(event, Unbuilt | events.Lost):
+                    raise UnbuildableError(event.reason)
     except Interrupted:
         for row in pool.left():
             hear(row)

@@ -170,7 +170,11 @@ class Worker:
                 msg = f"no answer within {seconds:.0f} s"
                 raise WorkerError(msg)
             if not select.select([self.answers], [], [], min(left, _LOOK))[0]:
-                self._refuse_if_stopped()
+                if self.process is not None and process_control.is_stopped(self.process.pid):
+                    # A case stopped it: it would be awaited for minutes.
+                    self.process.send_signal(signal.SIGCONT)  # so that it can end what it runs
+                    msg = "it was stopped"
+                    raise WorkerError(msg)
                 continue
             chunk = os.read(self.answers, 1 << 16)
             if not chunk or len(self.buffer) > _LINE:
@@ -183,13 +187,6 @@ class Worker:
             msg = f"it said what is no answer: {line[:100]!r}"
             raise WorkerError(msg) from error
         return answer
-
-    def _refuse_if_stopped(self) -> None:
-        """Raise WorkerError where a case stopped it: it would be awaited for minutes."""
-        if self.process is not None and process_control.is_stopped(self.process.pid):
-            self.process.send_signal(signal.SIGCONT)  # so that it can end what it runs
-            msg = "it was stopped"
-            raise WorkerError(msg)
 
     def _last_words(self) -> str:
         code = self.process.wait() if self.process is not None else 0

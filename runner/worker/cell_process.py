@@ -248,7 +248,12 @@ class CellProcess:
         try:
             self.pid = self._start()
         except OSError:
-            self._give_up()
+            # Leave nothing of a cell that could not be started.
+            if self.first:
+                process_control.kill([self.first])
+                os.waitpid(self.first, 0)
+            self.pipes.close()
+            cleanup.remove(self.folder)
             raise
         finally:
             self.pipes.begin()
@@ -271,14 +276,6 @@ class CellProcess:
             os.write(2, traceback.format_exc().encode())
         finally:
             leave(1)  # a child must never return into the worker's loop
-
-    def _give_up(self) -> None:
-        """Leave nothing of a cell that could not be started."""
-        if self.first:
-            process_control.kill([self.first])
-            os.waitpid(self.first, 0)
-        self.pipes.close()
-        cleanup.remove(self.folder)
 
     def _inside(self, parent: int) -> None:
         os.setsid()

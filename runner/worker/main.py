@@ -231,9 +231,8 @@ class ForkServer:
         """Folders that every cell finds empty."""
         self.processes = processes
         with open(settings["texts"]) as file:  # noqa: PTH123
-            self.settings = CellSettings(
-                boot, namespaces, self._rest, processes.held, json.load(file)
-            )
+            texts = json.load(file)
+        self.settings = CellSettings(boot, namespaces, self._rest, processes.held, texts)
         self.buffer = bytearray()
         self.waiting: list[Request] = []
         self.running: list[CellProcess] = []

@@ -222,12 +222,10 @@ class Lines(RunListener):
             self.say(f"  {verdict}: {' '.join(filter(None, map(str, row.cell)))}: {row.described}")
         if time.monotonic() - self.told > _EVERY:
             self.told = time.monotonic()
-            self.say(f"  {self.measured_cells} of {self.cells} cells{self._left()}")
-
-    def _left(self) -> str:
-        spent = time.monotonic() - self.start
-        left = spent / max(1, self.measured_cells) * (self.cells - self.measured_cells)
-        return f", about {max(1, round(left / 60))} min left"
+            left = self.cells - self.measured_cells
+            seconds = (self.told - self.start) / max(1, self.measured_cells) * left
+            minutes = f"about {max(1, round(seconds / 60))} min left"
+            self.say(f"  {self.measured_cells} of {self.cells} cells, {minutes}")
 
     def unbuilt(self, environment: str, reason: str, cells: int) -> None:
         """Say why an environment cannot run its cells."""
@@ -275,7 +273,12 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _measure(root: Path, options: argparse.Namespace) -> ExitCode:
     demand(options.device)
-    _stay_within(root)
+    # Nothing is written outside of the bundle's folder.
+    for name in [name for name in os.environ if name.startswith("REPROMATRIX_")]:
+        del os.environ[name]
+    scratch = root / "work" / "tmp"
+    scratch.mkdir(parents=True, exist_ok=True)
+    tempfile.tempdir = str(scratch)
     loaded, torch = _loaded(root)
 
     def prepare(unit: Unit) -> Ready:
@@ -303,15 +306,6 @@ def _measure(root: Path, options: argparse.Namespace) -> ExitCode:
     if tally.unbuilt:
         return ExitCode.UNBUILDABLE
     return ExitCode.UNEXPECTED if told.unexpected else ExitCode.AS_EXPECTED
-
-
-def _stay_within(root: Path) -> None:
-    """Let nothing be written outside of the bundle's folder."""
-    for name in [name for name in os.environ if name.startswith("REPROMATRIX_")]:
-        del os.environ[name]
-    scratch = root / "work" / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)
-    tempfile.tempdir = str(scratch)
 
 
 def _planned(loaded: Project, options: argparse.Namespace, rows: list[Observation]) -> Run:

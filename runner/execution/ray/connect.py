@@ -142,14 +142,11 @@ def _own_address() -> str:
 def _join(address: str) -> None:
     import ray
 
-    quiet = {"logging_level": "CRITICAL", "log_to_driver": False, "configure_logging": True}
-    alone = {
-        "_node_ip_address": "127.0.0.1",  # nobody else can reach it
-        "num_cpus": cores(),
-        "object_store_memory": _STORE,
-        "include_dashboard": False,
-    }
-    options = {**quiet, **(alone if address == LOCAL else {})}
+    options = {"logging_level": "CRITICAL", "log_to_driver": False, "configure_logging": True}
+    if address == LOCAL:
+        # Nobody else can reach it.
+        options |= {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
+        options |= {"num_cpus": cores(), "object_store_memory": _STORE}
     try:
         with _our_signals():
             ray.init(address=address, **options)

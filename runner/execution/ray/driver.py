@@ -174,7 +174,6 @@ class Cluster:
                 self._unbuilt(flight)
 
     def _is_stranded(self, flight: Flight) -> bool:
-        """Say whether every living node is one that cannot run it."""
         return bool(flight.avoided) and not _able(self.device) - flight.avoided
 
     def _doubted(self, row: Observation) -> bool:
@@ -205,7 +204,12 @@ class Cluster:
             message: Message = ray.get(coming, timeout=_COMING)
         except StopIteration:
             del self.flying[task]
-            self._landed(flight)
+            if flight.refused:
+                self._refused(flight)
+            elif flight.broke:
+                self._lost(flight, flight.broke)
+            else:
+                self.events.put(Done(unit=flight.unit))
         except ray.exceptions.RayError as error:
             del self.flying[task]
             self._lost(flight, _why(error))
@@ -218,26 +222,15 @@ class Cluster:
                 flight.node, flight.kind = message.node, message.kind
             case bytes():
                 for event in flight.frames.add(message):
-                    self._event(flight, event)
+                    if isinstance(event, Unbuilt):
+                        flight.refused = event.reason
+                    elif not isinstance(event, Observation) or flight.is_news(event):
+                        self.events.put(event)
             case Unfit():
                 self.barred[flight.node] = message.reason
                 flight.refused = message.reason
             case Broke():
                 flight.broke = message.reason
-
-    def _event(self, flight: Flight, event: Event) -> None:
-        if isinstance(event, Unbuilt):
-            flight.refused = event.reason
-        elif not isinstance(event, Observation) or flight.is_news(event):
-            self.events.put(event)
-
-    def _landed(self, flight: Flight) -> None:
-        if flight.refused:
-            self._refused(flight)
-        elif flight.broke:
-            self._lost(flight, flight.broke)
-        else:
-            self.events.put(Done(unit=flight.unit))
 
     def _refused(self, flight: Flight) -> None:
         """Try another node; where all that there are refuse, the unit cannot be built."""
@@ -270,9 +263,8 @@ class Cluster:
         if len(flight.losses) < _LOSSES:
             self._again(flight)
         else:
-            reason = (
-                f"lost with its node {_LOSSES} times: {'; '.join(dict.fromkeys(flight.losses))}"
-            )
+            whys = "; ".join(dict.fromkeys(flight.losses))
+            reason = f"lost with its node {_LOSSES} times: {whys}"
             self.events.put(Lost(unit=flight.left, reason=reason))
 
     def _again(self, flight: Flight) -> None:
