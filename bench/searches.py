@@ -19,12 +19,12 @@ from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.releases import (
     ReleaseSearches,
     Search,
-    current,
     failing_precisions,
     searches,
 )
 from repromatrix.runner.bisect.search import Edge, Sought
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.script import parse_script
 from repromatrix.runner.paths import ROOT, Paths

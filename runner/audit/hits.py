@@ -265,8 +265,11 @@ def _upgrades(
     # Counting the known failures first spares most releases a comparison cell by cell.
     counts = Counter(
         known.environments[cell.environment].column
-        for cell in known.seen.failing()
-        if cell.workaround == PLAIN and cell.device is device and (cell.case, cell.precision) in now
+        for cell, row in known.seen.items()
+        if row.reading.fails
+        and cell.workaround == PLAIN
+        and cell.device is device
+        and (cell.case, cell.precision) in now
     )
 
     def to(name: str) -> Upgrade:

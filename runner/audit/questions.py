@@ -13,7 +13,8 @@ from repromatrix.runner import project
 from repromatrix.runner.audit.levels import named
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.errors import Problem, refuse
-from repromatrix.runner.evidence.glances import GlancedRows, of_places, of_rows
+from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model.case import PLAIN, Case
@@ -39,8 +40,10 @@ class KnownEvidence:
 
     cases: Mapping[str, Case]
     environments: Mapping[str, Environment]
-    seen: GlancedRows
-    """Current rows; contested cells have none."""
+    seen: Mapping[Cell, Observation]
+    """The current row of each cell; contested cells have none."""
+    contested: Mapping[Cell, Observation]
+    """Cells about which the sources disagree: they answer nothing."""
 
     def of(self, case: Case) -> Iterator[Environment]:
         """Yield the environments that a case has cells in, in the order of the table."""
@@ -64,14 +67,20 @@ class KnownEvidence:
 
     def ran_on(self, device: Device) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the builds of torch and the minor versions of Python that a device ran with."""
-        ran = [setting for where, setting in self.seen.ran if where is device]
+        ran = {
+            (side.provenance.torch_build, side.provenance.python)
+            for row in (*self.seen.values(), *self.contested.values())
+            if row.cell.device is device and row.outcome.is_evidence
+            for side in row.sides or (row,)
+        }
         builds = {build for build, _ in ran if build}
         pythons = {".".join(python.split(".")[:2]) for _, python in ran if python}
         return tuple(sorted(builds)), tuple(sorted(pythons))
 
     def fails(self, cell: Cell) -> bool | None:
         """Return whether a cell fails; None where no result can be relied on."""
-        return self.seen.fails(cell)
+        row = self.seen.get(cell)
+        return None if row is None else row.reading.fails
 
     def declines(self, cell: Cell) -> bool:
         """Return whether the case itself cannot judge there: no run would change that."""
@@ -82,7 +91,7 @@ class KnownEvidence:
         """Say why a cell has no answer; empty where it has one."""
         row = self.seen.get(cell)
         if row is None:
-            return "has contradicting results" if cell in self.seen.contested else "was not run"
+            return "has contradicting results" if cell in self.contested else "was not run"
         if row.reading.fails is not None:
             return ""
         if row.unstable:
@@ -112,13 +121,13 @@ def known(
     rows: Iterable[Observation],
 ) -> KnownEvidence:
     """Return what is known from evidence: only what is measured on today's cases and pins."""
-    still = standing_still(environments)
-    return KnownEvidence(cases=cases, environments=still, seen=of_rows(rows, cases, still))
-
-
-def standing_still(environments: Mapping[str, Environment]) -> dict[str, Environment]:
-    """Return the environments whose versions somebody's may equal."""
-    return {name: one for name, one in environments.items() if one.source in _STILL}
+    still = {
+        name: environment
+        for name, environment in environments.items()
+        if environment.source in _STILL
+    }
+    seen, contested = current(rows, cases, still)
+    return KnownEvidence(cases=cases, environments=still, seen=seen, contested=contested)
 
 
 def asked(
@@ -144,13 +153,12 @@ def known_of(
 ) -> KnownEvidence:
     """Read the wanted evidence of the chosen cases from the repository and from this machine."""
     names = {case.name for case in question.chosen(loaded.cases)}
-    still = standing_still(loaded.environments)
 
     def warn(text: str) -> None:
         console().print(text, style="yellow")
 
-    seen = of_places(loaded.places, warn, (loaded.cases, still), names, wanted)
-    return KnownEvidence(cases=loaded.cases, environments=still, seen=seen)
+    rows = answers.both(loaded.places, warn, names, wanted)
+    return known(loaded.cases, loaded.environments, rows)
 
 
 def plain(question: AuditQuestion) -> Keep:

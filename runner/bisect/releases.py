@@ -26,38 +26,17 @@ from repromatrix.runner.bisect.search import (
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, Interrupted
-from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms, not_built
 from repromatrix.runner.execution.run import Run, RunListener
 from repromatrix.runner.judging.ranges import Axis, Point, axes
-from repromatrix.runner.judging.verdicts import expected, is_current
+from repromatrix.runner.judging.verdicts import expected
 from repromatrix.runner.model.case import EVERY, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project, recipe
-
-
-def current(
-    rows: Iterable[Observation],
-    cases: Mapping[str, Case],
-    environments: Mapping[str, Environment],
-) -> tuple[dict[Cell, Observation], dict[Cell, Observation]]:
-    """Return the current rows that answer, and apart from them those that are disputed.
-
-    A disputed cell counts as not known, so the search asks it again.
-    """
-    known = {
-        cell: row
-        for cell, row in answering_rows(rows, cases, environments).items()
-        if (case := cases.get(cell.case)) is not None
-        and (environment := environments.get(cell.environment)) is not None
-        and is_current(row, case, environment)
-    }
-    contested = {cell: row for cell, row in known.items() if row.sides}
-    return {cell: row for cell, row in known.items() if not row.sides}, contested
 
 
 def judged(known: Mapping[Cell, Observation]) -> dict[Cell, Observation]:

@@ -28,6 +28,7 @@ from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.execution.events import Terms, run_name
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
@@ -191,7 +192,7 @@ def _asking(
         return releases.ReleaseSearches(searches=[each for each in runnable if each.runs], known={})
     names = {search.question.case.name for search in runnable}
     rows = answers.both(loaded.places, cli.line_printer(console, "yellow"), names)
-    known, contested = releases.current(rows, loaded.cases, loaded.environments)
+    known, contested = current(rows, loaded.cases, loaded.environments)
     return releases.ReleaseSearches(
         searches=list(runnable), known=releases.judged(known), contested=contested
     )

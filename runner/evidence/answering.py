@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from repromatrix.runner.judging.verdicts import stands
+from repromatrix.runner.judging.verdicts import is_current, stands
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.observation import LOCAL, MERGED, Observation
@@ -92,6 +92,24 @@ def answering_rows(
     for row in rows:
         found.setdefault(row.cell, []).append(row)
     return {cell: answering_row(some, standing) for cell, some in found.items()}
+
+
+def current(
+    rows: Iterable[Observation],
+    cases: Mapping[str, Case],
+    environments: Mapping[str, Environment],
+) -> tuple[dict[Cell, Observation], dict[Cell, Observation]]:
+    """Return the current rows that answer, and apart from them those that are disputed.
+
+    A disputed cell counts as not known: nothing is concluded from it, and a search asks it again.
+    """
+    known: dict[Cell, Observation] = {}
+    contested: dict[Cell, Observation] = {}
+    for cell, row in answering_rows(rows, cases, environments).items():
+        case, environment = cases.get(cell.case), environments.get(cell.environment)
+        if case and environment and is_current(row, case, environment):
+            (contested if row.sides else known)[cell] = row
+    return known, contested
 
 
 def is_standing(row: Observation, case: Case, environment: Environment) -> bool:

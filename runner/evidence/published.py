@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from repromatrix.runner.errors import Problem, refuse
-from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged
+from repromatrix.runner.evidence.database import addressed
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Failed, Observation, Provenance
-from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, reading_of
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.model.packages import MOVED
 
 Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
@@ -107,9 +107,6 @@ class PublishedRow(NamedTuple):
     publication: str
 
 
-_VARIANT = itemgetter(0, 1)
-
-
 class EnvironmentRow(NamedTuple):
     """What an environment held when it was measured."""
 
@@ -128,25 +125,36 @@ def read(
     folder: Path, cases: Collection[str] | None = None, keep: Keep | None = None
 ) -> Iterator[Observation]:
     """Yield every published cell, or those of some cases; raises RunnerError for a bad file."""
-    for sheet in sheets(folder, cases):
-        with addressed(sheet.where, WRITTEN):
-            for wanted, rows in sheet.variants(keep):
-                for row in rows:
-                    yield from (sheet.observation(row, cell) for cell in sheet.cells(row, wanted))
-
-
-def sheets(folder: Path, cases: Collection[str] | None = None) -> Iterator[PublishedSheet]:
-    """Yield the published files, or those of some cases; raises RunnerError for a bad file."""
     publications = read_publications(folder)
     path = folder / "environments.csv"
     with addressed(path.name, WRITTEN):
         rows = map(EnvironmentRow._make, _lines_of(path))
-        held = {(row.environment, row.publication): row for row in rows}
+        environments = {(row.environment, row.publication): row for row in rows}
+
+    @functools.cache
+    def ran(case_digest: str, name: str, publication: str) -> tuple[Provenance, str]:
+        """Return what the cells of a case ran on, and why that could not be built."""
+        row = environments[name, publication]
+        provenance = Provenance(
+            case_digest=case_digest,
+            environment_digest=row.digest,
+            packages=_packages(row),
+            python=row.python,
+            torch_build=row.torch,
+            hardware=publications[publication].hardware,
+            protocol=MEASURED,
+            run=publication,
+        )
+        return provenance, row.reason
+
     for path in sorted(folder.glob("*/*.csv")):
         if cases is None or path.stem in cases:
             with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
-                sheet = PublishedSheet(path, held, publications)
-            yield sheet
+                about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+                ran_case = functools.partial(ran, about["case-digest"])
+                failures = {name: _failed(failure) for name, failure in about["failures"].items()}
+            with addressed(f"{path.parent.name}/{path.name}", WRITTEN):
+                yield from _observations(path, keep, ran_case, failures)
 
 
 def _lines_of(path: Path) -> Iterator[list[str]]:
@@ -158,93 +166,52 @@ def _lines_of(path: Path) -> Iterator[list[str]]:
         yield from lines
 
 
-class PublishedSheet:
-    """The published cells of a case on a device; what is not asked for is not taken apart."""
+def _observations(
+    path: Path,
+    keep: Keep | None,
+    ran: Callable[[str, str], tuple[Provenance, str]],
+    failures: Mapping[str, Failed],
+) -> Iterator[Observation]:
+    """Yield the wanted cells of a file; what is not wanted is not taken apart."""
+    case, device = path.stem, Device(path.parent.name)
+    for (workaround, word), lines in groupby(_lines_of(path), key=itemgetter(0, 1)):
+        precision = Precision(word)
+        wanted = None if keep is None else keep(case, workaround, precision, device)
+        for row in map(PublishedRow._make, lines) if wanted is None or wanted else ():
+            names = row.releases.split()
+            if wanted is not None:
+                names = [name for name in names if name in wanted]
+            common = _common(row, failures) if names else {}
+            for name in names:
+                provenance, reason = ran(name, row.publication)
+                yield Observation(
+                    cell=Cell(case, workaround, name, precision, device),
+                    provenance=provenance,
+                    reason=reason if common["outcome"] is Outcome.UNBUILDABLE else "",
+                    **common,
+                )
 
-    def __init__(
-        self,
-        path: Path,
-        held: Mapping[tuple[str, str], EnvironmentRow],
-        publications: Mapping[str, Publication],
-    ) -> None:
-        """Read the file beside the cells; `held` are the environments by name and publication."""
-        about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        self.case, self.device = path.stem, Device(path.parent.name)
-        self.case_digest: str = about["case-digest"]
-        self.held = held
-        self._failures: Mapping[str, Mapping[str, Any]] = about["failures"]
-        self._publications, self._path = publications, path
-        self.where = f"{path.parent.name}/{path.name}"
-        self._ran: dict[tuple[str, str], Provenance] = {}
-        self._shared: dict[PublishedRow, dict[str, Any]] = {}
-        """What the releases of a row have in common."""
 
-    def variants(
-        self, keep: Keep | None = None
-    ) -> Iterator[tuple[Collection[str] | None, Iterator[PublishedRow]]]:
-        """Yield the rows of each wanted variant, with the wanted environments: None is all."""
-        for (workaround, precision), lines in groupby(_lines_of(self._path), key=_VARIANT):
-            asked = (self.case, workaround, Precision(precision), self.device)
-            wanted = None if keep is None else keep(*asked)
-            if wanted is None or wanted:
-                yield wanted, map(PublishedRow._make, lines)
+def _common(row: PublishedRow, failures: Mapping[str, Failed]) -> dict[str, Any]:
+    """Return what the cells of a row have in common."""
+    return {
+        "outcome": Outcome(row.outcome),
+        "source": row.publication,
+        "failed": failures.get(row.failure),
+        "exercised": Exercised(row.exercised),
+        "computed": _counts(row.computed),
+        "measured": _numbers(row.measured),
+        "unstable": "unstable" in row.flags.split(),
+    }
 
-    def cells(self, row: PublishedRow, wanted: Collection[str] | None) -> list[Cell]:
-        """Return the wanted cells of a row."""
-        names = row.releases.split()
-        if wanted is not None:
-            names = [name for name in names if name in wanted]
-        if not names:
-            return []
-        case, workaround, precision, device = self.case, row[0], Precision(row[1]), self.device
-        return [Cell(case, workaround, name, precision, device) for name in names]
 
-    def observation(self, row: PublishedRow, cell: Cell) -> Observation:
-        """Return a cell of a row in full; raises RunnerError where the row is none of ours."""
-        try:
-            return self._observation(row, cell)
-        except UNREADABLE as error:
-            raise damaged(self.where, error, WRITTEN) from error
-
-    def _observation(self, row: PublishedRow, cell: Cell) -> Observation:
-        key = (cell.environment, row.publication)
-        if key not in self._ran:
-            self._ran[key] = self._provenance(self.held[key], self._publications[row.publication])
-        if row not in self._shared:
-            self._shared[row] = self._common(row)
-        ran, common = self._ran[key], self._shared[row]
-        reason = self.held[key].reason if common["outcome"] is Outcome.UNBUILDABLE else ""
-        return Observation(cell=cell, provenance=ran, source=ran.run, reason=reason, **common)
-
-    def _provenance(self, held: EnvironmentRow, publication: Publication) -> Provenance:
-        return Provenance(
-            case_digest=self.case_digest,
-            environment_digest=held.digest,
-            packages=_packages(held),
-            python=held.python,
-            torch_build=held.torch,
-            hardware=publication.hardware,
-            protocol=MEASURED,
-            run=publication.name,
-        )
-
-    def _common(self, row: PublishedRow) -> dict[str, Any]:
-        failure = self._failures.get(row.failure)
-        return {
-            "outcome": Outcome(row.outcome),
-            "exercised": Exercised(row.exercised),
-            "failed": Failed(
-                error_class=failure["class"],
-                message=failure["message"],
-                signature=failure["signature"],
-                traceback="\n".join(failure["traceback"]),
-            )
-            if failure
-            else None,
-            "computed": _counts(row.computed),
-            "measured": _numbers(row.measured),
-            "unstable": "unstable" in row.flags.split(),
-        }
+def _failed(failure: Mapping[str, Any]) -> Failed:
+    return Failed(
+        error_class=failure["class"],
+        message=failure["message"],
+        signature=failure["signature"],
+        traceback="\n".join(failure["traceback"]),
+    )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -254,13 +221,6 @@ def _packages(held: EnvironmentRow) -> Mapping[str, str]:
         for name in MOVED  # each is a column
         if (version := getattr(held, name))
     }
-
-
-@functools.lru_cache(maxsize=256)
-def fails(outcome: str, exercised: str, flags: str) -> bool | None:
-    """Say what the texts of a row say of its cells; None where that could not be relied on."""
-    unstable = "unstable" in flags.split()
-    return reading_of(Outcome(outcome), Exercised(exercised), unstable=unstable).fails
 
 
 @functools.lru_cache(maxsize=4096)

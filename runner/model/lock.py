@@ -8,14 +8,16 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from packaging import utils
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from repromatrix.runner.errors import Fault, Problem, RunnerError
 from repromatrix.runner.model.requirements import without_long_numbers
 
 _INPUT = re.compile(r"(?m)^# input: (\w+)$")
 _BLOCK = re.compile(r"(?m)^[^#\s](?:.*\\\n)*.*\n?")
+# Neighbouring releases share most names.
+canonicalize_name = functools.cache(utils.canonicalize_name)
 _LEFT_OUT = re.compile(r"^(torch|triton|nvidia-.*|cuda-.*|pytorch-triton.*)$")
 
 

@@ -14,7 +14,6 @@ from repromatrix.runner.bisect.releases import (
     Finding,
     ReleaseSearches,
     Search,
-    current,
     failing_precisions,
     judged,
     searches,
@@ -23,6 +22,7 @@ from repromatrix.runner.bisect.releases import (
 from repromatrix.runner.bisect.search import Edge, SearchOutcome, SearchQuestion, Sought
 from repromatrix.runner.errors import ExitCode, Interrupted
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.paths import Paths
 

@@ -11,9 +11,14 @@ from factories import BREAKS, case, cell, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.bisect.releases import current
-from repromatrix.runner.evidence import glances
-from repromatrix.runner.evidence.answering import answer, answering_row, answering_rows, is_standing
+from repromatrix.runner.audit.questions import known as audit_evidence
+from repromatrix.runner.evidence.answering import (
+    answer,
+    answering_row,
+    answering_rows,
+    current,
+    is_standing,
+)
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import is_current
@@ -134,13 +139,13 @@ def test_bisect_audit_planning_and_the_page_have_the_same_row(rows: list[Observa
     today = is_current(found, TOY, HERE)
     counts = today and not found.sides
     expected = {cell(): found} if counts else {}
-    audited = glances.of_rows(rows, CASES, HELD)
+    audited = audit_evidence(CASES, HELD, rows)
     bisected, contested = current(rows, CASES, HELD)
     known = answering_rows(rows, CASES, HELD)
     grid = Grid(cases=CASES, environments=HELD, precisions=[Precision.BF16], devices=[Device.CPU])
 
-    assert (dict(audited), bisected) == (expected, expected)
-    assert audited.contested == contested.keys() == ({cell()} if today and found.sides else set())
+    assert (audited.seen, bisected) == (expected, expected)
+    assert {*audited.contested} == {*contested} == ({cell()} if today and found.sides else set())
     assert audited.fails(cell()) is (fails(found) if counts else None)
     assert answered(known.get(cell()), TOY, HERE) is counts
     assert survey(grid, known) == (found,)

@@ -1,4 +1,4 @@
-"""What answers at a glance is what answers when everything is read."""
+"""What is asked for alone is what remains when everything is read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import pytest
 from factories import case, cell, environment, failed, provenance, seen
 
 from repromatrix.runner import project
-from repromatrix.runner.audit.questions import standing_still
-from repromatrix.runner.bisect.releases import current
-from repromatrix.runner.evidence import answers, glances
+from repromatrix.runner.audit.questions import known
+from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.judging.ranges import fails
-from repromatrix.runner.model.observation import LOCAL, Provenance
+from repromatrix.runner.model.observation import LOCAL, Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
-    from repromatrix.runner.evidence.published import Keep
     from repromatrix.runner.model.outcomes import Precision
 
 
@@ -34,36 +32,23 @@ def _some(_: str, workaround: str, precision: Precision, device: Device) -> froz
     return frozenset({"5.10.1", "main"}) if workaround else None
 
 
-def _assert_alike(places: Paths, keep: Keep | None, least: int) -> glances.GlancedRows:
-    loaded = project.load(places, code=False)
-    still = standing_still(loaded.environments)
-    found = glances.of_places(places, _silent, (loaded.cases, still), loaded.cases, keep)
-    rows = answers.both(places, _silent, loaded.cases, keep)
-    expected, contested = current(rows, loaded.cases, still)
-
-    assert len(expected) > least
-    assert dict(found) == expected
-    assert found.contested == contested.keys()
-    assert {one: found.fails(one) for one in found} == {
-        one: fails(row) for one, row in expected.items()
-    }
-    ran = {
-        (row.cell.device, (row.provenance.torch_build, row.provenance.python))
-        for row in expected.values()
-        if row.outcome.is_evidence
-    }
-    assert found.ran == ran
-    return found
+def _is_wanted(row: Observation) -> bool:
+    _, workaround, on, precision, device = row.cell
+    wanted = _some("", workaround, precision, device)
+    return wanted is None or on in wanted
 
 
-def test_published_evidence_says_the_same_at_a_glance() -> None:
-    _assert_alike(Paths(root=ROOT), None, least=40_000)
-    _assert_alike(Paths(root=ROOT), _some, least=4_000)
+def test_published_evidence_that_is_asked_for_is_the_same() -> None:
+    every = answers.published_rows(Paths(root=ROOT))
+    some = answers.published_rows(Paths(root=ROOT), keep=_some)
+
+    assert some == [row for row in every if _is_wanted(row)]
+    assert 4_000 < len(some) < len(every) / 5
 
 
 def test_what_this_machine_stored_counts_and_contests() -> None:
     places = Paths(root=ROOT)
-    rows = list(answers.published_rows(places, {"blip2_load_half", "gemma3_trainer_eval"}, _some))
+    rows = list(answers.published_rows(places, {"blip2_load_half", "gemma3_trainer_eval"}))
     changed = [
         dataclasses.replace(
             row,
@@ -77,8 +62,13 @@ def test_what_this_machine_stored_counts_and_contests() -> None:
     store = Store(places.store, _silent)
     store.put(*changed)
     store.close()
+    loaded = project.load(places, code=False)
+    every = answers.both(places, _silent)
+    some = answers.both(places, _silent, keep=_some)
 
-    assert _assert_alike(places, _some, least=4_000).contested
+    assert some == [row for row in every if _is_wanted(row)]
+    _, contested = current(some, loaded.cases, loaded.environments)
+    assert contested
 
 
 def _instead(outcome: Outcome, number: int) -> Outcome:
@@ -97,9 +87,11 @@ def test_a_contested_cell_answers_nothing() -> None:
     toy, held = case(), environment()
     ran = provenance(toy, held)
     rows = [seen(Outcome.PASSES, ran=ran), seen(Outcome.FAILS, ran=ran, how=failed())]
-    found = glances.of_rows(rows, {toy.name: toy}, {held.name: held})
+    evidence = known({toy.name: toy}, {held.name: held}, rows)
 
-    assert (dict(found), found.contested, found.fails(cell())) == ({}, {cell()}, None)
+    assert (evidence.seen, {*evidence.contested}) == ({}, {cell()})
+    assert evidence.fails(cell()) is None
+    assert evidence.ran_on(Device.CPU) == (("2.13.0+cpu",), ("3.11",))
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -111,10 +103,11 @@ def test_what_the_machine_decided_takes_nobodys_place(*, first: bool) -> None:
         Outcome.OUT_OF_MEMORY, ran=dataclasses.replace(ran, torch_build="2.13.0+of-nobody")
     )
     rows = [machine, decided] if first else [decided, machine]
-    cases, on = {toy.name: toy}, {held.name: held}
-    found = glances.of_rows(rows, cases, on)
+    evidence = known({toy.name: toy}, {held.name: held}, rows)
+    of_machine = known({toy.name: toy}, {held.name: held}, [machine])
 
-    assert dict(found) == {cell(): decided} == current(rows, cases, on)[0]
-    assert (found.fails(cell()), found.ran) == (True, {(Device.CPU, ("2.13.0+cpu", "3.11.9"))})
-    assert dict(glances.of_rows([machine], cases, on)) == {cell(): machine}
-    assert glances.of_rows([machine], cases, on).ran == set()
+    assert evidence.seen == {cell(): decided}
+    assert evidence.fails(cell()) is True
+    assert evidence.ran_on(Device.CPU) == (("2.13.0+cpu",), ("3.11",))
+    assert of_machine.seen == {cell(): machine}
+    assert of_machine.ran_on(Device.CPU) == ((), ())
