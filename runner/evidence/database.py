@@ -17,8 +17,48 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from repromatrix.runner.errors import Problem, RunnerError, refuse
-from repromatrix.runner.evidence.schema import LATER, NAMES
 from repromatrix.runner.files import unwritable
+
+KEY = (
+    *("case_name", "workaround", "environment", "precision", "device"),
+    *("case_digest", "environment_digest", "protocol"),
+)
+"""What was measured: two rows that agree in these are about the same thing."""
+
+COLUMNS = """
+    case_name TEXT NOT NULL, workaround TEXT NOT NULL, environment TEXT NOT NULL,
+    precision TEXT NOT NULL, device TEXT NOT NULL, case_digest TEXT NOT NULL,
+    environment_digest TEXT NOT NULL, protocol INTEGER NOT NULL,
+    outcome TEXT NOT NULL, error_class TEXT, message TEXT, signature TEXT, traceback TEXT,
+    reason TEXT NOT NULL, exercised TEXT NOT NULL, computed TEXT NOT NULL, measured TEXT NOT NULL,
+    unstable INTEGER NOT NULL, repeats INTEGER NOT NULL, seconds REAL, output TEXT NOT NULL,
+    run TEXT NOT NULL, provenance TEXT NOT NULL REFERENCES provenances(id)"""
+"""In the order of `store.values`."""
+
+LATER = ("peak_mib INTEGER", "limit_mib INTEGER")
+"""Columns that older formats lack: behind all others, where they are added to a table of those."""
+
+NAMES = tuple(line.split()[0] for line in (*COLUMNS.split(","), *LATER))
+
+VERSION = 3
+"""1 had what this machine measured; 2 has beside it what was merged, and the shards that ended;
+3 has the memory of a cell."""
+TABLES = f"""
+CREATE TABLE IF NOT EXISTS provenances (
+    id TEXT PRIMARY KEY, packages TEXT NOT NULL, python TEXT NOT NULL, torch_build TEXT NOT NULL,
+    hardware TEXT NOT NULL, imported TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS cells ({COLUMNS}, {", ".join(LATER)},
+    PRIMARY KEY ({", ".join(KEY)})
+);
+CREATE TABLE IF NOT EXISTS merged ({COLUMNS},
+    said TEXT NOT NULL, identity TEXT NOT NULL, settled TEXT NOT NULL, {", ".join(LATER)},
+    PRIMARY KEY ({", ".join(KEY)}, said)
+);
+CREATE TABLE IF NOT EXISTS shards (
+    shard TEXT NOT NULL, split TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (shard, split)
+) WITHOUT ROWID;
+"""
 
 UNREADABLE = (
     ValueError,
@@ -74,7 +114,7 @@ _WITH_LOG = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
 _WITH_JOURNAL = (_ALONE, *_JOURNAL, _NOT_ALONE)
 _MOVED = "REPROMATRIX_STORE moves the store to another disk."
 _MOVED_AWAY = "Move it away, or let REPROMATRIX_STORE name another path."
-_TABLES = {"cells", "provenances"}
+_OURS = {"cells", "provenances"}
 """What every store has, whatever its format: all its tables are made at once."""
 
 
@@ -214,12 +254,12 @@ def _file_system(path: Path, mounts: Path) -> str:
     return max(over, key=lambda one: len(one[0]), default=("", ""))[1] if over else ""
 
 
-def set_aside_if_unusable(path: Path, newest: int, say: Callable[[str], None]) -> None:
+def set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:
     """Keep a file that cannot be used under another name.
 
     Raises RunnerError as `told` does, and for an SQLite file of another program.
     """
-    why = why_unusable(path, newest)
+    why = why_unusable(path)
     if not why:
         return
     number = 1
@@ -232,7 +272,7 @@ def set_aside_if_unusable(path: Path, newest: int, say: Callable[[str], None]) -
     say(f"{path.name} {why}; it is kept as {aside.name} and a new store is begun.")
 
 
-def why_unusable(path: Path, newest: int) -> str:
+def why_unusable(path: Path) -> str:
     """Say why a file cannot be used as a store; nothing where it can, or does not exist.
 
     Raises RunnerError as `told` does, and for an SQLite file of another program: that one must
@@ -247,8 +287,10 @@ def why_unusable(path: Path, newest: int) -> str:
                 what = f"this SQLite file is not a repromatrix store (its tables: {strangers})"
                 raise refuse(Problem(path.name, what, _MOVED_AWAY))
             version = int(database.execute("PRAGMA user_version").fetchone()[0])
-            if version > newest:
-                return f"was written by a newer version (format {version}, this one reads {newest})"
+            if version > VERSION:
+                return (
+                    f"was written by a newer version (format {version}, this one reads {VERSION})"
+                )
             damage = str(database.execute("PRAGMA quick_check").fetchone()[0])
             if damage != "ok":
                 return f"is damaged ({damage})"
@@ -266,4 +308,4 @@ def _tables_of_others(database: sqlite3.Connection) -> str:
     """Name the tables of a file that is not ours; nothing where it is, or where it has none."""
     asked = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
     there = [str(name) for (name,) in database.execute(asked)]
-    return "" if {*there} >= _TABLES else ", ".join(there)
+    return "" if {*there} >= _OURS else ", ".join(there)

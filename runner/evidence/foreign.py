@@ -13,7 +13,7 @@ from pathlib import Path
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence import published
 from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged, why_unusable
-from repromatrix.runner.evidence.store import VERSION, Store
+from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.tempdirs import scratch
 
@@ -122,7 +122,7 @@ def _refuse_unless_ours(path: Path, copy: Path) -> None:
         if file.read(len(_HEAD)) != _HEAD:
             raise _refused(path, "not an SQLite database", f"Name {STORE}.")
     try:
-        why = why_unusable(copy, VERSION)
+        why = why_unusable(copy)
     except RunnerError as error:  # it names the copy
         raise _refused(path, error.faults[0].what, f"Name {STORE}.") from error
     if why:

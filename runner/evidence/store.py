@@ -12,32 +12,44 @@ is in the table. Both tables are read as one.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
+import json
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from repromatrix.runner.errors import RunnerError, more_to_do
 from repromatrix.runner.evidence import database
-from repromatrix.runner.evidence.answering import answers, says
+from repromatrix.runner.evidence.answering import about, answers, says
+from repromatrix.runner.evidence.database import KEY, LATER, NAMES
 from repromatrix.runner.evidence.published import Keep
-from repromatrix.runner.evidence.schema import (
-    COLUMNS,
-    KEY,
-    LATER,
-    NAMES,
-    Identities,
-    observation,
-    provenance,
-    ran_on,
-    shared,
-    values,
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import (
+    LOCAL,
+    MERGED,
+    Failed,
+    MemoryUse,
+    Observation,
+    Provenance,
 )
-from repromatrix.runner.model.observation import LOCAL, MERGED, Observation, Provenance
-from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
+
+_RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
+ran_on = itemgetter(*map(NAMES.index, _RAN))
+"""Return what a row ran on, as far as the row itself says it."""
+
+_json = json.JSONEncoder(sort_keys=True).encode
+
+# A row is read for every cell of the table: what is looked up once is not made again.
+_precision, _device = functools.cache(Precision), functools.cache(Device)
+_outcome, _exercised = functools.cache(Outcome), functools.cache(Exercised)
+_numbers = functools.lru_cache(maxsize=4096)(json.loads)
 
 _MERGED_NAMES = (*NAMES, "said", "identity", "settled")
 """`said` is what a row says, `identity` the row, `settled` the run here that decided otherwise."""
@@ -60,26 +72,10 @@ WHERE {_PRECEDENCE.format("excluded")} > {_PRECEDENCE.format("merged")}
 _KEY_IS = " AND ".join(f"{name}=?{number}" for number, name in enumerate(KEY, 1))
 _SETTLE = f"UPDATE merged SET settled=?{len(KEY) + 1} WHERE {_KEY_IS} AND settled=''"  # noqa: S608
 
-VERSION = 3
-"""1 had what this machine measured; 2 has beside it what was merged, and the shards that ended;
-3 has the memory of a cell."""
-_TABLES = f"""
-CREATE TABLE IF NOT EXISTS provenances (
-    id TEXT PRIMARY KEY, packages TEXT NOT NULL, python TEXT NOT NULL, torch_build TEXT NOT NULL,
-    hardware TEXT NOT NULL, imported TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cells ({COLUMNS}, {", ".join(LATER)},
-    PRIMARY KEY ({", ".join(KEY)})
-);
-CREATE TABLE IF NOT EXISTS merged ({COLUMNS},
-    said TEXT NOT NULL, identity TEXT NOT NULL, settled TEXT NOT NULL, {", ".join(LATER)},
-    PRIMARY KEY ({", ".join(KEY)}, said)
-);
-CREATE TABLE IF NOT EXISTS shards (
-    shard TEXT NOT NULL, split TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (shard, split)
-) WITHOUT ROWID;
-"""
-
+_DROP_UNRUN = (
+    "DELETE FROM cells WHERE case_name=? AND workaround=? AND environment=?"
+    " AND precision=? AND device=? AND environment_digest=''"
+)
 _PUT = (
     f"INSERT OR REPLACE INTO cells ({','.join(NAMES)})"  # noqa: S608 - our own names
     f" VALUES ({','.join('?' * len(NAMES))})"
@@ -105,18 +101,18 @@ class Store:
         Raises RunnerError where it can be read or written by nobody, or somebody else holds it.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        database.set_aside_if_unusable(path, VERSION, say)
+        database.set_aside_if_unusable(path, say)
         self.path = path
         self.written = False
         """Whether something was stored since it was opened."""
         self._db = database.connected(path)
         self._db.row_factory = sqlite3.Row
         with self.together():
-            for statement in filter(str.strip, _TABLES.split(";")):
+            for statement in filter(str.strip, database.TABLES.split(";")):
                 self._db.execute(statement)
             self._complete("cells")
             self._complete("merged")
-            self._db.execute(f"PRAGMA user_version={VERSION}")
+            self._db.execute(f"PRAGMA user_version={database.VERSION}")
 
     def _complete(self, table: str) -> None:
         """Add to a table of an older format what it lacks."""
@@ -164,24 +160,24 @@ class Store:
         with self.together():
             identities = Identities(self._db)
             for row in rows:
-                self._put(row, identities.of(row.provenance))
-
-    def _put(self, row: Observation, identity: str) -> None:
-        if row.provenance.environment_digest:
-            self._db.execute(
-                "DELETE FROM cells WHERE case_name=? AND workaround=? AND environment=?"
-                " AND precision=? AND device=? AND environment_digest=''",
-                tuple(map(str, row.cell)),
-            )
-        self._db.execute(_PUT, values(row, identity))
-        if row.is_confirmed:
-            _settle(self._db, row)
+                if row.provenance.environment_digest:
+                    self._db.execute(_DROP_UNRUN, tuple(map(str, row.cell)))
+                self._db.execute(_PUT, values(row, identities.of(row.provenance)))
+                if row.is_confirmed:  # it decides what others deny
+                    self._db.execute(_SETTLE, (*about(row), row.provenance.run))
 
     def take(self, rows: Iterable[Observation]) -> Taken:
         """Keep what others measured beside what was measured here: all of it, or none."""
         self.written = True
         with _waiting(self._db, rows) as number, self.together():
-            return _take(self._db, number)
+            self._db.execute("INSERT OR IGNORE INTO main.provenances SELECT * FROM ran_there")
+            before = self._merged()
+            changes = self._db.execute(_TAKE_WAITING).rowcount
+            new = self._merged() - before
+            return Taken(rows=number, new=new, newer=changes - new)
+
+    def _merged(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM merged").fetchone()[0])
 
     def begin_shard(self, split: str) -> None:
         """Forget the shards of other splits: what is measured from now on is not theirs."""
@@ -195,8 +191,7 @@ class Store:
 
     def shards(self) -> frozenset[tuple[str, str]]:
         """Return the shards that were measured to their end, each with its split."""
-        found = self._db.execute("SELECT shard, split FROM shards")
-        return frozenset((shard, split) for shard, split in found)
+        return frozenset(map(tuple, self._db.execute("SELECT shard, split FROM shards")))
 
     def rows(
         self, cases: Collection[str] | None = None, keep: Keep | None = None
@@ -207,9 +202,8 @@ class Store:
         """
         with database.readable(self.path):
             # What others measured, and nobody has settled here.
-            theirs = self._select("merged", cases, keep, "settled=''")
-            merged = [observation(row, ran, MERGED) for row, ran in theirs]
-            own = (observation(row, ran, LOCAL) for row, ran in self._select("cells", cases, keep))
+            merged = list(self._select("merged", cases, keep, "settled=''"))
+            own = self._select("cells", cases, keep)
             yield from answers([*own, *merged]) if merged else own
 
     def statements(self) -> Iterator[Observation]:
@@ -218,9 +212,8 @@ class Store:
         Raises RunnerError at a row that is damaged.
         """
         with database.readable(self.path):
-            for table, source in (("cells", LOCAL), ("merged", MERGED)):
-                for row, ran in self._select(table):
-                    yield observation(row, ran, source)
+            yield from self._select("cells")
+            yield from self._select("merged")
 
     def _select(
         self,
@@ -228,7 +221,7 @@ class Store:
         cases: Collection[str] | None = None,
         keep: Keep | None = None,
         which: str = "",
-    ) -> Iterator[tuple[sqlite3.Row, Provenance]]:
+    ) -> Iterator[Observation]:
         names = list(cases or ())
         asked = [which] if which else []
         if cases is not None:
@@ -243,25 +236,22 @@ class Store:
         if not found:
             return
         # After the cells: what another run stores in between must not lack its provenance.
-        ran = {row["id"]: shared(row) for row in self._db.execute("SELECT * FROM provenances")}
+        ran = {row["id"]: _shared(row) for row in self._db.execute("SELECT * FROM provenances")}
         known: dict[tuple[object, ...], Provenance] = {}
         for row in found:
             key = ran_on(row)
             if key not in known:
                 known[key] = provenance(row, ran[row["provenance"]])
-            yield row, known[key]
+            yield observation(row, known[key], LOCAL if table == "cells" else MERGED)
 
 
 def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
     """Return a function for SQLite, so that what is not wanted is not read."""
-
-    @functools.cache
-    def variant(case: str, workaround: str, precision: str, device: str) -> Collection[str] | None:
-        return keep(case, workaround, Precision(precision), Device(device))
+    variant = functools.cache(keep)
 
     def wanted(case: str, workaround: str, environment: str, precision: str, device: str) -> bool:
-        found = variant(case, workaround, precision, device)
-        return found is None or environment in found
+        environments = variant(case, workaround, _precision(precision), _device(device))
+        return environments is None or environment in environments
 
     return wanted
 
@@ -280,15 +270,6 @@ def _waiting(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[in
         db.execute("DROP TABLE ran_there")
 
 
-def _take(db: sqlite3.Connection, number: int) -> Taken:
-    """Write the rows that wait beside those that are there, within the caller's transaction."""
-    db.execute("INSERT OR IGNORE INTO main.provenances SELECT * FROM ran_there")
-    before = _count(db)
-    changes = db.execute(_TAKE_WAITING).rowcount
-    new = _count(db) - before
-    return Taken(rows=number, new=new, newer=changes - new)
-
-
 def _waiting_rows(
     db: sqlite3.Connection, rows: Iterable[Observation]
 ) -> Iterator[tuple[object, ...]]:
@@ -304,17 +285,6 @@ def _digest(facts: tuple[object, ...]) -> str:
     return hashlib.sha256(repr(facts).encode(errors="backslashreplace")).hexdigest()[:16]
 
 
-def _count(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM merged").fetchone()[0])
-
-
-def _settle(db: sqlite3.Connection, row: Observation) -> None:
-    """Let what was measured here, and confirmed, decide what others deny."""
-    ran = row.provenance
-    key = (*map(str, row.cell), ran.case_digest, ran.environment_digest, ran.protocol)
-    db.execute(_SETTLE, (*key, ran.run))
-
-
 def keep_beside(path: Path, rows: Sequence[Observation], error: RunnerError) -> RunnerError:
     """Keep rows beside the store at `path`; return the error, which says where they are.
 
@@ -322,29 +292,131 @@ def keep_beside(path: Path, rows: Sequence[Observation], error: RunnerError) -> 
     """
     if not rows:
         return error
+    late = path.with_name(f"{path.name}.late-{os.getpid()}")
+    # Under another name until it is whole: whoever takes it in removes it.
+    draft = late.with_name(f"{late.name}.new")
     try:
-        name = _write_beside(path, rows)
+        with contextlib.closing(Store(draft, lambda _: None)) as store:
+            store.put(*rows)
+        draft.replace(late)
     except (RunnerError, sqlite3.Error, OSError):
         return error
     *others, last = error.faults
-    kept = f"Cells measured meanwhile ({len(rows)}) are kept as {name}; the next run takes them in."
-    return RunnerError([*others, more_to_do(last, kept)], error.code)
-
-
-def _write_beside(path: Path, rows: Sequence[Observation]) -> str:
-    place = path.with_name(f"{path.name}.late-{os.getpid()}")
-    # Under another name until it is whole: whoever takes it in removes it.
-    draft = place.with_name(f"{place.name}.new")
-    with contextlib.closing(Store(draft, lambda _: None)) as store:
-        store.put(*rows)
-    draft.replace(place)
-    return place.name
+    kept = f"Cells measured meanwhile ({len(rows)}) are kept as {late.name}"
+    return RunnerError(
+        [*others, more_to_do(last, f"{kept}; the next run takes them in.")], error.code
+    )
 
 
 def take_in_late(store: Store, say: Callable[[str], None]) -> None:
     """Store what earlier runs could not, and remove where they kept it; raises RunnerError."""
-    for place in sorted(store.path.parent.glob(f"{store.path.name}.late-*[0-9]")):
-        with contextlib.closing(Store(place, say)) as late:
+    for path in sorted(store.path.parent.glob(f"{store.path.name}.late-*[0-9]")):
+        with contextlib.closing(Store(path, say)) as late:
             rows = list(late.statements())
         store.put(*rows)
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
+
+# An observation as the columns of a row, and back
+
+
+def values(row: Observation, provenance: str) -> tuple[object, ...]:
+    """Return the columns of an observation."""
+    return (
+        *map(str, row.cell),
+        row.provenance.case_digest,
+        row.provenance.environment_digest,
+        row.provenance.protocol,
+        str(row.outcome),
+        *(dataclasses.astuple(row.failed) if row.failed else (None,) * 4),
+        row.reason,
+        str(row.exercised),
+        _json(dict(row.computed)),
+        _json(dict(row.measured)),
+        row.unstable,
+        row.repeats,
+        row.seconds,
+        row.output,
+        row.provenance.run,
+        provenance,
+        *(dataclasses.astuple(row.memory) if row.memory else (None, None)),
+    )
+
+
+class Identities:
+    """What rows ran on, written once for all rows that share it."""
+
+    def __init__(self, db: sqlite3.Connection, table: str = "provenances") -> None:
+        """Write to a table within the caller's transaction."""
+        self._db = db
+        self._insert = f"INSERT OR IGNORE INTO {table} VALUES (?,?,?,?,?,?)"  # noqa: S608 - our own names
+        self._known: dict[int, tuple[Provenance, str]] = {}
+
+    def of(self, ran: Provenance) -> str:
+        """Return the identity of what a row ran on, which is in the table then."""
+        if id(ran) not in self._known:
+            facts = (
+                _json(dict(ran.packages)),
+                ran.python,
+                ran.torch_build,
+                ran.hardware,
+                _json(dict(ran.imported)),
+            )
+            identity = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+            self._db.execute(self._insert, (identity, *facts))
+            self._known[id(ran)] = ran, identity  # kept, so that no other gets its number
+        return self._known[id(ran)][1]
+
+
+def _shared(row: sqlite3.Row) -> dict[str, Any]:
+    """Read what many cells ran on, once for all of them."""
+    return {
+        "packages": json.loads(row["packages"]),
+        "python": row["python"],
+        "torch_build": row["torch_build"],
+        "hardware": row["hardware"],
+        "imported": json.loads(row["imported"]),
+    }
+
+
+def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
+    """Read an observation; raises ValueError where a word is none of ours."""
+    # fmt: off
+    (
+        case, workaround, environment, precision, device, _, _, _,
+        outcome, error_class, message, signature, traceback, reason, exercised,
+        computed, measured, unstable, repeats, seconds, output, *_, peak, limit,
+    ) = row  # at once: each rest in between would be one more list for every row
+    # fmt: on
+    failed = None
+    if error_class is not None:
+        failed = Failed(
+            error_class=error_class, message=message, signature=signature, traceback=traceback
+        )
+    return Observation(
+        cell=Cell(case, workaround, environment, _precision(precision), _device(device)),
+        outcome=_outcome(outcome),
+        provenance=ran,
+        source=source,
+        failed=failed,
+        reason=reason,
+        exercised=_exercised(exercised),
+        computed=_numbers(computed),
+        measured=_numbers(measured),
+        unstable=bool(unstable),
+        repeats=repeats,
+        seconds=seconds,
+        output=output,
+        memory=None if peak is None else MemoryUse(peak=peak, limit=limit),
+    )
+
+
+def provenance(row: sqlite3.Row, ran: Mapping[str, Any]) -> Provenance:
+    """Return what a row ran on; `ran` is what it has in common with others."""
+    return Provenance(
+        case_digest=row["case_digest"],
+        environment_digest=row["environment_digest"],
+        protocol=row["protocol"],
+        run=row["run"],
+        **ran,
+    )

@@ -21,8 +21,9 @@ from repromatrix.runner import project
 from repromatrix.runner.cli.merge import MergeOptions, bring
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence.database import VERSION
 from repromatrix.runner.evidence.published import Publication
-from repromatrix.runner.evidence.store import VERSION, Store
+from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import LOCAL, MERGED
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision

@@ -14,7 +14,8 @@ from drills import upgrade
 from drills.tally import Tally
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence import foreign
-from repromatrix.runner.evidence.store import VERSION, Store
+from repromatrix.runner.evidence.database import VERSION
+from repromatrix.runner.evidence.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path

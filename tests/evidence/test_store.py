@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import database
-from repromatrix.runner.evidence.schema import LATER
-from repromatrix.runner.evidence.store import VERSION, Store
+from repromatrix.runner.evidence.database import LATER, VERSION
+from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import LOCAL, Failed, MemoryUse, Observation, Provenance

@@ -19,7 +19,8 @@ from small_checkout import RELEASES
 
 from repromatrix.runner import project
 from repromatrix.runner.cli.publish import publish_all
-from repromatrix.runner.evidence.store import VERSION, Store
+from repromatrix.runner.evidence.database import VERSION
+from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import ROOT, Paths
 
