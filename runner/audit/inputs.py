@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import Any
 
 from packaging.markers import default_environment
 
-from repromatrix.runner.audit.lockfiles import read_poetry, read_pylock, read_uv
+from repromatrix.runner.audit import packages
 from repromatrix.runner.audit.packages import SHORT, Gathering, Installed
-from repromatrix.runner.audit.requirements import read_requirements
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.script import decode
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
@@ -32,6 +31,11 @@ class Form(StrEnum):
     POETRY = "poetry.lock"
 
 
+_READERS = {
+    Form.UV: packages.read_uv,
+    Form.PYLOCK: packages.read_pylock,
+    Form.POETRY: packages.read_poetry,
+}
 LIMIT = 16 * 2**20
 """Bytes; the largest locks that are known have a third of that."""
 STDIN = "-"
@@ -99,7 +103,11 @@ def _from_text(content: bytes, path: Path, where: str) -> Installed:
     text = decode(content, where).removeprefix("\ufeff")
     form, table = _form(path, text, where)
     markers = platform()
-    gathered = _gathered(form, (text, table), path, where, markers)
+    if form is Form.REQUIREMENTS:
+        opened = functools.partial(_nested, path)
+        gathered = packages.read_requirements(text, where, markers, opened)
+    else:
+        gathered = _READERS[form](table, where, markers)
     pins = gathered.pins()
     resolved = pins.keys() >= _CLOSURE and not gathered.nameless
     installed = Installed(
@@ -162,25 +170,6 @@ def _locked(name: str, table: dict[str, Any], where: str) -> Form:
     keys = ", ".join(list(table)[:5]) or "nothing"
     what = f"it is TOML, and not the lock of a tool that is known (it starts with {keys})"
     raise refuse(Problem(where, what, _NAME_ANOTHER))
-
-
-def _gathered(
-    form: Form,
-    content: tuple[str, dict[str, object]],
-    path: Path,
-    where: str,
-    markers: Mapping[str, str],
-) -> Gathering:
-    text, table = content
-    match form:
-        case Form.REQUIREMENTS:
-            return read_requirements(text, where, markers, lambda at, to: _nested(path, at, to))
-        case Form.UV:
-            return read_uv(table, where, markers)
-        case Form.PYLOCK:
-            return read_pylock(table, where, markers)
-        case Form.POETRY:
-            return read_poetry(table, where, markers)
 
 
 def _nested(first: Path, at: str, to: str) -> tuple[str, str]:

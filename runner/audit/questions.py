@@ -19,7 +19,6 @@ from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
-from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import TRANSFORMERS
@@ -149,48 +148,40 @@ def asked(
 
 
 def known_of(
-    loaded: Project, question: AuditQuestion, console: Callable[[], Console], wanted: Keep
+    loaded: Project,
+    question: AuditQuestion,
+    console: Callable[[], Console],
+    installed: Installed | None = None,
 ) -> KnownEvidence:
-    """Read the wanted evidence of the chosen cases from the repository and from this machine."""
-    names = {case.name for case in question.chosen(loaded.cases)}
+    """Read the evidence of the chosen cases from the repository and from this machine.
+
+    That is their plain cells, and where a set of packages is given workarounds near its version.
+    """
 
     def warn(text: str) -> None:
         console().print(text, style="yellow")
 
-    rows = answers.both(loaded.places, warn, names, wanted)
-    return known(loaded.cases, loaded.environments, rows)
+    names = {case.name for case in question.chosen(loaded.cases)}
+    keep = _wanted(loaded, question, installed)
+    return known(loaded.cases, loaded.environments, answers.both(loaded.places, warn, names, keep))
 
 
-def plain(question: AuditQuestion) -> Keep:
-    """Return a filter that keeps the plain cells of a question."""
-
-    def keep(
-        _: str, workaround: str, precision: Precision, device: Device
-    ) -> frozenset[str] | None:
-        asked = device is question.device and precision in question.precisions
-        return None if asked and workaround == PLAIN else frozenset()
-
-    return keep
-
-
-def around(installed: Installed, loaded: Project, question: AuditQuestion) -> Keep:
-    """Return a filter that keeps the plain cells, and of workarounds those near a version."""
-    near = _near(installed, loaded)
+def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | None) -> Keep:
+    near = _near(installed, loaded) if installed else frozenset()
     programs = {environment.program for environment in loaded.environments.values()}
-    others = {
+    # Where several packages decide, the nearest version may be in any environment.
+    by_several = {
         case.name
         for case in loaded.cases.values()
-        if len(named(case)) > 1 or programs & case.packages
+        if installed and (len(named(case)) > 1 or programs & case.packages)
     }
-    keep_plain = plain(question)
 
     def keep(
         case: str, workaround: str, precision: Precision, device: Device
     ) -> Collection[str] | None:
-        wanted = keep_plain(case, PLAIN, precision, device)
-        if wanted is not None or workaround == PLAIN or case in others:
-            return wanted
-        return near
+        if device is not question.device or precision not in question.precisions:
+            return ()
+        return None if workaround == PLAIN or case in by_several else near
 
     return keep
 
@@ -210,5 +201,5 @@ def _near(installed: Installed, loaded: Project) -> frozenset[str]:
     return frozenset(
         environment.name
         for environment in loaded.environments.values()
-        if environment.source is Source.RELEASE and taken_apart(environment.name).base in bases
+        if environment.source is Source.RELEASE and environment.column in bases
     )

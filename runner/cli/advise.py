@@ -25,8 +25,7 @@ def advise_release(
     `console` is called only where there is something to warn of: rich takes time to import.
     """
     loaded, question = questions.asked(paths, options)
-    wanted = questions.plain(question)
-    advice = find(questions.known_of(loaded, question, console, wanted), question)
+    advice = find(questions.known_of(loaded, question, console), question)
     forms = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
     print_stdout(forms[options.format](advice))
     return advice.code

@@ -52,8 +52,8 @@ def audit_packages(
     """
     installed = read(options.path)
     loaded, question = questions.asked(paths, options, options.ignore)
-    wanted = questions.around(installed, loaded, question)
-    report = find(installed, questions.known_of(loaded, question, console, wanted), question)
+    known = questions.known_of(loaded, question, console, installed)
+    report = find(installed, known, question)
     if options.format == "text":
         answer = render.text(report, verbose=options.verbose)
     else:
