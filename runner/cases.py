@@ -18,12 +18,7 @@ def case_files(folder: Path) -> list[Path]:
 
 def load_case(path: Path, where: str, extras: Collection[str] = (), *, code: bool = True) -> Case:
     """Read one file as a case; raises RunnerError with every fault of its block."""
-    if not path.is_file():
-        raise refuse(Problem(where, "the file does not exist"))
-    text = decode(path.read_bytes(), where)
-    if code:
-        parse_python(text, where)
-    return read_case(text, where, str(path.resolve()), extras)
+    return read_case(_text(path, where, code=code), where, str(path.resolve()), extras)
 
 
 def load_script(path: Path, where: str) -> Case:
@@ -31,11 +26,16 @@ def load_script(path: Path, where: str) -> Case:
 
     Raises RunnerError where it says something that is wrong.
     """
+    return read_script(_text(path, where, code=True), where, str(path.resolve()))
+
+
+def _text(path: Path, where: str, *, code: bool) -> str:
     if not path.is_file():
         raise refuse(Problem(where, "the file does not exist"))
     text = decode(path.read_bytes(), where)
-    parse_python(text, where)
-    return read_script(text, where, str(path.resolve()))
+    if code:
+        parse_python(text, where)
+    return text
 
 
 def load_corpus(

@@ -105,14 +105,13 @@ class Upgrade:
     @property
     def clean(self) -> bool:
         """Whether everything that applies there was measured to pass."""
-        bad = self.keeps or self.loses or self.breaks or self.brings or self.doubts
-        return not (bad or self.unknown)
+        return not (self.bad or self.loses)
 
     @property
     def bad(self) -> int:
         """How many cells fail or are unknown there."""
-        fails = (self.keeps, self.breaks, self.brings, self.doubts)
-        return sum(map(len, (*fails, self.unknown)))
+        groups = (self.keeps, self.breaks, self.brings, self.doubts, self.unknown)
+        return sum(map(len, groups))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -125,8 +125,7 @@ def positions(
     by_case = {}
     for case in cases:
         names = deciding(case, known)
-        obstacle = _obstacle(case, names, installed, known)
-        if obstacle is not None:
+        if obstacle := _obstacle(case, names, installed, known):
             says, why = obstacle
             by_case[case.name] = CasePosition(case=case, neighbours=None, says=says, why=why)
             continue
@@ -239,7 +238,7 @@ def _measured(cells: Sequence[Cell], known: KnownEvidence) -> tuple[Says, str]:
     """Return what cells at exactly these versions say, and why where that is nothing."""
     answers = {known.fails(cell) for cell in cells}
     if answers in ({True}, {False}):
-        return _says(answers == {True}), ""
+        return Says.HITS if True in answers else Says.CLEAR, ""
     why = next(filter(None, map(known.why_silent, cells)), "has contradicting results")
     declines = all(map(known.declines, cells))
     says = Says.NOT_APPLICABLE if declines else Says.UNKNOWN
@@ -259,16 +258,12 @@ def _derived(
     between = {name: fails(name) for name in near.vectors if _between(name, low, high, near)}
     answers = {*between.values()} - {None}
     if len(answers) == 1:
-        return _says(answers == {True}), ""
+        return Says.HITS if True in answers else Says.CLEAR, ""
     if between[low[0]] is between[high[0]]:
         return Says.UNKNOWN, f"both outcomes were measured between {low[0]} and {high[0]}"
     verbs = ["fails" if between[name] else "passes" for name in (low[0], high[0])]
     why = f"between {low[0]}, which {verbs[0]}, and {high[0]}, which {verbs[1]}"
     return Says.UNKNOWN, why
-
-
-def _says(fails: bool) -> Says:  # noqa: FBT001 - it is the answer itself
-    return Says.HITS if fails else Says.CLEAR
 
 
 def _edge(

@@ -187,16 +187,6 @@ def told(path: Path) -> Iterator[None]:
         raise _refused(path, error) from error
 
 
-@contextlib.contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turn a row that holds what we never write into a RunnerError that names the store."""
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, AttributeError, sqlite3.DatabaseError) as error:
-        fix = "Move it away; the next run measures its cells again."
-        raise damaged(path.name, error, fix) from error
-
-
 def _refused(path: Path, error: sqlite3.OperationalError) -> RunnerError:
     if not _has_locks(path.parent):
         return refuse(Problem(path.name, "its file system cannot lock files", _MOVED))

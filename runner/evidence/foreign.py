@@ -12,7 +12,7 @@ from pathlib import Path
 
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence import published
-from repromatrix.runner.evidence.database import UNREADABLE, addressed, damaged, why_unusable
+from repromatrix.runner.evidence.database import addressed, damaged, why_unusable
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.tempdirs import scratch
@@ -135,35 +135,32 @@ def read_set(folder: Path) -> list[Observation]:
         inside = folder / "reports" / "published"
         fix = f"Name {inside}." if (inside / "publications.toml").is_file() else ""
         raise _refused(folder, "the folder has no publications.toml", fix)
-    try:
-        rows = list(published.read(folder))
+    with addressed(str(folder)):
+        try:
+            rows = list(published.read(folder))
+        except RunnerError as error:
+            faults = [
+                dataclasses.replace(fault, where=str(folder / fault.where))
+                for fault in error.faults
+            ]
+            raise RunnerError(faults, error.code) from error
         for row in rows:
             _check(row)
-    except RunnerError as error:
-        faults = [dataclasses.replace(one, where=str(folder / one.where)) for one in error.faults]
-        raise RunnerError(faults, error.code) from error
-    except OSError as error:
-        name = Path(error.filename).name if error.filename else "a file"
-        raise _refused(folder, f"{name} cannot be read ({error.strerror})") from error
-    except UNREADABLE as error:
-        raise damaged(str(folder), error) from error
-    return rows
+        return rows
 
 
 def _check(row: Observation) -> None:
     """Raise TypeError where a row holds what no row of ours does: SQLite keeps any type."""
     ran, failed = row.provenance, row.failed
-    texts = [row.cell.case, row.cell.workaround, row.cell.environment, row.reason]
+    texts = [*row.cell, row.reason, row.output]
     texts += [ran.case_digest, ran.environment_digest, ran.python, ran.torch_build]
-    texts += [ran.hardware, ran.run, row.output]
-    if failed:
-        texts += [failed.error_class, failed.message, failed.signature, failed.traceback]
+    texts += [ran.hardware, ran.run, *(dataclasses.astuple(failed) if failed else ())]
     if not all(isinstance(text, str) for text in texts):
         message = "something that is no text where a text belongs"
         raise TypeError(message)
     numbers = [*row.measured.values(), *row.computed.values(), row.repeats]
     numbers += [] if row.seconds is None else [row.seconds]
-    numbers += [row.memory.peak, row.memory.limit] if row.memory else []
+    numbers += dataclasses.astuple(row.memory) if row.memory else []
     if not all(isinstance(number, int | float) for number in numbers):
         message = "something that is no number where a number belongs"
         raise TypeError(message)

@@ -72,6 +72,7 @@ WHERE {_PRECEDENCE.format("excluded")} > {_PRECEDENCE.format("merged")}
 _KEY_IS = " AND ".join(f"{name}=?{number}" for number, name in enumerate(KEY, 1))
 _SETTLE = f"UPDATE merged SET settled=?{len(KEY) + 1} WHERE {_KEY_IS} AND settled=''"  # noqa: S608
 
+_ANEW = "Move it away; the next run measures its cells again."
 _DROP_UNRUN = (
     "DELETE FROM cells WHERE case_name=? AND workaround=? AND environment=?"
     " AND precision=? AND device=? AND environment_digest=''"
@@ -200,7 +201,7 @@ class Store:
 
         Raises RunnerError at a row that is damaged.
         """
-        with database.readable(self.path):
+        with database.addressed(self.path.name, _ANEW):
             # What others measured, and nobody has settled here.
             merged = list(self._select("merged", cases, keep, "settled=''"))
             own = self._select("cells", cases, keep)
@@ -211,7 +212,7 @@ class Store:
 
         Raises RunnerError at a row that is damaged.
         """
-        with database.readable(self.path):
+        with database.addressed(self.path.name, _ANEW):
             yield from self._select("cells")
             yield from self._select("merged")
 

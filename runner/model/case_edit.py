@@ -62,28 +62,31 @@ def rewritten(text: str, where: str, kept: Sequence[int], entries: Sequence[Writ
 def _sections(lines: Sequence[str]) -> list[list[str]]:
     """Cut before each header, the comments directly above it with it."""
     starts = [0]
-    inside = ""
-    for number, line in enumerate(lines):
-        if not inside and _HEADER.match(line):
-            start = number
+    for start, _ in _statements(lines):
+        if _HEADER.match(lines[start]):
             while start > starts[-1] and lines[start - 1].startswith("#"):
-                start -= 1
-            if start:
-                starts.append(start)
-        inside = _unfinished(f"{inside}\n{line}" if inside else line)
+                start -= 1  # noqa: PLW2901
+            starts += [start] if start else []
     ends = [*starts[1:], len(lines)]
     return [list(lines[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
-def _unfinished(text: str) -> str:
-    """Return a value that goes on in the next line, nothing once it is whole."""
-    if not _KEY.match(text):
-        return ""
+def _statements(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where each key with its value, header, comment and empty line begins and ends."""
+    start, text = 0, ""
+    for end, line in enumerate(lines, 1):
+        text = f"{text}\n{line}" if text else line
+        if not _KEY.match(text) or _is_whole(text):
+            yield start, end
+            start, text = end, ""
+
+
+def _is_whole(text: str) -> bool:
     try:
         tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return text
-    return ""
+    except tomllib.TOMLDecodeError:  # its value goes on in the next line
+        return False
+    return True
 
 
 def _assembled(
@@ -107,14 +110,11 @@ def _assembled(
             out.append(_edited(section, replacing[entry].keys))
     if place == len(sections):
         out += fresh
-    for number, section in enumerate(filter(None, map(_trimmed, out))):
+    for section in out:
+        while section and not section[-1].strip():
+            section.pop()
+    for number, section in enumerate(filter(None, out)):
         yield from [""] * bool(number) + section
-
-
-def _trimmed(section: list[str]) -> list[str]:
-    while section and not section[-1].strip():
-        section = section[:-1]
-    return section
 
 
 def _fresh(keys: Mapping[str, Any]) -> list[str]:
@@ -149,16 +149,11 @@ def _header(section: Sequence[str]) -> int:
 
 def _spans(section: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return where each key of an entry begins and ends."""
-    spans: dict[str, tuple[int, int]] = {}
-    inside, key, start = "", "", 0
-    for number, line in enumerate(section):
-        if not inside and (found := _KEY.match(line)):
-            key, start = found[1], number
-        inside = _unfinished(f"{inside}\n{line}" if inside else line)
-        if key and not inside:
-            spans[key] = (start, number + 1)
-            key = ""
-    return spans
+    return {
+        key[1]: (start, end)
+        for start, end in _statements(section)
+        if (key := _KEY.match(section[start]))
+    }
 
 
 def _line(key: str, value: Any) -> list[str]:  # noqa: ANN401 - a string or a list of strings

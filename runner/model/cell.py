@@ -91,7 +91,7 @@ class Environment:
     def lacking(self, demands: Demands) -> tuple[str, ...]:
         """Name what of some demands does not hold here; many cases demand the same."""
         if demands not in self._lacking:
-            asked = map(requirements.parsed, demands.dependencies)
+            asked = map(requirements.parse, demands.dependencies)
             found = list(requirements.unsatisfied(asked, self.pins, self.markers))
             allowed = SpecifierSet(demands.python)
             if not allowed.contains(self.python, prereleases=True):

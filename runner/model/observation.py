@@ -31,15 +31,12 @@ def signature(error_class: str, message: str) -> str:
     Names of dtypes and operators stay: `float16` and `index_copy_` tell one bug from another.
     """
     text = " ".join(message.split())
-    while (cleaner := _without_noise(text)) != text:  # what is taken out may uncover more
-        text = cleaner
+    before = ""
+    while text != before:  # what is taken out may uncover more
+        before = text
+        for pattern, replacement in NOISE:
+            text = pattern.sub(replacement, text)
     return f"{error_class}: {text}"[:_LIMIT].rstrip()
-
-
-def _without_noise(text: str) -> str:
-    for pattern, replacement in NOISE:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 LOCAL = "this machine"

@@ -40,6 +40,7 @@ def without_long_numbers(text: str) -> str:
     return text
 
 
+@functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Requirement:
     """Read one PEP 508 requirement; raises ValueError with packaging's reason."""
     without_long_numbers(text)
@@ -48,12 +49,6 @@ def parse(text: str) -> Requirement:
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
-
-
-@functools.lru_cache(maxsize=4096)
-def parsed(text: str) -> Requirement:
-    """Read a requirement that was read before; raises ValueError with packaging's reason."""
-    return parse(text)
 
 
 def holds(requirement: Requirement, pins: Pins, markers: Mapping[str, str]) -> bool:
