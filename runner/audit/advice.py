@@ -10,8 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from repromatrix.runner.audit.hits import says_at
-from repromatrix.runner.audit.levels import Says, Spot, named
-from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence
+from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, Says, Spot, named
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Source

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.audit.levels import (
+from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.audit.questions import (
+    AuditQuestion,
     CasePosition,
     CellAnswer,
+    KnownEvidence,
     Level,
     Says,
     Spot,
@@ -19,8 +22,6 @@ from repromatrix.runner.audit.levels import (
     deciding,
     positions,
 )
-from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence
 from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import PLAIN, Case
@@ -52,14 +53,6 @@ class Remedy:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Avoiding:
-    """Versions at which a case was measured to pass; only those that differ from ours."""
-
-    environment: str
-    changes: Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
     """A case that fails at somebody's versions."""
 
@@ -71,8 +64,9 @@ class Hit:
     differences: tuple[VersionDifference, ...]
     remedies: tuple[Remedy, ...]
     """Those that disable the feature come last."""
-    newer: Avoiding | None
-    older: Avoiding | None
+    newer: Mapping[str, str] | None
+    """The nearest versions at which it was measured to pass: those that differ from ours."""
+    older: Mapping[str, str] | None
 
     @property
     def seen(self) -> Observation:
@@ -227,7 +221,7 @@ def _remedies(
 
 def _avoiding(
     position: CasePosition, cells: Sequence[CellAnswer], installed: Installed, known: KnownEvidence
-) -> tuple[Avoiding | None, Avoiding | None]:
+) -> tuple[dict[str, str] | None, dict[str, str] | None]:
     """Return the nearest versions, newer and older, at which the failing precisions pass."""
     case, near = position.case, position.neighbours
     assert near is not None  # noqa: S101 - what fails has neighbours
@@ -236,17 +230,13 @@ def _avoiding(
         there = [Cell(case.name, PLAIN, name, cell.precision, cell.device) for cell in cells]
         return all(known.fails(cell) is False for cell in there)
 
-    def first(names: Sequence[str]) -> Avoiding | None:
+    def first(names: Sequence[str]) -> dict[str, str] | None:
         name = next((name for name in names if name not in near.exact and passes(name)), None)
         if name is None:
             return None
         version = known.environments[name].version
-        packages = deciding(case, known)
-        changes = {name: version(name) for name in packages}
-        return Avoiding(
-            environment=name,
-            changes={name: new for name, new in changes.items() if new != installed.version(name)},
-        )
+        changes = {package: version(package) for package in deciding(case, known)}
+        return {name: new for name, new in changes.items() if new != installed.version(name)}
 
     return first(near.above), first(near.below)
 

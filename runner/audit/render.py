@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from repromatrix.runner.audit.hits import Audit, Avoiding, Hit, Remedy, Upgrade
-from repromatrix.runner.audit.levels import CellAnswer, Level, Spot
+from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
 from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import CaseKind
 from repromatrix.runner.model.outcomes import Device, Verdict
@@ -204,8 +204,8 @@ def avoiding(hit: Hit) -> Iterator[str]:
         yield "none of its workarounds is known to work at these versions"
 
 
-def _versions(avoiding: Avoiding) -> str:
-    return ", ".join(f"{name} {version}" for name, version in avoiding.changes.items())
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _sure(remedy: Remedy, hit: Hit) -> str:
@@ -230,8 +230,7 @@ def upgrades(audit: Audit) -> Iterator[str]:
 
 
 def _upgrade(what: str, upgrade: Upgrade) -> Iterator[str]:
-    packages = ", ".join(f"{name} {version}" for name, version in upgrade.packages.items())
-    companions = f" (measured with {packages})" if packages else ""
+    companions = f" (measured with {_versions(upgrade.packages)})" if upgrade.packages else ""
     yield f"To transformers {upgrade.release}, the {what}{companions}:"
     parts = {
         "fixes": upgrade.heals,
@@ -367,8 +366,8 @@ def _hit(hit: Hit) -> dict[str, Any]:
             {"package": row.package, "ours": row.ours or None, "measured": list(row.measured)}
             for row in hit.differences
         ],
-        "newer": dict(hit.newer.changes) if hit.newer else None,
-        "older": dict(hit.older.changes) if hit.older else None,
+        "newer": dict(hit.newer) if hit.newer else None,
+        "older": dict(hit.older) if hit.older else None,
         "workarounds": [
             {
                 "name": remedy.name,

@@ -22,9 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repromatrix.runner.audit.hits import audit
-from repromatrix.runner.audit.levels import Level, Spot
 from repromatrix.runner.audit.packages import Installed, Other
-from repromatrix.runner.audit.questions import AuditQuestion, known
+from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot, known
 from repromatrix.runner.audit.render import as_json, markdown, text
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
@@ -63,7 +62,7 @@ def test_a_hit_names_what_it_rests_on_the_nearest_versions_and_what_works_there(
     assert [(one.precision, one.level) for one in hit.stands] == [(Precision.BF16, Level.MEASURED)]
     assert hit.newer is not None
     assert hit.older is not None
-    assert (hit.newer.changes, hit.older.changes) == (
+    assert (hit.newer, hit.older) == (
         {"transformers": "4.51.0"},
         {"transformers": "4.49.0"},
     )

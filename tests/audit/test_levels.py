@@ -20,8 +20,16 @@ from factories import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.audit.levels import CellAnswer, Level, Says, answer, named, positions
-from repromatrix.runner.audit.questions import KnownEvidence, known
+from repromatrix.runner.audit.questions import (
+    CellAnswer,
+    KnownEvidence,
+    Level,
+    Says,
+    answer,
+    known,
+    named,
+    positions,
+)
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
