@@ -25,8 +25,8 @@ from repromatrix.runner.bisect.releases import (
 from repromatrix.runner.bisect.search import Edge, Sought
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import current
+from repromatrix.runner.model.case import parse_script
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.model.script import parse_script
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:

@@ -28,12 +28,11 @@ from repromatrix.runner.execution.events import Ready
 from repromatrix.runner.execution.observe import observe
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.model import lock, matrix
-from repromatrix.runner.model.case import read_case
+from repromatrix.runner.model.case import decode, parse_python, read_case
 from repromatrix.runner.model.cell import PROTOCOL, Cell
 from repromatrix.runner.model.environment_name import asked
 from repromatrix.runner.model.observation import Provenance
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.model.script import decode, parse_python
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.planning import budget, shards
 from repromatrix.runner.planning.selection import SelectionRequest, select

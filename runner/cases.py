@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from repromatrix.runner.errors import Fault, Problem, RunnerError, refuse
-from repromatrix.runner.model.case import Case, read_case, read_script
-from repromatrix.runner.model.script import decode, parse_python
+from repromatrix.runner.model.case import Case, decode, parse_python, read_case, read_script
 from repromatrix.runner.paths import Paths
 
 

@@ -17,7 +17,7 @@ from packaging.markers import default_environment
 from repromatrix.runner.audit import packages
 from repromatrix.runner.audit.packages import SHORT, Gathering, Installed
 from repromatrix.runner.errors import Problem, refuse
-from repromatrix.runner.model.script import decode
+from repromatrix.runner.model.case import decode
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
 from repromatrix.runner.text import plural, shorten
 

@@ -18,12 +18,11 @@ from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.judging.acceptance import ProposedEntry, propose
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.judging.verdicts import Judged, by_case
-from repromatrix.runner.model.case import PLAIN, Case, read_case
+from repromatrix.runner.model.case import PLAIN, Case, decode, read_case
 from repromatrix.runner.model.case_edit import Written, rewritten
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import UNPUBLISHED
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
-from repromatrix.runner.model.script import decode
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import CASE, SelectionRequest, select
 from repromatrix.runner.project import Project

@@ -22,10 +22,10 @@ from repromatrix.runner.cli.options import command
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.judging.lint import NAME, scrutinise
+from repromatrix.runner.model.case import Script, decode, parse_python, parse_script
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.model.packages import COMPANIONS, UNDER_TEST
 from repromatrix.runner.model.requirements import parse
-from repromatrix.runner.model.script import Script, decode, parse_python, parse_script
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:

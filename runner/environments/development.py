@@ -21,12 +21,12 @@ from repromatrix.runner.environments.building import Built, Recipe, UnbuildableE
 from repromatrix.runner.environments.locks import compile_lock, markers
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.git import list_remote, run_git
+from repromatrix.runner.model.case import decode, parse_python
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.lock import read_lock
 from repromatrix.runner.model.matrix import MAIN, Matrix
 from repromatrix.runner.model.packages import MOVED
-from repromatrix.runner.model.script import decode, parse_python
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.text import join
 

@@ -20,6 +20,7 @@ from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Recipe
 from repromatrix.runner.environments.uv import SilentError
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
+from repromatrix.runner.model.case import decode
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import EnvironmentName, taken_apart
 from repromatrix.runner.model.lock import (
@@ -31,7 +32,6 @@ from repromatrix.runner.model.lock import (
     read_lock,
 )
 from repromatrix.runner.model.matrix import WHERE, Matrix, Release, Stack, read_matrix
-from repromatrix.runner.model.script import decode
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.subprocesses import anonymous
 from repromatrix.runner.tempdirs import scratch

@@ -18,8 +18,7 @@ from repromatrix.runner.execution.events import LOOK, Event, EventQueue, Phase, 
 from repromatrix.runner.execution.hardware import hardware
 from repromatrix.runner.execution.observe import observe
 from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError
-from repromatrix.runner.model import script
-from repromatrix.runner.model.case import Case, Isolation
+from repromatrix.runner.model.case import Case, Isolation, syntax_tree
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
 from repromatrix.runner.model.observation import Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Outcome
@@ -345,7 +344,7 @@ def wanted_imports(cases: Iterable[Case]) -> dict[str, object]:
     inner: set[str] = set()
     names: dict[str, set[str]] = {}
     for case in cases:
-        tree = script.tree(case.script.code)
+        tree = syntax_tree(case.script.code)
         inner.update(_inner(tree.body))
         for module, name in _imports(tree):
             if module in UNDER_TEST:

@@ -14,8 +14,7 @@ from packaging.version import Version
 from repromatrix.runner.errors import Fault, InvalidValue, Problem
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import Judged, covers, described, live
-from repromatrix.runner.model import script
-from repromatrix.runner.model.case import EVERY, PLAIN, Case, Isolation
+from repromatrix.runner.model.case import EVERY, PLAIN, Case, Isolation, syntax_tree
 from repromatrix.runner.model.cell import Environment, belongs, cells_of
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.model.requirements import settled
@@ -132,7 +131,7 @@ def _subject(case: Case) -> Iterator[_CaseFault]:
 
 def _source(case: Case) -> Iterator[_CaseFault]:
     try:
-        tree = script.tree(case.script.code)
+        tree = syntax_tree(case.script.code)
     except SyntaxError as error:
         yield Problem(_line(case, error.lineno or 1), f"invalid Python: {error.msg}")
         return

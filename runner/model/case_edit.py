@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repromatrix.runner.errors import Problem, refuse
-from repromatrix.runner.model.script import parse_script
+from repromatrix.runner.model.case import parse_script
 
 _OPENS, _CLOSES = "# /// script\n", "# ///"
 _HEADER = re.compile(r"\[\[?[\w.\" -]+\]\]?\s*(#.*)?$")

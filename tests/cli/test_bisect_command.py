@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from programs import started
 
-from repromatrix.runner.model.script import parse_script
+from repromatrix.runner.model.case import parse_script
 from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:

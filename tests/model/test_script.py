@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.model.script import Script, decode, parse_script, tree
+from repromatrix.runner.model.case import Script, decode, parse_script, syntax_tree
 
 TEXT = """#!/usr/bin/env python
 # /// script
@@ -88,6 +88,6 @@ def test_threads_parse_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(ast, "parse", slowly)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(tree, ["pass"] * 8))
+        list(pool.map(syntax_tree, ["pass"] * 8))
 
     assert together == [1] * 8

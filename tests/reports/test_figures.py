@@ -23,9 +23,9 @@ from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.sections.cells import SuggestedCommand
 from repromatrix.reports.sections.failures import MessageLine, Sort, Version, Wording
 from repromatrix.reports.sections.numbers import Part, shares
+from repromatrix.runner.model.case import parse_script
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.model.script import parse_script
 
 if TYPE_CHECKING:
     from one_case import Fake
