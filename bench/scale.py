@@ -29,7 +29,7 @@ from rich.console import Console  # noqa: E402
 from repromatrix.runner import project  # noqa: E402
 from repromatrix.runner.cli import results  # noqa: E402
 from repromatrix.runner.cli.matrix import Strategy, narrowed  # noqa: E402
-from repromatrix.runner.evidence import foreign  # noqa: E402
+from repromatrix.runner.evidence import answers  # noqa: E402
 from repromatrix.runner.evidence.store import Store  # noqa: E402
 from repromatrix.runner.execution.events import Terms  # noqa: E402
 from repromatrix.runner.execution.run import Run, known_rows  # noqa: E402
@@ -257,7 +257,7 @@ def merge() -> dict[str, float]:
         begin, own, count = time.perf_counter(), time.process_time(), 0
         with closing(Store(Path(folder) / "evidence.sqlite", print)) as kept:
             for path in paths:
-                with foreign.evidence(path) as found:
+                with answers.evidence(path) as found:
                     count += kept.take(found.rows).new
         seconds = time.perf_counter() - begin
     return {"seconds": seconds, "own": time.process_time() - own, "rows": count}

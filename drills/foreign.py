@@ -22,7 +22,7 @@ from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.evidence import foreign, published
+from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready
 from repromatrix.runner.execution.observe import observe
@@ -162,7 +162,7 @@ def _ready() -> Ready:
 
 def read_merged(content: bytes) -> object:
     """Read the store of another machine."""
-    with _written(content, "other.sqlite") as path, foreign.evidence(path) as found:
+    with _written(content, "other.sqlite") as path, answers.evidence(path) as found:
         return list(found.rows)
 
 
@@ -178,7 +178,7 @@ def read_row(content: bytes) -> object:
                 name = names[column % len(names)]
                 store.execute(f'UPDATE {table} SET "{name}"=?', (given,))  # noqa: S608
                 store.commit()
-        with foreign.evidence(path) as found:
+        with answers.evidence(path) as found:
             return list(found.rows)
 
 
@@ -195,7 +195,7 @@ def read_set(name: str, content: bytes) -> object:
             (here / one).parent.mkdir(exist_ok=True)
             (here / one).write_bytes(content if one == name else _of_the_set(one))
         with contextlib.suppress(RunnerError):
-            foreign.read_set(here)
+            answers.read_set(here)
         return list(published.read(here))
 
 

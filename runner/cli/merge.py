@@ -15,7 +15,7 @@ from repromatrix.runner import project, site
 from repromatrix.runner.cli.options import command, line_printer
 from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print_unexpected
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, more_to_do, refuse
-from repromatrix.runner.evidence import answers, foreign
+from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.cell import Cell
@@ -94,7 +94,7 @@ def _merge_file(path: Path, paths: Paths, store: Store, merged: _Merged, console
     try:
         if path.exists() and paths.store.exists() and path.samefile(paths.store):
             raise refuse(Problem(str(path), "this is the store that would be merged into"))
-        with foreign.evidence(path) as evidence:
+        with answers.evidence(path) as evidence:
             taken = store.take(_watched(evidence.rows, cells, path, console))
     except RunnerError as error:
         merged.faults.extend(error.faults)

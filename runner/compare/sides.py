@@ -12,7 +12,7 @@ from pathlib import Path
 from repromatrix.runner.compare.checkout import CheckoutRuns, unbuildable
 from repromatrix.runner.compare.diff import Rows, compare, without_environment
 from repromatrix.runner.errors import Conflict, Interrupted, Problem, RunnerError, refuse
-from repromatrix.runner.evidence import foreign
+from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.evidence.store import Store
@@ -62,7 +62,7 @@ def of_pairs(selection: Selection, project: Project, names: list[str]) -> Select
     return dataclasses.replace(selection, cases=frozenset(kept))
 
 
-_NAME_EVIDENCE = f"Name {foreign.STORE}, {foreign.SET}, or a snapshot by its name."
+_NAME_EVIDENCE = f"Name {answers.STORE}, {answers.SET}, or a snapshot by its name."
 _DATED = re.compile(r"\d{4}-\d\d-\d\d(-[a-z])?")
 _STORES = frozenset({".sqlite", ".sqlite3", ".db"})
 
@@ -100,7 +100,7 @@ def read_side(text: str, loaded: Project) -> EvidenceSide:
     if path.is_dir():
         return _of_folder(text, path)
     if path.is_file():
-        rows = tuple(foreign.read_store(path))
+        rows = tuple(answers.read_store(path))
         return EvidenceSide(title=f"the store {path.name}", rows=rows)
     if path.exists():
         raise refuse(Problem(text, "it is neither a file nor a folder", _NAME_EVIDENCE))
@@ -109,7 +109,7 @@ def read_side(text: str, loaded: Project) -> EvidenceSide:
 
 def _of_folder(text: str, path: Path) -> EvidenceSide:
     try:
-        rows = tuple(foreign.read_set(path))
+        rows = tuple(answers.read_set(path))
     except RunnerError as error:
         if (path / "publications.toml").is_file():
             raise
@@ -127,7 +127,7 @@ def _of_publication(text: str, paths: Paths) -> EvidenceSide:
         names = ", ".join(known) or "none yet"
         what = "there is neither a file nor a snapshot of this name"
         raise refuse(Problem(text, what, f"Snapshots of this checkout: {names}."))
-    rows = tuple(row for row in foreign.read_set(paths.published) if row.source == text)
+    rows = tuple(row for row in answers.read_set(paths.published) if row.source == text)
     return EvidenceSide(title=f"the snapshot {text}", rows=rows)
 
 

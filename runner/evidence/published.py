@@ -34,6 +34,7 @@ Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
     """
 
 FORMAT = 1
+_FACTS = ("date", "hardware", "torch", "python", "main")
 WRITTEN = "`nox -s publish` writes this file; git has its last version."
 """What to do about a file of a published set that is missing or damaged."""
 
@@ -56,14 +57,9 @@ class Publication:
 
     def line(self) -> str:
         """Return it as one line of `publications.toml`."""
-        facts = {
-            "date": self.date,
-            "hardware": self.hardware,
-            "torch": self.torch_build,
-            "python": self.python,
-            "main": self.main,
-        }
-        inside = ", ".join(f"{key} = {_toml(value)}" for key, value in facts.items())
+        facts = (self.date, self.hardware, self.torch_build, self.python, self.main)
+        pairs = zip(_FACTS, map(_toml, facts), strict=True)
+        inside = ", ".join(f"{key} = {value}" for key, value in pairs)
         return f"{_toml(self.name)} = {{ {inside} }}\n"
 
 
@@ -81,7 +77,7 @@ def read_publications(folder: Path) -> dict[str, Publication]:
 
 
 def _publication(name: str, line: Mapping[str, str]) -> Publication:
-    facts = [line[key] for key in ("date", "hardware", "torch", "python", "main")]
+    facts = [line[key] for key in _FACTS]
     if not all(isinstance(fact, str) for fact in facts):
         message = "something that is no text where a text belongs"
         raise TypeError(message)
@@ -271,25 +267,23 @@ def _publications(publications: Sequence[Publication]) -> str:
 
 
 def _environments(rows: Iterable[Observation], order: Sequence[str]) -> str:
-    found = {_environment_row(row) for row in rows}
+    lines = {
+        EnvironmentRow._make(
+            (
+                row.cell.environment,
+                row.source,
+                row.provenance.environment_digest,
+                row.provenance.python,
+                *(row.provenance.packages.get(name, "") for name in MOVED),
+                row.provenance.torch_build,
+                row.reason if row.outcome is Outcome.UNBUILDABLE else "",
+            )
+        )
+        for row in rows
+    }
     place = {name: number for number, name in enumerate(order)}
-    key = lambda row: (place.get(row.environment, len(place)), row)  # noqa: E731
-    return _csv(EnvironmentRow._fields, sorted(found, key=key))
-
-
-def _environment_row(row: Observation) -> EnvironmentRow:
-    provenance = row.provenance
-    return EnvironmentRow(
-        row.cell.environment,
-        row.source,
-        provenance.environment_digest,
-        provenance.python,
-        provenance.packages.get("transformers", ""),
-        provenance.packages.get("accelerate", ""),
-        provenance.packages.get("peft", ""),
-        provenance.torch_build,
-        row.reason if row.outcome is Outcome.UNBUILDABLE else "",
-    )
+    key = lambda line: (place.get(line.environment, len(place)), line)  # noqa: E731
+    return _csv(EnvironmentRow._fields, sorted(lines, key=key))
 
 
 def _cells(rows: Iterable[Observation], order: Sequence[str]) -> str:

@@ -16,8 +16,8 @@ from rich.console import Console
 from repromatrix.runner.cli.diff import DiffOptions, compare_sides
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence.answers import read_store
 from repromatrix.runner.evidence.database import VERSION
-from repromatrix.runner.evidence.foreign import read_store
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.observation import Failed
 from repromatrix.runner.model.outcomes import Outcome, Precision

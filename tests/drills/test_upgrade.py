@@ -13,7 +13,7 @@ import pytest
 from drills import upgrade
 from drills.tally import Tally
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.evidence import foreign
+from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.database import VERSION
 from repromatrix.runner.evidence.store import Store
 
@@ -59,7 +59,7 @@ def test_evidence_of_a_future_format_is_refused(tmp_path: Path) -> None:
     told.write_text(told.read_text().replace("format = 1", "format = 2"))
 
     with pytest.raises(RunnerError, match="newer version"):
-        foreign.read_store(path)
+        answers.read_store(path)
     with pytest.raises(RunnerError, match="the file has format 2"):
-        foreign.read_set(folder)
+        answers.read_set(folder)
     shutil.rmtree(folder)

@@ -21,7 +21,7 @@ from repromatrix.runner.cli.bundle import _locked
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import Built, Recipe
 from repromatrix.runner.errors import ExitCode, RunnerError
-from repromatrix.runner.evidence import foreign
+from repromatrix.runner.evidence import answers
 from repromatrix.runner.execution.bundle import measure as installed
 from repromatrix.runner.execution.bundle.measure import (
     InstalledTorch,
@@ -348,7 +348,7 @@ def test_a_bundle_measures_beside_another_python_what_is_measured_here(tmp_path:
         )
         for device in ("cpu", "cpu", "cuda")
     ]
-    rows = foreign.read_store(tmp_path / "it" / "evidence.sqlite")
+    rows = answers.read_store(tmp_path / "it" / "evidence.sqlite")
 
     assert [one.returncode for one in done] == [0, 0, 2], done
     assert "3 cells to run in 1 environment." in done[0].stderr
