@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -139,29 +141,28 @@ def audit(
         for name, position in by_case.items()
         for precision in question.precisions
     }
-    failing: dict[str, list[CellAnswer]] = {}
-    for cell in now.values():
-        if cell.says is Says.HITS:
-            failing.setdefault(cell.case, []).append(cell)
+
+    def those(says: Says) -> tuple[CellAnswer, ...]:
+        return tuple(cell for cell in now.values() if cell.says is says)
+
     nearest, fewest, newest = _upgrades(now, installed, known, question.device)
     torch, python = known.ran_on(question.device)
     return Audit(
         installed=installed,
         question=question,
-        hits=tuple(_hit(by_case[name], cells, installed, known) for name, cells in failing.items()),
-        clear=_those(now, Says.CLEAR),
-        not_applicable=_those(now, Says.NOT_APPLICABLE),
-        unknown=_those(now, Says.UNKNOWN),
+        hits=tuple(
+            _hit(by_case[name], list(cells), installed, known)
+            for name, cells in groupby(those(Says.HITS), key=attrgetter("case"))
+        ),
+        clear=those(Says.CLEAR),
+        not_applicable=those(Says.NOT_APPLICABLE),
+        unknown=those(Says.UNKNOWN),
         nearest=nearest,
         fewest=fewest,
         newest=newest,
         torch=torch,
         python=python,
     )
-
-
-def _those(now: Mapping[Spot, CellAnswer], says: Says) -> tuple[CellAnswer, ...]:
-    return tuple(cell for cell in now.values() if cell.says is says)
 
 
 def _hit(
@@ -184,7 +185,6 @@ def _hit(
 def _differences(
     case: Case, cell: CellAnswer, installed: Installed, known: KnownEvidence
 ) -> Iterator[VersionDifference]:
-    """Yield the packages that the case needs or names in another version than was measured."""
     for name in sorted({*case.packages, *deciding(case, known), TORCH}):
         ours = installed.version(name)
         measured = tuple(
@@ -290,7 +290,6 @@ def _newer(
 def _upgrade(
     release: str, now: Mapping[Spot, CellAnswer], known: KnownEvidence, device: Device
 ) -> Upgrade:
-    """Compare a release with somebody's versions, cell by cell."""
     there = {spot: says_at(release, spot, known, device) for spot in now}
 
     def those(before: Says, after: Says) -> tuple[Spot, ...]:

@@ -179,15 +179,11 @@ def _line(line: str, markers: Mapping[str, str], gathered: Gathering) -> None:
         msg = "the file ends here and is cut off"
         raise ValueError(msg)
     editable = _EDITABLE.match(line)
-    if editable or _is_address(line):
+    first = line.split(" ", 1)[0]
+    if editable or "://" in first or first.startswith((".", "/")) or first.endswith(".whl"):
         _address(editable[1] if editable else line, gathered)
     elif not line.startswith("-"):
         _requirement(_HASH.sub("", line), markers, gathered)
-
-
-def _is_address(line: str) -> bool:
-    bare = line.split(" ", 1)[0]
-    return "://" in bare or bare.startswith((".", "/")) or bare.endswith(".whl")
 
 
 def _address(text: str, gathered: Gathering) -> None:
@@ -327,14 +323,11 @@ class _Walk:
             edges.extend(self._follow(edges.pop()))
         for package in self.packages:
             if (id(package), "") not in self.seen and "registry" in _source(package):
-                self._pass_over(package)
+                texts = _list(package.get("resolution-markers"))
+                texts = texts or [self.closed.get(package["name"], "")]
+                marker = " or ".join(map(str, texts))
+                self.gathered.pass_over(package["name"], package.get("version"), marker)
         return self.gathered
-
-    def _pass_over(self, package: Table) -> None:
-        texts = _list(package.get("resolution-markers"))
-        texts = texts or [self.closed.get(package["name"], "")]
-        marker = " or ".join(map(str, texts))
-        self.gathered.pass_over(package["name"], package.get("version"), marker)
 
     def _of_root(self, root: Table) -> Iterator[Table]:
         self._note(root)

@@ -102,7 +102,6 @@ def read_for(mine: Installed) -> str:
 
 
 def _other_setting(audit: Audit) -> Iterator[str]:
-    """Yield how your torch and Python differ from those of the evidence."""
     mine = audit.installed
     if not audit.torch:
         return
@@ -178,7 +177,6 @@ def _levels(cells: Sequence[CellAnswer]) -> str:
 
 
 def _derivation(hit: Hit) -> Iterator[str]:
-    """Yield where a derived answer comes from, and which other packages differ there."""
     derived = [cell for cell in hit.stands if cell.level is Level.DERIVED]
     if derived:
         low, high = (row.cell.environment for row in derived[0].rests_on)

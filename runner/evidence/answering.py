@@ -128,7 +128,6 @@ def _kind(row: Observation, *, current: bool) -> int:
 
 
 def _leader(rows: Sequence[Observation]) -> Observation:
-    """Return the first of rows of one kind."""
     if len(rows) == 1:
         return rows[0]
     places = [

@@ -189,14 +189,13 @@ def _observations(
 
 
 def _common(row: PublishedRow, failures: Mapping[str, Failed]) -> dict[str, Any]:
-    """Return what the cells of a row have in common."""
     return {
         "outcome": Outcome(row.outcome),
         "source": row.publication,
         "failed": failures.get(row.failure),
         "exercised": Exercised(row.exercised),
-        "computed": _counts(row.computed),
-        "measured": _numbers(row.measured),
+        "computed": _numbers(row.computed, int),
+        "measured": _numbers(row.measured, float),
         "unstable": "unstable" in row.flags.split(),
     }
 
@@ -220,20 +219,10 @@ def _packages(held: EnvironmentRow) -> Mapping[str, str]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _numbers(text: str) -> Mapping[str, float]:
+def _numbers(text: str, read: Callable[[str], Any]) -> Mapping[str, Any]:
     """Read numbers by name; cells that did the same have the same, so few texts are read."""
-    return {name: float(number) for name, number in _unpaired(text)}
-
-
-@functools.lru_cache(maxsize=4096)
-def _counts(text: str) -> Mapping[str, int]:
-    return {name: int(number) for name, number in _unpaired(text)}
-
-
-def _unpaired(text: str) -> Iterator[tuple[str, str]]:
-    for pair in text.split():
-        name, _, number = pair.rpartition("=")
-        yield unquote(name) if "%" in name else name, number
+    pairs = (pair.rpartition("=") for pair in text.split())
+    return {unquote(name) if "%" in name else name: read(number) for name, _, number in pairs}
 
 
 _DIGITS = 4

@@ -159,11 +159,11 @@ class Store:
         """Store observations; a cell that was measured drops what said that it could not be."""
         self.written = self.written or bool(rows)
         with self.together():
-            identities = Identities(self._db)
+            identity_of = _identities(self._db)
             for row in rows:
                 if row.provenance.environment_digest:
                     self._db.execute(_DROP_UNRUN, tuple(map(str, row.cell)))
-                self._db.execute(_PUT, values(row, identities.of(row.provenance)))
+                self._db.execute(_PUT, values(row, identity_of(row.provenance)))
                 if row.is_confirmed:  # it decides what others deny
                     self._db.execute(_SETTLE, (*about(row), row.provenance.run))
 
@@ -274,9 +274,9 @@ def _waiting(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[in
 def _waiting_rows(
     db: sqlite3.Connection, rows: Iterable[Observation]
 ) -> Iterator[tuple[object, ...]]:
-    identities = Identities(db, "ran_there")
+    identity_of = _identities(db, "ran_there")
     for row in rows:
-        columns = values(row, identities.of(row.provenance))
+        columns = values(row, identity_of(row.provenance))
         # A row of an older format is the same row here as there.
         known = columns if row.memory else columns[: -len(LATER)]
         yield (*columns, _digest(says(row)), _digest(known), "")
@@ -344,18 +344,13 @@ def values(row: Observation, provenance: str) -> tuple[object, ...]:
     )
 
 
-class Identities:
-    """What rows ran on, written once for all rows that share it."""
+def _identities(db: sqlite3.Connection, table: str = "provenances") -> Callable[[Provenance], str]:
+    """Return a function that writes what rows ran on, once for all that share it, and names it."""
+    insert = f"INSERT OR IGNORE INTO {table} VALUES (?,?,?,?,?,?)"  # noqa: S608 - our own names
+    known: dict[int, tuple[Provenance, str]] = {}
 
-    def __init__(self, db: sqlite3.Connection, table: str = "provenances") -> None:
-        """Write to a table within the caller's transaction."""
-        self._db = db
-        self._insert = f"INSERT OR IGNORE INTO {table} VALUES (?,?,?,?,?,?)"  # noqa: S608 - our own names
-        self._known: dict[int, tuple[Provenance, str]] = {}
-
-    def of(self, ran: Provenance) -> str:
-        """Return the identity of what a row ran on, which is in the table then."""
-        if id(ran) not in self._known:
+    def identity_of(ran: Provenance) -> str:
+        if id(ran) not in known:
             facts = (
                 _json(dict(ran.packages)),
                 ran.python,
@@ -364,9 +359,11 @@ class Identities:
                 _json(dict(ran.imported)),
             )
             identity = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-            self._db.execute(self._insert, (identity, *facts))
-            self._known[id(ran)] = ran, identity  # kept, so that no other gets its number
-        return self._known[id(ran)][1]
+            db.execute(insert, (identity, *facts))
+            known[id(ran)] = ran, identity  # kept, so that no other gets its number
+        return known[id(ran)][1]
+
+    return identity_of
 
 
 def _shared(row: sqlite3.Row) -> dict[str, Any]:

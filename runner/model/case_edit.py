@@ -148,7 +148,6 @@ def _header(section: Sequence[str]) -> int:
 
 
 def _spans(section: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return where each key of an entry begins and ends."""
     return {
         key[1]: (start, end)
         for start, end in _statements(section)
