@@ -257,8 +257,8 @@ def merge() -> dict[str, float]:
         begin, own, count = time.perf_counter(), time.process_time(), 0
         with closing(Store(Path(folder) / "evidence.sqlite", print)) as kept:
             for path in paths:
-                with answers.evidence(path) as found:
-                    count += kept.take(found.rows).new
+                with answers.evidence(path) as (measured, _):
+                    count += kept.take(measured).new
         seconds = time.perf_counter() - begin
     return {"seconds": seconds, "own": time.process_time() - own, "rows": count}
 

@@ -162,8 +162,8 @@ def _ready() -> Ready:
 
 def read_merged(content: bytes) -> object:
     """Read the store of another machine."""
-    with _written(content, "other.sqlite") as path, answers.evidence(path) as found:
-        return list(found.rows)
+    with _written(content, "other.sqlite") as path, answers.evidence(path) as (rows, _):
+        return list(rows)
 
 
 def read_row(content: bytes) -> object:
@@ -178,8 +178,8 @@ def read_row(content: bytes) -> object:
                 name = names[column % len(names)]
                 store.execute(f'UPDATE {table} SET "{name}"=?', (given,))  # noqa: S608
                 store.commit()
-        with answers.evidence(path) as found:
-            return list(found.rows)
+        with answers.evidence(path) as (rows, _):
+            return list(rows)
 
 
 def _typed(kind: int, value: bytes) -> object:

@@ -7,8 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from repromatrix.runner.compare import snapshots
-from repromatrix.runner.evidence.answering import answering_rows, dispute
-from repromatrix.runner.evidence.grid import Grid, survey
+from repromatrix.runner.evidence.answering import Grid, answering_rows, dispute, survey
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.verdicts import Judged, infer, judge_all
 from repromatrix.runner.model.observation import Observation

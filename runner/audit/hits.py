@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -20,6 +20,7 @@ from repromatrix.runner.audit.questions import (
     Level,
     Says,
     Spot,
+    VersionNeighbours,
     answer,
     deciding,
     positions,
@@ -224,7 +225,7 @@ def _avoiding(
 ) -> tuple[dict[str, str] | None, dict[str, str] | None]:
     """Return the nearest versions, newer and older, at which the failing precisions pass."""
     case, near = position.case, position.neighbours
-    assert near is not None  # noqa: S101 - what fails has neighbours
+    assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
 
     def passes(name: str) -> bool:
         there = [Cell(case.name, PLAIN, name, cell.precision, cell.device) for cell in cells]
@@ -248,7 +249,14 @@ def _upgrades(
     now: Mapping[Spot, CellAnswer], installed: Installed, known: KnownEvidence, device: Device
 ) -> tuple[Upgrade | None, Upgrade | None, Upgrade | None]:
     """Return the nearest newer release without hits, the one with the fewest, and the newest."""
-    names = _newer(installed, known, now, device)
+    ours = installed.version(TRANSFORMERS)
+    names = [
+        name
+        for name in known.releases()
+        if ours
+        and Version(name) > Version(ours)
+        and any(says_at(name, spot, known, device) in {Says.HITS, Says.CLEAR} for spot in now)
+    ]
     if not names:
         return None, None, None
     # Counting the known failures first spares most releases a comparison cell by cell.
@@ -270,21 +278,6 @@ def _upgrades(
     if fewest.unknown:  # few known bugs may mean that little is known
         fewest = min(map(to, names), key=lambda upgrade: upgrade.bad)
     return nearest, fewest, to(names[-1])
-
-
-def _newer(
-    installed: Installed, known: KnownEvidence, spots: Collection[Spot], device: Device
-) -> tuple[str, ...]:
-    """Return the releases, oldest first, that are newer and on which anything is known."""
-    if not installed.version(TRANSFORMERS):
-        return ()
-    ours = Version(installed.version(TRANSFORMERS))
-    return tuple(
-        name
-        for name in known.releases()
-        if Version(name) > ours
-        and any(says_at(name, spot, known, device) in {Says.HITS, Says.CLEAR} for spot in spots)
-    )
 
 
 def _upgrade(

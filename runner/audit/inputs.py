@@ -15,7 +15,7 @@ from typing import Any
 from packaging.markers import default_environment
 
 from repromatrix.runner.audit import packages
-from repromatrix.runner.audit.packages import SHORT, Gathering, Installed
+from repromatrix.runner.audit.packages import MAKE_AGAIN, SHORT, Gathering, Installed
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.case import decode
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
@@ -133,10 +133,10 @@ def _form(path: PurePath, text: str, where: str) -> tuple[Form, dict[str, Any]]:
         return Form.REQUIREMENTS, {}
     if is_too_deep(text):
         raise refuse(Problem(where, "a key has more than 200 parts", _NAME_ANOTHER))
-    table = _without_files(text) or _table(text, where)
+    table = _without_files(text) or read_table(text, where, MAKE_AGAIN)
     form = _locked(path.name, table, where)
     # `packaging` validates a lock of PEP 751 as a whole, files included.
-    return form, _table(text, where) if form is Form.PYLOCK else table
+    return form, read_table(text, where, MAKE_AGAIN) if form is Form.PYLOCK else table
 
 
 def _without_files(text: str) -> dict[str, Any]:
@@ -153,10 +153,6 @@ def _without_files(text: str) -> dict[str, Any]:
 def _unless_file(match: re.Match[str]) -> str:
     line = match[0]
     return "" if line.endswith("},\n") and '", hash = "' in line else line
-
-
-def _table(text: str, where: str) -> dict[str, Any]:
-    return read_table(text, where, fix="The file may be cut off: make it again.")
 
 
 def _locked(name: str, table: dict[str, Any], where: str) -> Form:

@@ -230,7 +230,7 @@ Table = dict[str, Any]
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _NO_MARKER = (ValueError, UndefinedComparison, UndefinedEnvironmentName, RecursionError)
 """What the evaluation of a marker raises, for example for a number of 5,000 digits."""
-_MAKE_AGAIN = "The file may be cut off: make it again."
+MAKE_AGAIN = "The file may be cut off: make it again."
 _LOCAL = {"editable", "virtual", "directory", "path"}
 
 
@@ -345,7 +345,7 @@ class _Walk:
             return
         if not isinstance(name, str) or name not in self.by_name:
             what = f"a package depends on {name!r}, which is not in the file"
-            raise refuse(Problem(self.where, what, _MAKE_AGAIN))
+            raise refuse(Problem(self.where, what, MAKE_AGAIN))
         for package in self._chosen(self.by_name[name], edge.get("version")):
             for extra in ("", *_list(edge.get("extra"))):
                 yield from self._enter(package, str(extra))
@@ -387,7 +387,7 @@ class _Walk:
 def _packages(table: Table, where: str) -> list[Table]:
     packages = [row for row in _tables(table.get("package")) if isinstance(row.get("name"), str)]
     if not packages:
-        raise refuse(Problem(where, "it has no packages", _MAKE_AGAIN))
+        raise refuse(Problem(where, "it has no packages", MAKE_AGAIN))
     return packages
 
 

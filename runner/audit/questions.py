@@ -271,10 +271,8 @@ class CasePosition:
     """Where a set of packages stands among the environments of a case, or why it has no place."""
 
     case: Case
-    neighbours: VersionNeighbours | None
-    says: Says = Says.UNKNOWN
-    """Where it has no place: unknown, or not applicable."""
-    why: str = ""
+    neighbours: VersionNeighbours | tuple[Says, str]
+    """Where it has no place, what is said of the case, and why."""
 
 
 class Spot(NamedTuple):
@@ -312,14 +310,11 @@ def positions(
     by_case = {}
     for case in cases:
         names = deciding(case, known)
-        if obstacle := _obstacle(case, names, installed, known):
-            says, why = obstacle
-            by_case[case.name] = CasePosition(case=case, neighbours=None, says=says, why=why)
-            continue
         key = (names, case.extras, case.block.environments)
-        if key not in neighbours:  # most cases name nothing but transformers
+        obstacle = _obstacle(case, names, installed, known)
+        if not obstacle and key not in neighbours:  # most cases name nothing but transformers
             neighbours[key] = _neighbours(case, names, installed, known)
-        by_case[case.name] = CasePosition(case=case, neighbours=neighbours[key])
+        by_case[case.name] = CasePosition(case=case, neighbours=obstacle or neighbours[key])
     return by_case
 
 
@@ -398,8 +393,8 @@ def answer(
     near = position.neighbours
     rests_on: tuple[str, ...] = ()
     level = Level.UNKNOWN
-    if near is None:
-        says, why = position.says, position.why
+    if isinstance(near, tuple):
+        says, why = near
     elif near.exact:
         says, why = _measured([cell(name) for name in near.exact], known)
         if not why:

@@ -32,7 +32,12 @@ def _answer(advice: Advice) -> Iterator[str]:
     what = f"{cases}, {' '.join(advice.question.precisions)}"
     newest = advice.newest
     if newest is None:
-        yield _none(advice, what)
+        if advice.undecided:
+            yield f"Not enough evidence: no release is measured to pass all of {what}."
+        elif not any(standing.failing for standing in advice.standings):
+            yield f"No release can run any of {what}."
+        else:
+            yield f"No release passes all of {what}: each is measured to fail somewhere."
         nearest = _nearest(advice)
         if nearest is not None:
             yield f"The fewest fail on {nearest.release}: {listed(nearest.failing)}."
@@ -44,14 +49,6 @@ def _answer(advice: Advice) -> Iterator[str]:
     if advice.packages:
         others = ", ".join(f"{name} {version}" for name, version in advice.packages.items())
         yield f"Measured there with {others}, which these cases also depend on."
-
-
-def _none(advice: Advice, what: str) -> str:
-    if advice.undecided:
-        return f"Not enough evidence: no release is measured to pass all of {what}."
-    if not any(standing.failing for standing in advice.standings):
-        return f"No release can run any of {what}."
-    return f"No release passes all of {what}: each is measured to fail somewhere."
 
 
 def _nearest(advice: Advice) -> ReleaseStanding | None:

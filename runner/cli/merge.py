@@ -94,13 +94,13 @@ def _merge_file(path: Path, paths: Paths, store: Store, merged: _Merged, console
     try:
         if path.exists() and paths.store.exists() and path.samefile(paths.store):
             raise refuse(Problem(str(path), "this is the store that would be merged into"))
-        with answers.evidence(path) as evidence:
-            taken = store.take(_watched(evidence.rows, cells, path, console))
+        with answers.evidence(path) as (rows, shards):
+            taken = store.take(_watched(rows, cells, path, console))
     except RunnerError as error:
         merged.faults.extend(error.faults)
         return
     merged.cells |= cells
-    merged.shards |= evidence.shards
+    merged.shards |= shards
     known = taken.rows - taken.new - taken.newer
     parts = {"new": taken.new, "newer than the row here": taken.newer, "already here": known}
     counts = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)

@@ -13,8 +13,7 @@ from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.environments.development import Checkout
 from repromatrix.runner.errors import ExitCode, Problem, refuse
-from repromatrix.runner.evidence.answering import answering_rows
-from repromatrix.runner.evidence.grid import Grid, survey
+from repromatrix.runner.evidence.answering import Grid, answering_rows, survey
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Event, Phase, Ready, Tree

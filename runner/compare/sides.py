@@ -13,7 +13,7 @@ from repromatrix.runner.compare.checkout import CheckoutRuns, unbuildable
 from repromatrix.runner.compare.diff import Rows, compare, without_environment
 from repromatrix.runner.errors import Conflict, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
-from repromatrix.runner.evidence.grid import Grid, survey
+from repromatrix.runner.evidence.answering import Grid, survey
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms

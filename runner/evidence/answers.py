@@ -11,7 +11,6 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from repromatrix.runner.errors import Problem, RunnerError, refuse
@@ -130,26 +129,21 @@ def opened_copy(path: Path) -> Iterator[Store]:
             store.close()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ForeignEvidence:
-    """What a file holds, as it was measured: nothing is decided where rows deny each other."""
-
-    rows: Iterable[Observation]
-    shards: frozenset[tuple[str, str]] = frozenset()
-    """The shards that were measured to their end, each with the split that it is of."""
-
-
 @contextlib.contextmanager
-def evidence(path: Path) -> Iterator[ForeignEvidence]:
-    """Open a store or a published set for the length of a block; raises RunnerError."""
+def evidence(path: Path) -> Iterator[tuple[Iterable[Observation], frozenset[tuple[str, str]]]]:
+    """Open a store or a published set for the length of a block; raises RunnerError.
+
+    Yield its rows as they were measured: nothing is decided where rows deny each other. And the
+    shards that were measured to their end, each with the split that it is of.
+    """
     if path.is_dir():
-        yield ForeignEvidence(rows=read_set(path))
+        yield read_set(path), frozenset()
         return
     if not path.is_file():
         what = "neither a file nor a folder" if path.exists() else "the file does not exist"
         raise _refused(path, what, f"Name {STORE}, or {SET}.")
     with opened_copy(path) as store:
-        yield ForeignEvidence(rows=checked(path, store.statements()), shards=store.shards())
+        yield checked(path, store.statements()), store.shards()
 
 
 def checked(path: Path, rows: Iterable[Observation]) -> Iterator[Observation]:

@@ -193,10 +193,8 @@ def _refused(path: Path, error: sqlite3.OperationalError) -> RunnerError:
     if _kind(error) in _BUSY:
         what = f"another program has kept the store locked for {WAIT:.0f} s"
         return refuse(Problem(path.name, what, "Close that program and run again."))
-    of_disk = unwritable(path.name, error)
-    if of_disk is not None:
-        return of_disk
-    return refuse(Problem(path.name, f"the store cannot be written ({error})", _MOVED))
+    fault = Problem(path.name, f"the store cannot be written ({error})", _MOVED)
+    return unwritable(path.name, error) or refuse(fault)
 
 
 def _kind(error: sqlite3.Error) -> int:
@@ -273,7 +271,10 @@ def why_unusable(path: Path) -> str:
     try:
         as_it_is = () if _may_have_log(path) else (_ALONE,)
         with told(path), contextlib.closing(_patiently(path, as_it_is)) as database:
-            if strangers := _tables_of_others(database):
+            asked = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            tables = [str(name) for (name,) in database.execute(asked)]
+            if tables and not {*tables} >= _OURS:
+                strangers = ", ".join(tables)
                 what = f"this SQLite file is not a repromatrix store (its tables: {strangers})"
                 raise refuse(Problem(path.name, what, _MOVED_AWAY))
             version = int(database.execute("PRAGMA user_version").fetchone()[0])
@@ -292,10 +293,3 @@ def why_unusable(path: Path) -> str:
         return f"is damaged ({error})"
     except UnicodeDecodeError as error:  # SQLite quotes what stands in the file
         return f"is damaged ({error.reason})"
-
-
-def _tables_of_others(database: sqlite3.Connection) -> str:
-    """Name the tables of a file that is not ours; nothing where it is, or where it has none."""
-    asked = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-    there = [str(name) for (name,) in database.execute(asked)]
-    return "" if {*there} >= _OURS else ", ".join(there)

@@ -235,7 +235,9 @@ def write(
     order: Sequence[str],
 ) -> dict[Path, str]:
     """Return the files of a published set and their texts; the caller writes all or none."""
-    files = {folder / "publications.toml": _publications(publications)}
+    head = f"# Written by `nox -s publish`; one line per publication.\nformat = {FORMAT}\n\n"
+    lines = sorted(publication.line() for publication in publications)
+    files = {folder / "publications.toml": "".join([head, "[publications]\n", *lines])}
     files[folder / "environments.csv"] = _environments(rows, order)
     by_file: dict[tuple[str, str], list[Observation]] = defaultdict(list)
     for row in rows:
@@ -248,11 +250,6 @@ def write(
         ran = max(own, key=lambda row: row.outcome.was_run).provenance
         files[base / f"{case}.json"] = _failures(ran.case_digest, failures)
     return files
-
-
-def _publications(publications: Sequence[Publication]) -> str:
-    head = f"# Written by `nox -s publish`; one line per publication.\nformat = {FORMAT}\n\n"
-    return head + "[publications]\n" + "".join(sorted(one.line() for one in publications))
 
 
 def _environments(rows: Iterable[Observation], order: Sequence[str]) -> str:

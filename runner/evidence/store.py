@@ -111,16 +111,12 @@ class Store:
         with self.together():
             for statement in filter(str.strip, database.TABLES.split(";")):
                 self._db.execute(statement)
-            self._complete("cells")
-            self._complete("merged")
+            for table in ("cells", "merged"):  # those of an older format lack some columns
+                there = {row["name"] for row in self._db.execute(f"PRAGMA table_info({table})")}
+                for column in LATER:
+                    if column.split()[0] not in there:
+                        self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
             self._db.execute(f"PRAGMA user_version={database.VERSION}")
-
-    def _complete(self, table: str) -> None:
-        """Add to a table of an older format what it lacks."""
-        there = {row["name"] for row in self._db.execute(f"PRAGMA table_info({table})")}
-        for column in LATER:
-            if column.split()[0] not in there:
-                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:

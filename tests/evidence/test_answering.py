@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from repromatrix.runner.audit.questions import known as audit_evidence
 from repromatrix.runner.evidence.answering import (
+    Grid,
     answer,
     answering_row,
     answering_rows,
     current,
     is_standing,
+    survey,
 )
-from repromatrix.runner.evidence.grid import Grid, survey
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.observation import LOCAL, MERGED

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from factories import case, cell, environments, provenance, seen
 
-from repromatrix.runner.evidence.grid import Grid, survey, unmeasured
+from repromatrix.runner.evidence.answering import Grid, survey, unmeasured
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 TOY = case(dependencies=["transformers>=4.50"])

@@ -19,7 +19,7 @@ from repromatrix.reports.sections.provenance import Settings
 from repromatrix.reports.view import survey as arranged
 from repromatrix.runner.cli import publish
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.evidence.grid import Grid, survey
+from repromatrix.runner.evidence.answering import Grid, survey
 from repromatrix.runner.judging.verdicts import Inferred, Judged, infer, judge_all
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict

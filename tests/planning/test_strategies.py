@@ -11,7 +11,7 @@ from factories import BREAKS, case, cell, environment, environments, failed, pro
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.evidence.grid import Grid, survey
+from repromatrix.runner.evidence.answering import Grid, survey
 from repromatrix.runner.judging.verdicts import infer, judge_all
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
