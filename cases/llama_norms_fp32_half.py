@@ -4,7 +4,6 @@
 #
 # [tool.repromatrix]
 # title = "Llama with fp32 norms and 16-bit weights fails without autocast: dtype mismatch"
-# A 16-bit Llama with its norms raised to fp32 fails in its first projection without autocast"""
 # reports = []
 # found-by = "measurement"
 # area = "normalisation"

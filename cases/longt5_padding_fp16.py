@@ -4,7 +4,6 @@
 #
 # [tool.repromatrix]
 # title = "LongT5 with local attention returns NaN for padded inputs in fp16"
-# LongT5 with local attention gives NaN for padded inputs in fp16: it masks with -1e10"""
 # reports = []
 # found-by = "measurement"
 # area = "attention-mask"

@@ -4,7 +4,6 @@
 #
 # [tool.repromatrix]
 # title = "Sliding-window static cache under autocast fails in generate: Index put dtypes"
-# Generating past the window with a static cache under autocast fails: Index put dtypes differ"""
 # reports = []
 # found-by = "measurement"
 # area = "kv-cache"

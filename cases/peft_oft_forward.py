@@ -4,7 +4,6 @@
 #
 # [tool.repromatrix]
 # title = "OFT adapter on a bf16 or fp16 model fails in the forward pass: dtype mismatch"
-# A 16-bit model with an OFT adapter fails in its forward: rotation in fp32, identity in 16 bit"""
 # reports = [
 #     "https://github.com/huggingface/peft/pull/2433",
 #     "https://github.com/hiyouga/LlamaFactory/issues/9050",

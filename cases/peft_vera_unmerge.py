@@ -4,7 +4,6 @@
 #
 # [tool.repromatrix]
 # title = "Unmerging a 16-bit VeRA adapter on a CPU fails: tensor sizes do not match"
-# Unmerging a 16-bit VeRA adapter on a CPU fails: merging changed the shape of its vectors"""
 # reports = ["https://github.com/huggingface/peft/pull/2433"]
 # area = "peft"
 # models = "any"

@@ -4,8 +4,6 @@
 #
 # [tool.repromatrix]
 # title = "Whisper loaded without dtype in 5.x fails on fp32 features: 'Input type (float)'"
-# Whisper loaded from a 16-bit checkpoint without a dtype fails on its own fp32 features since \
-# 5.0"""
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47805",
 #     "https://github.com/huggingface/transformers/pull/47816",
