@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from packaging.version import Version
 
-from repromatrix.runner import project
+from repromatrix.reports.build import Published
+from repromatrix.reports.exports import osv
+from repromatrix.reports.view import survey
+from repromatrix.runner import project, site
 from repromatrix.runner.cli.check import _judged
+from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.lint import crosses, lacking
+from repromatrix.runner.model.outcomes import Device, Precision, Reading
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from repromatrix.reports.view import Survey
     from repromatrix.runner.project import Project
 
 AREAS = {
@@ -99,3 +109,46 @@ def test_the_cases_that_fail_by_a_cpu_kernel_only_are_these(corpus: Project) -> 
         "peft_intruder_dimension_svd",
         "rwkv_orthogonal_init_half",
     }
+
+
+def test_no_osv_range_holds_a_version_that_is_not_hit(corpus: Project) -> None:
+    """That of intruder_dimension held peft 0.14.0 to 0.18.1, which cannot run it at all."""
+    informed, rows = site.judged_grid(corpus, list(answers.published_rows(Paths())))
+    found = survey(corpus.cases, list(informed.environments.values()), rows)
+    published = Published(publications=read_publications(Paths().published))
+    wrong = [
+        (case.name, package, version, sorted(readings))
+        for case in corpus.cases.values()
+        for affected in osv.entry(found, case, published, []).get("affected", [])
+        for package in [affected["package"]["name"]]
+        for version, readings in _readings(found, case.name, affected).items()
+        if readings in ({Reading.ABSENT}, {Reading.GOOD}) and _holds(affected, version)
+    ]
+
+    assert wrong == []
+
+
+def _readings(found: Survey, case: str, affected: Mapping[str, Any]) -> dict[str, set[Reading]]:
+    """Return what was read in the environments of a series, by version of the package."""
+    where = affected["ecosystem_specific"]
+    readings: dict[str, set[Reading]] = {}
+    series = found.series(case)["", Device(where["device"]), Precision(where["precision"])]
+    for name, row in series.items():
+        version = found.by_name[name].version(affected["package"]["name"])
+        if version and not Version(version).is_devrelease:
+            readings.setdefault(version, set()).add(row.seen.reading)
+    return readings
+
+
+def _holds(affected: Mapping[str, Any], version: str) -> bool:
+    """Evaluate the events of an entry as the format says: sorted, each changes what holds."""
+    inside, here = False, Version(version)
+    for event in affected["ranges"][0]["events"]:
+        for kind, at in event.items():
+            if kind == "introduced" and here >= Version(at):
+                inside = True
+            if kind == "fixed" and here >= Version(at):
+                inside = False
+            if kind == "last_affected" and here > Version(at):
+                inside = False
+    return inside

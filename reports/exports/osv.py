@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from repromatrix.reports.text import link_to, page_of, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.ranges import Axis, Deciding, Range, axes, deciding, ranges_along
+from repromatrix.runner.judging.ranges import Interval, affected
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
-from repromatrix.runner.model.cell import Source
-from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
     from repromatrix.reports.build import Published
@@ -75,88 +71,34 @@ def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
-    releases, *pairs = axes(case, survey.by_name)
     for (workaround, device, precision), rows in survey.series(case.name).items():
         seen = {name: row.seen for name, row in rows.items()}
-        if workaround != PLAIN:
-            continue
-        # Where the version of another package decides, a range of transformers would be wrong.
-        if any(ranges_along(pair, seen) for pair in pairs):
-            found = _of_another(deciding(pairs, survey.by_name, seen))
-        else:
-            found = _of_transformers(survey, releases, seen)
+        found = affected(case, survey.by_name, seen) if workaround == PLAIN else None
         if found is not None:
-            yield _package(found, device, precision)
+            yield {
+                "package": {
+                    "ecosystem": "PyPI",
+                    "name": found.package,
+                    "purl": f"pkg:pypi/{found.package}",
+                },
+                "ranges": [
+                    {
+                        "type": "ECOSYSTEM",
+                        "events": [event for one in found.intervals for event in _events(one)],
+                    }
+                ],
+                "versions": [version for one in found.intervals for version in one.failing],
+                "ecosystem_specific": {"precision": precision.value, "device": device.value},
+            }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Affected:
-    """The failing versions of a package, and the events between which they lie."""
-
-    package: str
-    versions: list[str]
-    events: list[dict[str, str]]
-
-
-def _of_transformers(
-    survey: Survey, releases: Axis, seen: Mapping[str, Observation]
-) -> _Affected | None:
-    found = ranges_along(releases, seen)
-    # A release before the others that cannot run the case: the bug came with a feature.
-    first = seen.get(releases[0].environment) if releases else None
-    born = first is not None and first.outcome is Outcome.NOT_APPLICABLE
-    versions = [name for one in found for name in one.releases if _is_release(survey, name)]
-    if not versions:
-        return None
-    events = [
-        event
-        for one in found
-        if _is_release(survey, one.releases[0])
-        for event in _events(one, born=born, healed=_is_release(survey, one.until))
-    ]
-    return _Affected(package="transformers", versions=versions, events=events)
-
-
-def _of_another(found: Deciding | None) -> _Affected | None:
-    if found is None or not found.ranges:
-        return None
-    return _Affected(
-        package=found.package,
-        versions=[version for one in found.ranges for version in one.releases],
-        events=[
-            event
-            for one in found.ranges
-            for event in _events(one, born=found.born, healed=bool(one.until))
-        ],
-    )
-
-
-def _is_release(survey: Survey, name: str) -> bool:
-    return name in survey.by_name and survey.by_name[name].source is Source.RELEASE
-
-
-def _package(found: _Affected, device: Device, precision: Precision) -> dict[str, Any]:
-    return {
-        "package": {
-            "ecosystem": "PyPI",
-            "name": found.package,
-            "purl": f"pkg:pypi/{found.package}",
-        },
-        "ranges": [{"type": "ECOSYSTEM", "events": found.events}],
-        "versions": found.versions,
-        "ecosystem_specific": {"precision": precision.value, "device": device.value},
-    }
-
-
-def _events(one: Range, *, born: bool, healed: bool) -> Iterator[dict[str, str]]:
-    """Yield where a range begins and ends; with no pass before it, it may be older.
-
-    It begins with what nobody knows of right before it: only a pass was measured to be safe.
-    """
-    first = (*one.unknown_before, *one.releases)[0]
-    yield {"introduced": first if one.after or born else "0"}
-    if healed:
-        yield {"fixed": one.until}
+def _events(interval: Interval) -> Iterator[dict[str, str]]:
+    """Yield where an interval begins and ends; `0` where nothing older is known to be safe."""
+    yield {"introduced": interval.first or "0"}
+    if interval.fixed:
+        yield {"fixed": interval.fixed}
+    if interval.last:
+        yield {"last_affected": interval.last}
 
 
 def _references(case: Case, published: Published) -> Iterator[dict[str, str]]:

@@ -13,7 +13,7 @@ from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import CaseKind
 from repromatrix.runner.model.outcomes import Device, Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
-from repromatrix.runner.text import plural, printable_lines, shorten
+from repromatrix.runner.text import join, plural, printable_lines, shorten
 
 _FEW_HITS = 6
 """Up to so many cases are shown with their errors; more get a line each."""
@@ -158,7 +158,9 @@ def _brief(hit: Hit) -> str:
 def _block(hit: Hit) -> list[str]:
     name = f"{hit.case.name}  {_precisions(hit.stands)}  {_levels(hit.stands)}{_mark(hit)}"
     headline = shorten(hit.seen.headline, _WIDE)
-    lines = [hit.case.block.title, headline, *_derivation(hit), *avoiding(hit)]
+    block = hit.case.block
+    kinds = f"hits you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
+    lines = [block.title, kinds, headline, *_derivation(hit), *avoiding(hit)]
     return [name, *(f"  {line}" for line in lines)]
 
 
@@ -355,6 +357,8 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "title": hit.case.block.title,
         "area": hit.case.block.area,
         "models": list(hit.case.block.models),
+        "trigger": list(hit.case.block.triggers),
+        "symptom": list(hit.case.block.symptoms),
         "reports": list(hit.case.block.reports),
         "kind": str(hit.case.block.kind),
         "verdict": str(hit.verdict),

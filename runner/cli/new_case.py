@@ -210,6 +210,8 @@ def _block(reports: Sequence[str], dependencies: Iterable[str], requires: str) -
         f"reports = {json.dumps(list(reports))}",
         'area = ""',
         "models = []",
+        "trigger = []",
+        "symptom = []",
     ]
     block = "".join(f"# {line}".rstrip() + "\n" for line in lines)
     return f"# /// script\n{block}# ///\n"

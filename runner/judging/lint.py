@@ -14,7 +14,15 @@ from packaging.version import Version
 from repromatrix.runner.errors import Fault, InvalidValue, Problem
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import Judged, covers, described, live
-from repromatrix.runner.model.case import EVERY, PLAIN, Case, Isolation, syntax_tree
+from repromatrix.runner.model.case import (
+    EVERY,
+    PLAIN,
+    Case,
+    Isolation,
+    Symptom,
+    Trigger,
+    syntax_tree,
+)
 from repromatrix.runner.model.cell import Environment, belongs, cells_of
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.model.requirements import settled
@@ -127,6 +135,17 @@ def _subject(case: Case) -> Iterator[_CaseFault]:
         yield InvalidValue("area", block.area, _WORDS)
     if not block.models:
         yield Problem("models", "the list is empty", "Name at least one model family.")
+    if block.is_about_any_model and not (block.shown_with and block.concerns):
+        fix = "Name the model families that it builds, and say which models can meet the bug."
+        yield Problem("shown-with, concerns", 'missing beside `models = "any"`', fix)
+    if not block.is_about_any_model and (block.shown_with or block.concerns):
+        yield Problem("shown-with, concerns", "the case names its models", "Remove them.")
+    if not block.trigger:
+        fix = f"Name what somebody does to be hit: {join([*Trigger], 'or')}."
+        yield Problem("trigger", "the list is empty", fix)
+    if not block.symptom:
+        fix = f"Name what somebody sees who is hit: {join([*Symptom], 'or')}."
+        yield Problem("symptom", "the list is empty", fix)
 
 
 def _source(case: Case) -> Iterator[_CaseFault]:

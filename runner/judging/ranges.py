@@ -6,7 +6,7 @@ change; that no measured environment contradicts it shows that its version is en
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source, belongs
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Outcome, Reading
+from repromatrix.runner.model.outcomes import Reading
+from repromatrix.runner.model.packages import TRANSFORMERS
 
 
 class Point(NamedTuple):
@@ -29,6 +30,7 @@ class Point(NamedTuple):
 Axis = tuple[Point, ...]
 
 _APART = frozenset({Source.PAIR, Source.STACK})
+_SAFE = frozenset({Reading.GOOD, Reading.ABSENT})
 
 
 def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...]:
@@ -189,21 +191,81 @@ def fails(row: Observation | None) -> bool | None:
     return None if row is None else row.reading.fails
 
 
+class Interval(NamedTuple):
+    """Neighbouring versions in which a case fails, or of which nobody knows that it does not."""
+
+    first: str
+    """Empty where no older version is known to be safe."""
+    fixed: str
+    """The first version behind it that passes; empty where none does."""
+    last: str
+    """Its last version, where the next one cannot run the case; else empty."""
+    failing: tuple[str, ...]
+    """Those of its versions that were measured to fail."""
+
+    @property
+    def text(self) -> str:
+        """The interval in words."""
+        low, high = self.failing[0], self.failing[-1]
+        span = low if low == high else f"{low} to {high}"
+        return f"{span}, fixed in {self.fixed}" if self.fixed else f"{span}, not fixed"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Deciding:
-    """A package and the ranges of its versions that fail; `born` where an older one cannot run."""
+class Affected:
+    """The package whose versions decide one series of a case, and those that fail."""
 
     package: str
-    ranges: tuple[Range, ...]
-    born: bool
+    intervals: tuple[Interval, ...]
+
+
+def affected(
+    case: Case, environments: Mapping[str, Environment], seen: Mapping[str, Observation]
+) -> Affected | None:
+    """Return the versions that one series of a case hits; None where it fails nowhere known.
+
+    They are those of transformers, unless another package was measured to decide: then a range of
+    transformers would be wrong. None also where no single package decides. `seen` maps an
+    environment to its observation.
+    """
+    releases, *pairs = axes(case, environments)
+    if any(ranges_along(pair, seen) for pair in pairs):
+        return deciding(pairs, environments, seen)
+    points = [
+        point for point in releases if environments[point.environment].source is Source.RELEASE
+    ]
+    readings = {point.label: _reading(seen.get(point.environment)) for point in points}
+    found = intervals(readings)
+    return Affected(package=TRANSFORMERS, intervals=found) if found else None
+
+
+def intervals(readings: Mapping[str, Reading]) -> tuple[Interval, ...]:
+    """Derive what is affected from the readings of versions, oldest first.
+
+    Only a pass was measured to be safe, so that a gap beside a failure counts as affected. A
+    version that cannot run the case has nobody to hit, and ends an interval as well.
+    """
+    found: list[Interval] = []
+    run: list[str] = []
+    bounded = False
+    for version, reading in (*readings.items(), ("", Reading.UNKNOWN)):
+        if version and reading not in _SAFE:
+            run.append(version)
+            continue
+        if failing := tuple(name for name in run if readings[name] is Reading.BAD):
+            fixed = version if reading is Reading.GOOD else ""
+            last = run[-1] if reading is Reading.ABSENT else ""
+            found.append(Interval(run[0] if bounded else "", fixed, last, failing))
+        run, bounded = [], True
+    return tuple(found)
 
 
 def deciding(
     pairs: Sequence[Axis],
     environments: Mapping[str, Environment],
     seen: Mapping[str, Observation],
-) -> Deciding | None:
-    """Return what decides one series of a case; None where nothing was measured to do it alone.
+) -> Affected | None:
+    """Return the package that decides one series of a case, as far as it was measured to alone.
 
     `pairs` are the axes behind the releases, `seen` maps an environment to its observation.
     """
@@ -214,16 +276,26 @@ def deciding(
     }
     if len(packages) != 1 or not (package := packages.pop()):
         return None
-    versions: dict[str, list[Observation]] = {}
+    versions: dict[str, set[Reading]] = {}
     for name, row in seen.items():
         if version := environments[name].version(package):
-            versions.setdefault(version, []).append(row)
-    if any({True, False} <= set(map(fails, rows)) for rows in versions.values()):
+            versions.setdefault(version, set()).add(_reading(row))
+    if any({Reading.BAD, Reading.GOOD} <= readings for readings in versions.values()):
         return None
-    order = sorted(versions, key=Version)
-    ranges = failing_ranges(order, {version: _telling(rows) for version, rows in versions.items()})
-    born = _telling(versions[order[0]]).outcome is Outcome.NOT_APPLICABLE
-    return Deciding(package=package, ranges=ranges, born=born)
+    found = intervals(
+        {version: _telling(versions[version]) for version in sorted(versions, key=Version)}
+    )
+    return Affected(package=package, intervals=found) if found else None
+
+
+def _reading(row: Observation | None) -> Reading:
+    return Reading.UNKNOWN if row is None else row.reading
+
+
+def _telling(readings: Collection[Reading]) -> Reading:
+    """Return what several environments say of a version: one that was judged speaks for it."""
+    judged = next((reading for reading in readings if reading.fails is not None), Reading.UNKNOWN)
+    return Reading.ABSENT if set(readings) == {Reading.ABSENT} else judged
 
 
 def _changed(axis: Axis, environments: Mapping[str, Environment]) -> str:
@@ -239,8 +311,3 @@ def _changed(axis: Axis, environments: Mapping[str, Environment]) -> str:
         return ""
     versions = {environments[point.environment].version(packages[0]) for point in axis}
     return packages[0] if len(versions) > 1 else ""
-
-
-def _telling(rows: Sequence[Observation]) -> Observation:
-    """Return one that says something, if there is one."""
-    return next((row for row in rows if fails(row) is not None), rows[0])

@@ -10,8 +10,8 @@ from factories import seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.judging.ranges import Range, failing_ranges
-from repromatrix.runner.model.outcomes import Exercised, Outcome
+from repromatrix.runner.judging.ranges import Range, failing_ranges, intervals
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Reading
 
 if TYPE_CHECKING:
     from repromatrix.runner.model.observation import Observation
@@ -109,3 +109,27 @@ def test_a_release_outside_the_order_does_not_count() -> None:
     stray: dict[str, Observation] = {"9.9.9": SAYS["bad"]}
 
     assert failing_ranges(["4.50.0"], stray) == ()
+
+
+@given(st.lists(st.sampled_from(Reading), max_size=20))
+def test_an_interval_holds_every_failing_version_and_none_that_is_safe(what: list[Reading]) -> None:
+    """A scanner would flag whoever has a version that passes, or that cannot run the case."""
+    order = [f"4.{number}.0" for number in range(len(what))]
+    found = intervals(dict(zip(order, what, strict=True)))
+
+    def inside(version: str) -> bool:
+        at = order.index(version)
+        return any(
+            (not one.first or order.index(one.first) <= at)
+            and (not one.fixed or at < order.index(one.fixed))
+            and (not one.last or at <= order.index(one.last))
+            for one in found
+        )
+
+    said = {version: inside(version) for version in order}
+    safe = {Reading.GOOD, Reading.ABSENT}
+    failing = [name for name, word in zip(order, what, strict=True) if word is Reading.BAD]
+
+    assert [name for one in found for name in one.failing] == failing
+    assert all(said[name] for name in failing)
+    assert not any(said[name] for name, word in zip(order, what, strict=True) if word in safe)
