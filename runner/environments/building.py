@@ -64,32 +64,32 @@ class NoGpuBuildError(UnbuildableError):
     """What was built cannot compute on the device that was asked for; the text is the reason."""
 
 
-def build(places: Paths, recipe: Recipe) -> Built:
+def build(paths: Paths, recipe: Recipe) -> Built:
     """Return the complete virtualenv of a recipe, making it when it is absent.
 
     The folder carries the digest of its recipe, so a rebuild never touches one that is in use.
     Raises UnbuildableError with the installer's reason, or the disk's.
     """
-    folder = places.built / f"{recipe.name}-{recipe.digest[:8]}"
+    folder = paths.built / f"{recipe.name}-{recipe.digest[:8]}"
     try:
         built = _complete(folder, recipe.name)
         if built is None:
-            lock = places.built / ".making" / recipe.name
+            lock = paths.built / ".making" / recipe.name
             lock.parent.mkdir(parents=True, exist_ok=True)
             with lock.open("w") as file:
                 # A second run may be making the same environment.
                 fcntl.flock(file, fcntl.LOCK_EX)
-                built = _complete(folder, recipe.name) or _make(places, recipe, folder)
-        _point(places.built / recipe.name, folder)
+                built = _complete(folder, recipe.name) or _make(paths, recipe, folder)
+        _point(paths.built / recipe.name, folder)
     except OSError as error:
         msg = f"its folder cannot be written: {error.strerror or type(error).__name__}"
         raise UnbuildableError(msg) from error
     return built
 
 
-def is_built(places: Paths, name: str, digest: str) -> bool:
+def is_built(paths: Paths, name: str, digest: str) -> bool:
     """Say whether an environment is complete."""
-    return (places.built / f"{name}-{digest[:8]}" / _MARKER).exists()
+    return (paths.built / f"{name}-{digest[:8]}" / _MARKER).exists()
 
 
 def _complete(folder: Path, name: str) -> Built | None:
@@ -100,7 +100,7 @@ def _complete(folder: Path, name: str) -> Built | None:
     return Built(name=name, folder=folder, python=folder / "bin" / "python", versions=versions)
 
 
-def _make(places: Paths, recipe: Recipe, folder: Path) -> Built:
+def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
     try:
@@ -119,7 +119,7 @@ def _make(places: Paths, recipe: Recipe, folder: Path) -> Built:
     install_sdists(recipe, python, folder)
     versions = installed(folder)
     _verify(recipe, versions)
-    share_bytecode(places.built, folder, versions)
+    share_bytecode(paths.built, folder, versions)
     marker = {"versions": versions, "digest": recipe.digest}
     (folder / _MARKER).write_text(json.dumps(marker, indent=1, sort_keys=True))
     return Built(name=recipe.name, folder=folder, python=python, versions=versions)

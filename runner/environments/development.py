@@ -167,13 +167,13 @@ def _named(listing: str, revision: str) -> str:
     return next((commits[name] for name in meant if name in commits), "")
 
 
-def build_main(places: Paths, matrix: Matrix, name: str = MAIN) -> tuple[Environment, Built]:
+def build_main(paths: Paths, matrix: Matrix, name: str = MAIN) -> tuple[Environment, Built]:
     """Build `main`, or `main` with extras; companions are the newest release's where they fit.
 
     Raises UnbuildableError.
     """
     source = origin(matrix)
-    lock = _lock(places, matrix, source, taken_apart(name).extras)
+    lock = _lock(paths, matrix, source, taken_apart(name).extras)
     here = markers(matrix.python)
     versions = read_lock(lock, name, name).versions(here)
     facts = (source.requirement, source.commit, lock, uv.torch_backend())
@@ -187,7 +187,7 @@ def build_main(places: Paths, matrix: Matrix, name: str = MAIN) -> tuple[Environ
         beside=(source.requirement,),
         versions={**versions, "torch": matrix.torch.version},
     )
-    built = build(places, recipe)
+    built = build(paths, recipe)
     version = with_commit(built.versions["transformers"], source.commit)
     pins = {**versions, "torch": matrix.torch.version, "transformers": version}
     environment = Environment(
@@ -205,9 +205,9 @@ def with_commit(version: str, commit: str) -> str:
     return f"{version}{'.' if '+' in version else '+'}g{told}"
 
 
-def _lock(places: Paths, matrix: Matrix, source: Origin, extras: tuple[str, ...]) -> str:
+def _lock(paths: Paths, matrix: Matrix, source: Origin, extras: tuple[str, ...]) -> str:
     newest = matrix.releases[-1].name
-    pinned = read_lock((places.locks / f"{newest}.txt").read_text(), newest, newest)
+    pinned = read_lock((paths.locks / f"{newest}.txt").read_text(), newest, newest)
     # Only what it installs here: a pin for another platform is no wish of ours.
     versions = pinned.versions(markers(matrix.python))
     preferred = "".join(f"{name}=={version}\n" for name, version in versions.items())

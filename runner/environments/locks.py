@@ -321,34 +321,34 @@ def resolve_stack(matrix: Matrix, stack: Stack) -> str:
     )
 
 
-def load_matrix(places: Paths) -> Matrix:
+def load_matrix(paths: Paths) -> Matrix:
     """Read `environments/matrix.toml`; raises RunnerError."""
-    if not places.matrix.exists():
+    if not paths.matrix.exists():
         raise refuse(Problem(WHERE, "the file does not exist"))
-    return read_matrix(decode(places.matrix.read_bytes(), WHERE))
+    return read_matrix(decode(paths.matrix.read_bytes(), WHERE))
 
 
-def load_lock(places: Paths, matrix: Matrix, release: Release) -> Lock:
+def load_lock(paths: Paths, matrix: Matrix, release: Release) -> Lock:
     """Read the lock of a release; raises RunnerError when it is missing, stale or not its own."""
     inputs = release_inputs(matrix, release)
-    return _own(places, release.name, inputs, "transformers", release.name)
+    return _own(paths, release.name, inputs, "transformers", release.name)
 
 
-def load_stack(places: Paths, matrix: Matrix, stack: Stack) -> Lock:
+def load_stack(paths: Paths, matrix: Matrix, stack: Stack) -> Lock:
     """Read the lock of a stack; raises RunnerError when it is missing, stale or not its own."""
     inputs = stack_inputs(matrix, stack)
-    return _own(places, stack.name, inputs, stack.package, stack.version)
+    return _own(paths, stack.name, inputs, stack.package, stack.version)
 
 
-def load_derived(places: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
+def load_derived(paths: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
     """Read what a pair or extras change, and lay it over their base; raises RunnerError."""
-    lock, faults = _read(places, name, derived_inputs(matrix, base, name))
+    lock, faults = _read(paths, name, derived_inputs(matrix, base, name))
     whole = overlaid(base, lock)
-    _refuse(faults + _leaving(base, lock, places, matrix))
+    _refuse(faults + _leaving(base, lock, paths, matrix))
     return whole
 
 
-def _leaving(base: Lock, lock: Lock, places: Paths, matrix: Matrix) -> list[Fault]:
+def _leaving(base: Lock, lock: Lock, paths: Paths, matrix: Matrix) -> list[Fault]:
     """Return the fault of a derived lock that pins more of its base otherwise than its name says.
 
     Only what the lock names can stand otherwise: the rest is the base's.
@@ -366,23 +366,23 @@ def _leaving(base: Lock, lock: Lock, places: Paths, matrix: Matrix) -> list[Faul
         return []
     what = f"it pins {join(moved)}, which {base.name}.txt pins otherwise"
     fix = f"A derived lock changes only what its name says. {_remedy(lock.name)}"
-    return [Problem(_shown(places, lock.name), what, fix)]
+    return [Problem(_shown(paths, lock.name), what, fix)]
 
 
-def _own(places: Paths, name: str, inputs: Sequence[str], package: str, version: str) -> Lock:
-    lock, faults = _read(places, name, inputs)
+def _own(paths: Paths, name: str, inputs: Sequence[str], package: str, version: str) -> Lock:
+    lock, faults = _read(paths, name, inputs)
     pinned = [str(pin.specifier) for pin in lock.pins if pin.name == package]
     if pinned != [f"=={version}"]:
         pins = f"it pins {package}{pinned[0]}, not" if pinned else "it does not pin"
         what = f"{pins} {package}=={version}"
-        faults.insert(0, Problem(_shown(places, name), what, _remedy(name)))
+        faults.insert(0, Problem(_shown(paths, name), what, _remedy(name)))
     _refuse(faults)
     return lock
 
 
-def _read(places: Paths, name: str, inputs: Sequence[str]) -> tuple[Lock, list[Fault]]:
+def _read(paths: Paths, name: str, inputs: Sequence[str]) -> tuple[Lock, list[Fault]]:
     """Read a lock; the fault is that it was resolved from other inputs. Raises RunnerError."""
-    path, where = places.locks / f"{name}.txt", _shown(places, name)
+    path, where = paths.locks / f"{name}.txt", _shown(paths, name)
     if not path.exists():
         raise refuse(Problem(where, "the file does not exist", _remedy(name)))
     lock = read_lock(decode(path.read_bytes(), where), name, where)
@@ -393,8 +393,8 @@ def _read(places: Paths, name: str, inputs: Sequence[str]) -> tuple[Lock, list[F
     return lock, [Problem(where, what, _remedy(name))]
 
 
-def _shown(places: Paths, name: str) -> str:
-    return places.shown(places.locks / f"{name}.txt")
+def _shown(paths: Paths, name: str) -> str:
+    return paths.shown(paths.locks / f"{name}.txt")
 
 
 def _remedy(name: str) -> str:
@@ -433,7 +433,7 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
 
 
 def load_all(
-    places: Paths, matrix: Matrix, derived: Iterable[str] = ()
+    paths: Paths, matrix: Matrix, derived: Iterable[str] = ()
 ) -> tuple[dict[str, Lock], list[Fault]]:
     """Read every release's lock, the named derived ones and those of the stacks.
 
@@ -443,16 +443,16 @@ def load_all(
     faults: list[Fault] = []
     for release in matrix.releases:
         with _collecting(faults):
-            locks[release.name] = load_lock(places, matrix, release)
+            locks[release.name] = load_lock(paths, matrix, release)
     for name in derived:
         with _collecting(faults):
             base = locks.get(base_of(matrix, name).name)
             if base is not None:  # else the fault of the base is reported
-                locks[name] = load_derived(places, matrix, base, name)
+                locks[name] = load_derived(paths, matrix, base, name)
     for stack in matrix.stacks:
         with _collecting(faults):
-            locks[stack.name] = load_stack(places, matrix, stack)
-    return locks, faults + _strangers(places, matrix)
+            locks[stack.name] = load_stack(paths, matrix, stack)
+    return locks, faults + _strangers(paths, matrix)
 
 
 @contextlib.contextmanager
@@ -473,14 +473,14 @@ def base_of(matrix: Matrix, name: str) -> Release:
         raise refuse(Problem(name, what)) from None
 
 
-def _strangers(places: Paths, matrix: Matrix) -> list[Fault]:
+def _strangers(paths: Paths, matrix: Matrix) -> list[Fault]:
     names = set(matrix.pinned)
     return [
         Problem(
-            places.shown(path),
+            paths.shown(path),
             f"{path.stem} is neither a release nor a stack of {WHERE}",
             "Add it there or remove the file.",
         )
-        for path in sorted(places.locks.glob("*.txt"))
+        for path in sorted(paths.locks.glob("*.txt"))
         if path.stem.partition("+")[0] not in names
     ]

@@ -103,7 +103,7 @@ def files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def gather(places: Paths, recipes: Mapping[str, Recipe], target: Target, folder: Path) -> Gathered:
+def gather(paths: Paths, recipes: Mapping[str, Recipe], target: Target, folder: Path) -> Gathered:
     """Install what recipes lock for another platform, running nothing of it.
 
     But for sdists: they are built here, and may hold nothing that is compiled. Raises RunnerError,
@@ -115,7 +115,7 @@ def gather(places: Paths, recipes: Mapping[str, Recipe], target: Target, folder:
         wanted = folder / f"{name}.txt"
         wanted.write_text(parted(recipe.lock, {one.name for one in recipe.sdists})[0])
         why = _install(folder / name, target, "--no-deps", "--requirement", wanted)
-        why = why or _build(places, recipe, folder, folder / name)
+        why = why or _build(paths, recipe, folder, folder / name)
         if why:
             faults.append(Problem(name, f"{target.cannot_have}: {why}"))
         else:
@@ -125,13 +125,13 @@ def gather(places: Paths, recipes: Mapping[str, Recipe], target: Target, folder:
     return found
 
 
-def _build(places: Paths, recipe: Recipe, scratch: Path, folder: Path) -> str:
+def _build(paths: Paths, recipe: Recipe, scratch: Path, folder: Path) -> str:
     """Build sdists with this machine's torch into a folder; return why they cannot be carried."""
     if not recipe.sdists:
         return ""
     before = {*folder.rglob("*.so")}
     try:
-        python = building.build(places, recipe).python
+        python = building.build(paths, recipe).python
         building.install_sdists(recipe, python, scratch, "--target", folder)
     except UnbuildableError as error:
         return str(error)
@@ -179,7 +179,7 @@ Nothing is written outside of this folder. `python run.py --help` lists what can
 
 
 def pack(  # noqa: PLR0913 - what goes in, and how
-    places: Paths,
+    paths: Paths,
     target: Target,
     gathered: Gathered,
     tools: Path,
@@ -197,7 +197,7 @@ def pack(  # noqa: PLR0913 - what goes in, and how
             lzma.open(part, "wb", filters=filters) as compressed,
             tarfile.open(fileobj=compressed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
         ):
-            for name, content in _members(places, target, gathered, tools):
+            for name, content in _members(paths, target, gathered, tools):
                 about = tarfile.TarInfo(f"{top}/{name}")
                 about.size, about.mtime, about.mode = len(content), _DATE, 0o644
                 tar.addfile(about, io.BytesIO(content))
@@ -208,14 +208,14 @@ def pack(  # noqa: PLR0913 - what goes in, and how
 
 
 def _members(
-    places: Paths, target: Target, gathered: Gathered, tools: Path
+    paths: Paths, target: Target, gathered: Gathered, tools: Path
 ) -> Iterator[tuple[str, bytes]]:
     yield "README.txt", _ABOUT.format(python=target.python, platform=target.platform).encode()
     about = {"platform": target.platform, **target.facts, "environments": list(gathered.trees)}
     yield NAME, f"{json.dumps(about, indent=1)}\n".encode()
     yield "run.py", _SCRIPT.read_bytes()
-    ours = dict(runner_files(places))
-    ours |= {f"cases/{path.relative_to(places.cases)}": path for path in places.cases.rglob("*.py")}
+    ours = dict(runner_files(paths))
+    ours |= {f"cases/{path.relative_to(paths.cases)}": path for path in paths.cases.rglob("*.py")}
     for name, path in sorted(ours.items()):
         yield name, path.read_bytes()
     for path in files(tools):
