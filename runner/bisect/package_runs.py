@@ -113,14 +113,14 @@ class MixtureOracle:
 
     def ask(self, taken: Taken) -> MixtureTrial:
         """Return what a mixture answers; evidence is found by what is installed, not by name."""
-        good, bad, locks = self.ends.good, self.ends.bad, self.project.locks
+        good, bad, project = self.ends.good, self.ends.bad, self.project
         if not taken or taken == self.ends.everything:
             end = bad if taken else good
-            trial = self.runs.answered(taken, end, locks[end.name])
+            trial = self.runs.answered(taken, end, project.locks[end.name])
             if trial.seen is None:
                 raise refuse(Problem(trial.name, trial.reason), ExitCode.UNBUILDABLE)
             return trial
-        both, project = Ends(locks[good.name], locks[bad.name]), self.project
+        both = Ends(project.locks[good.name], project.locks[bad.name])
         try:
             lock = mixed(project.places, project.matrix, both, self.ends, taken)
         except UnresolvableError as error:
