@@ -13,10 +13,10 @@ from repromatrix.reports.sections.release_changes import Between, ReleaseDiffere
 from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
-from repromatrix.runner.judging.ranges import Axis, axes
-from repromatrix.runner.model.case import Case
-from repromatrix.runner.model.environment_name import taken_apart
-from repromatrix.runner.model.packages import MOVED
+from repromatrix.runner.judging.ranges import affected
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.model.packages import MOVED, TRANSFORMERS
+from repromatrix.runner.text import join
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,13 +34,16 @@ class HeldVersions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alone:
-    """Where a case fails along the versions of this package, with all others unchanged."""
+    """The versions of this package in which a case fails, as measured to decide by themselves."""
 
     case: str
+    title: str
     href: str
     workaround: str
-    precision: str
+    precisions: str
     ranges: tuple[str, ...]
+    releases: str
+    """On which releases of transformers it was seen."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +64,7 @@ def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage,
             name=name,
             href=f"package/{name}.html",
             held=_held(survey, steps, name),
-            alone=tuple(_alone(survey, name)),
+            alone=() if name == TRANSFORMERS else tuple(_alone(survey, name)),
             cases=tuple(
                 Link(text=visible(case.name), href=page_of(case.name))
                 for case in survey.cases.values()
@@ -106,22 +109,24 @@ def _changed(survey: Survey, before: str, after: str, name: str) -> tuple[str, .
 
 def _alone(survey: Survey, package: str) -> Iterator[Alone]:
     for case in survey.cases.values():
-        for axis in axes(case, survey.by_name)[1:]:
-            moved = {name for point in axis for name, _ in taken_apart(point.environment).changed}
-            if moved == {package}:
-                yield from _along(survey, case, axis)
-
-
-def _along(survey: Survey, case: Case, axis: Axis) -> Iterator[Alone]:
-    for key in survey.series(case.name):
-        workaround, _, precision = key
-        if ranges := survey.ranges(case, key, [axis]):
+        alike: dict[tuple[str, tuple[str, ...], str], list[Precision]] = {}
+        for (workaround, _, precision), rows in survey.series(case.name).items():
+            seen = {name: row.seen for name, row in rows.items()}
+            found = affected(case, survey.by_name, seen)
+            if found is not None and found.package == package:
+                texts = tuple(interval.text for interval in found.intervals)
+                failing = [name for name, row in seen.items() if row.reading.fails]
+                key = workaround, texts, survey.spans(failing)
+                alike.setdefault(key, []).append(precision)
+        for (workaround, texts, releases), precisions in alike.items():
             yield Alone(
                 case=visible(case.name),
+                title=visible(case.block.title),
                 href=page_of(case.name),
                 workaround=visible(workaround),
-                precision=precision.value,
-                ranges=tuple(visible(failing.text) for failing in ranges),
+                precisions=join([*precisions]),
+                ranges=tuple(map(visible, texts)),
+                releases=releases,
             )
 
 

@@ -259,12 +259,16 @@ def test_a_package_says_what_came_with_its_versions_and_what_else_changed() -> N
     assert held.with_it == ("transformers",)
 
 
-def test_a_package_has_the_ranges_of_its_pairs_where_nothing_else_changed() -> None:
+def test_a_package_names_every_version_that_fails_not_only_that_of_its_pair() -> None:
+    """It named peft 0.15.2 alone, which was measured as a pair, and not 0.14.0 beside it."""
     pairs = ["4.51.0+accelerate1.4.0", "4.51.0+accelerate1.6.0"]
     block = CASE.block.model_copy(update={"environments": tuple(pairs)})
     case = replace(CASE, block=block)
+    old = replace(ENVIRONMENTS[1], pins={**ENVIRONMENTS[1].pins, "accelerate": "1.3.0"})
     environments = [
-        *ENVIRONMENTS,
+        ENVIRONMENTS[0],
+        old,
+        *ENVIRONMENTS[2:],
         *(
             Environment(
                 name=name,
@@ -278,14 +282,20 @@ def test_a_package_has_the_ranges_of_its_pairs_where_nothing_else_changed() -> N
     ]
     broken = next(row for row in judged() if row.seen.outcome is Outcome.FAILS)
     cell = broken.seen.cell._replace(environment=pairs[0])
-    rows = [*judged(), replace(broken, seen=replace(broken.seen, cell=cell))]
+    there = broken.seen.cell._replace(environment="4.50.1")
+    rows = [
+        *(row for row in judged() if row.seen.cell != there),
+        replace(broken, seen=replace(broken.seen, cell=cell)),
+    ]
     found = survey({case.name: case}, environments, rows)
     expected = Alone(
         case="cache_float",
+        title="The cache has no float",
         href="case/cache_float.html",
         workaround="",
-        precision="bf16",
-        ranges=("accelerate 1.4.0 on 4.51.0, fixed in accelerate 1.5.2 on 4.51.0",),
+        precisions="bf16",
+        ranges=("1.3.0 to 1.4.0, fixed in 1.5.2",),
+        releases="4.50.0, 4.51.0+accelerate1.4.0",
     )
 
     assert (expected,) == packages(found, between(found))[1].alone
