@@ -237,9 +237,3 @@ def _of_both(outcome: Outcome) -> str:
             | Outcome.NOT_RUN
         ):
             raise ValueError(outcome)  # nothing is inferred from these
-
-
-def explanation(seen: Observation) -> str:
-    """Return the headline of the failure, else the reason, in one line."""
-    detail = seen.failed.headline if seen.failed is not None else seen.reason
-    return shortened(detail, _HEADLINE)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from repromatrix.reports.marks import Mark, explanation, mark_of, verdict_label
-from repromatrix.reports.sections.failures import FailurePlace, Message, messages, places
+from repromatrix.reports.marks import Mark, verdict_label
+from repromatrix.reports.sections.failures import AlikeCells, Message, alike, messages
 from repromatrix.reports.text import Link, link_to, page_of, shortened, spans, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.verdicts import ClaimStanding, Judged
+from repromatrix.runner.judging.verdicts import ClaimStanding
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
 from repromatrix.runner.text import join, plural
@@ -109,17 +109,6 @@ class Headline:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnexpectedResult:
-    """Cells of one case that are unexpected in the same way."""
-
-    mark: Mark
-    case: str
-    href: str
-    error: str
-    places: tuple[FailurePlace, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Unmeasured:
     """A reason why cells have no result, and on which releases."""
 
@@ -136,7 +125,7 @@ class Index:
     headline: Headline
     scripts: tuple[str, ...]
     cases: tuple[Item, ...]
-    unexpected: tuple[UnexpectedResult, ...]
+    unexpected: tuple[AlikeCells, ...]
     unmeasured: tuple[Unmeasured, ...]
     contradictions: tuple[Contradiction, ...]
     messages: tuple[Message, ...]
@@ -148,7 +137,9 @@ def index(survey: Survey, note: str = "") -> Index:
         headline=_headline(survey, note),
         scripts=SCRIPTS,
         cases=case_list(survey),
-        unexpected=_unexpected(survey),
+        unexpected=tuple(
+            alike(survey, (row for row in survey.rows.values() if row.verdict.is_unexpected))
+        ),
         unmeasured=_unmeasured(survey),
         contradictions=tuple(contradictions(survey)),
         messages=messages(survey),
@@ -201,25 +192,6 @@ def _sentence(survey: Survey) -> str:
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
     against = f"{plural(len(names), 'release')} of transformers{span}"
     return f"{bugs}, held against {against} under {precisions}."
-
-
-def _unexpected(survey: Survey) -> tuple[UnexpectedResult, ...]:
-    groups: dict[tuple[str, Mark, str], list[Judged]] = {}
-    for name in survey.cases:
-        for row in survey.of_case(name):
-            if row.verdict.is_unexpected:
-                key = name, mark_of(row), explanation(row.seen)
-                groups.setdefault(key, []).append(row)
-    return tuple(
-        UnexpectedResult(
-            mark=mark,
-            case=visible(name),
-            href=page_of(name),
-            error=error,
-            places=places(survey, rows),
-        )
-        for (name, mark, error), rows in groups.items()
-    )
 
 
 def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:

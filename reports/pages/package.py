@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -78,23 +78,17 @@ def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage,
 
 def _held(survey: Survey, steps: Mapping[str, Between], name: str) -> tuple[HeldVersions, ...]:
     runs = groupby(survey.releases, key=lambda one: survey.by_name[one].version(name))
-    found = [(version, list(members)) for version, members in runs]
-    return tuple(_version(survey, steps, name, *one) for one in reversed(found) if one[0])
-
-
-def _version(
-    survey: Survey,
-    steps: Mapping[str, Between],
-    name: str,
-    version: str,
-    releases: Sequence[str],
-) -> HeldVersions:
-    step = steps.get(releases[0])
-    return HeldVersions(
-        version=visible(version),
-        releases=tuple(Link(text=visible(one), href=address_of(one)) for one in releases),
-        differences=step.of(CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED) if step else (),
-        with_it=_changed(survey, step.before, releases[0], name) if step else (),
+    found = [(version, list(releases)) for version, releases in runs if version]
+    kinds = CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED
+    return tuple(
+        HeldVersions(
+            version=visible(version),
+            releases=tuple(Link(text=visible(one), href=address_of(one)) for one in releases),
+            differences=step.of(*kinds) if step else (),
+            with_it=_changed(survey, step.before, releases[0], name) if step else (),
+        )
+        for version, releases in reversed(found)
+        for step in [steps.get(releases[0])]
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.rows import ExportTable
-from repromatrix.reports.marks import Mark, mark_of
-from repromatrix.reports.sections.failures import FailurePlace, places
+from repromatrix.reports.marks import Mark
+from repromatrix.reports.sections.failures import AlikeCells, alike
 from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift
-from repromatrix.reports.text import Link, in_address, page_of, shortened, visible
+from repromatrix.reports.text import Link, in_address, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.judging.verdicts import Judged
@@ -18,7 +18,6 @@ from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.model.packages import DECIDING
 
-_ERROR = 200
 _SAYS_NOTHING = frozenset({Verdict.UNPROVEN, Verdict.NOT_APPLICABLE})
 
 
@@ -29,19 +28,6 @@ class Companion:
     name: str
     version: str
     was: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failing:
-    """Cells of one case that fail alike on this release."""
-
-    case: str
-    href: str
-    title: str
-    kind: str
-    mark: Mark
-    error: str
-    places: tuple[FailurePlace, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +50,7 @@ class ReleasePage:
     came_and_went: tuple[ReleaseDifference, ...]
     shifts: tuple[Shift, ...]
     unknown: int
-    failing: tuple[Failing, ...]
+    failing: tuple[AlikeCells, ...]
     sheet: str
 
 
@@ -113,26 +99,9 @@ class Releases:
             came_and_went=step.of(CellChange.NEW, CellChange.GONE) if step else (),
             shifts=step.shifts if step else (),
             unknown=step.unknown if step else 0,
-            failing=tuple(self._alike(name)),
+            failing=tuple(alike(self.survey, self._failing.get(name, ()))),
             sheet=f"release/{name}",
         )
-
-    def _alike(self, name: str) -> Iterable[Failing]:
-        groups: dict[tuple[str, Mark, str], list[Judged]] = {}
-        for row in self._failing.get(name, ()):
-            failed = row.seen.failed
-            error = failed.headline if failed else row.seen.reason or row.seen.outcome.value
-            groups.setdefault((row.seen.cell.case, mark_of(row), error), []).append(row)
-        for (case, mark, error), rows in groups.items():
-            yield Failing(
-                case=visible(case),
-                href=page_of(case),
-                title=visible(self.survey.cases[case].block.title),
-                kind=self.survey.cases[case].block.kind.value,
-                mark=mark,
-                error=shortened(error, _ERROR),
-                places=places(self.survey, rows),
-            )
 
 
 def _links(names: Sequence[str]) -> tuple[Link, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from repromatrix.reports.marks import Mark, mark_of
+from repromatrix.reports.marks import Mark, explained, mark_of
 from repromatrix.reports.text import excerpt, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
@@ -99,6 +99,37 @@ def places(survey: Survey, rows: Iterable[Judged]) -> tuple[FailurePlace, ...]:
         )
         for (device, releases, precisions), variants in merged.items()
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlikeCells:
+    """Cells of one case that show the same mark with the same error or reason."""
+
+    case: str
+    href: str
+    title: str
+    kind: str
+    mark: Mark
+    error: str
+    places: tuple[FailurePlace, ...]
+
+
+def alike(survey: Survey, rows: Iterable[Judged]) -> Iterator[AlikeCells]:
+    """Yield cells by case, mark and error."""
+    groups: dict[tuple[str, Mark, str], list[Judged]] = {}
+    for row in rows:
+        error = shortened(explained(row) or row.seen.outcome.value, _HEADLINE)
+        groups.setdefault((row.seen.cell.case, mark_of(row), error), []).append(row)
+    for (name, mark, error), cells in groups.items():
+        yield AlikeCells(
+            case=visible(name),
+            href=page_of(name),
+            title=visible(survey.cases[name].block.title),
+            kind=survey.cases[name].block.kind.value,
+            mark=mark,
+            error=error,
+            places=places(survey, cells),
+        )
 
 
 def _variants(names: list[str]) -> str:

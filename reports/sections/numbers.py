@@ -111,14 +111,16 @@ def _grouped(survey: Survey, name: str) -> Iterator[tuple[_Key, list[Judged]]]:
 def _runs(survey: Survey, label: str, rows: list[Judged]) -> tuple[NumberRun, ...]:
     having = [row for row in rows if label in row.seen.measured]
     folded = groupby(having, key=lambda row: number(row.seen.measured[label]))
+    runs = ((value, [row.seen.cell.environment for row in rows]) for value, rows in folded)
     return tuple(
-        NumberRun(value=value, releases=_span(survey, list(members))) for value, members in folded
+        NumberRun(
+            value=value,
+            releases=" to ".join(
+                dict.fromkeys(survey.spans([name]) for name in (names[0], names[-1]))
+            ),
+        )
+        for value, names in runs
     )
-
-
-def _span(survey: Survey, rows: list[Judged]) -> str:
-    first, last = (survey.spans([row.seen.cell.environment]) for row in (rows[0], rows[-1]))
-    return first if first == last else f"{first} to {last}"
 
 
 def dtypes(survey: Survey, name: str) -> Dtypes:

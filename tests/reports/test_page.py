@@ -31,12 +31,17 @@ from repromatrix.reports.pages.case import Derived, Expectation, Fails, case_pag
 from repromatrix.reports.pages.claims import Stated
 from repromatrix.reports.pages.index import (
     SCRIPTS,
-    UnexpectedResult,
     Unmeasured,
     index,
 )
 from repromatrix.reports.sections.cells import BuiltWith, CellBlock, CellEntry, Repeat, Variant
-from repromatrix.reports.sections.failures import FailurePlace, Message, Sighting, Signed
+from repromatrix.reports.sections.failures import (
+    AlikeCells,
+    FailurePlace,
+    Message,
+    Sighting,
+    Signed,
+)
 from repromatrix.reports.sections.grid import (
     Column,
     GridRow,
@@ -373,10 +378,12 @@ def test_a_known_bug_that_fails_otherwise_is_changed_and_one_that_passes_is_fixe
 def test_an_unexpected_result_is_listed_with_its_message_and_its_place() -> None:
     other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
     found = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
-    expected = UnexpectedResult(
+    expected = AlikeCells(
         mark=Mark.CHANGED,
         case="cache_float",
         href="case/cache_float.html",
+        title="The cache has no float",
+        kind="bug",
         error="KeyError: other",
         places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
     )

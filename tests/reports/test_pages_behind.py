@@ -46,8 +46,8 @@ from repromatrix.reports.pages.claims import claims
 from repromatrix.reports.pages.index import case_list
 from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families
 from repromatrix.reports.pages.package import Alone, packages
-from repromatrix.reports.pages.release import Companion, Failing, Releases
-from repromatrix.reports.sections.failures import FailurePlace, signatures
+from repromatrix.reports.pages.release import Companion, Releases
+from repromatrix.reports.sections.failures import AlikeCells, FailurePlace, signatures
 from repromatrix.reports.sections.numbers import dtypes, measured
 from repromatrix.reports.sections.provenance import Machine, MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift, between
@@ -163,7 +163,7 @@ def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_wi
     )
     assert page.numbers == {Mark.PASSES: 8, Mark.FAILS: 1}
     assert page.failing == (
-        Failing(
+        AlikeCells(
             case="cache_float",
             href="case/cache_float.html",
             title="The cache has no float",
