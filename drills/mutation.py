@@ -1,5 +1,5 @@
 """Mutants of `runner/` and `reports/`, drawn at random, each against the quick tests of its room;
-one that they noticed before, as the record says, must be noticed again.
+one that they noticed before, as the record says, is tried first and must be noticed again.
 
 mutmut says what can be changed. A mutant runs in a copy of the checkout and in a sandbox of its
 own, since it may delete or kill whatever it reaches.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import json
 import os
 import queue
@@ -69,10 +70,14 @@ class Mutant:
     same: int
     """How many times the same lines stand above it in the file."""
     text: str = field(repr=False)
+    known_as: str = ""
+    """Its name in the record, where its lines have moved to another file since."""
 
     @property
     def name(self) -> str:
         """The same as long as its lines are, wherever they move in the file."""
+        if self.known_as:
+            return self.known_as
         parts = (self.path, self.operator, self.before, self.after, self.same)
         return json.dumps(parts, ensure_ascii=False)
 
@@ -183,6 +188,36 @@ def mutant(path: str, operator: str, text: str, changed: str) -> Mutant | None:
         same=sum(above[n : n + len(lines)] == lines for n in range(len(above))),
         text=changed,
     )
+
+
+def remembered(root: Path, record: Mapping[str, str]) -> list[Mutant]:
+    """Return the mutants that were noticed and whose lines still stand, be it in another file."""
+    texts = {path.relative_to(root).as_posix(): path.read_text() for path in sources(root)}
+    found = []
+    for name in sorted(name for name, fate in record.items() if fate == Fate.NOTICED):
+        path, operator, before, after, same = json.loads(name)
+        there = [(path, same)] if path in texts else [(other, 0) for other in texts]
+        changed = ((other, _replaced(texts[other], before, after, nth)) for other, nth in there)
+        [*known] = ((other, text) for other, text in changed if text)
+        if len(known) == 1:  # lines that stand in several files now are nobody's
+            other, text = known[0]
+            made = mutant(other, operator, texts[other], text)
+            found += [dataclasses.replace(made, known_as=name)] if made else []
+    return found
+
+
+def _replaced(text: str, before: str, after: str, nth: int) -> str:
+    """Put lines in the place of others, as deep as those stand; empty where they do not."""
+    lines, old, new = text.splitlines(), before.split("\n"), after.split("\n")
+    bare = [line.strip() for line in lines]
+    places = [n for n in range(len(bare)) if bare[n : n + len(old)] == old]
+    if nth >= len(places):
+        return ""
+    first = places[nth]
+    deep = [line[: len(line) - len(line.lstrip())] for line in lines[first : first + len(old)]]
+    deep += [deep[-1]] * (len(new) - len(old))
+    put = [indent + line for indent, line in zip(deep, new, strict=False)]
+    return "\n".join([*lines[:first], *put, *lines[first + len(old) :], ""])
 
 
 @dataclass(kw_only=True)
@@ -311,7 +346,10 @@ def drill(tally: Tally, root: Path = ROOT, stop: Callable[[], str] = sandbox.tro
         print(f"a mutant needs a sandbox: {stop()}")
         return
     seed, count = (int(os.environ.get(f"REPRO_{name}", "0")) for name in ("SEED", "COUNT"))
-    mutants = drawn(root, seed or SEED, count or COUNT)
+    record = Path(os.environ.get("REPRO_RECORD", RECORD))
+    known = remembered(root, json.loads(record.read_text()) if record.exists() else {})
+    new = drawn(root, seed or SEED, count or COUNT)
+    mutants = list({one.name: one for one in [*known, *new]}.values())
     rooms = sorted({one.room for one in mutants})
     trials = Trials(root=root)
     with trials.copies(len(os.sched_getaffinity(0))):
@@ -319,4 +357,4 @@ def drill(tally: Tally, root: Path = ROOT, stop: Callable[[], str] = sandbox.tro
         tally.count("rooms tested without a mutant", len(rooms), "failed", len(red), ", ".join(red))
         green = [one for one in mutants if one.room not in red]
         found = fates(trials, green, MINUTES)
-    tell(tally, green, found, Path(os.environ.get("REPRO_RECORD", RECORD)))
+    tell(tally, green, found, record)

@@ -18,6 +18,7 @@ from drills.mutation import (
     drill,
     fates,
     mutant,
+    remembered,
     room,
     sources,
     tell,
@@ -185,3 +186,24 @@ def test_every_file_has_tests_of_its_room() -> None:
     rooms = {room(path.relative_to(ROOT).as_posix()) for path in sources(ROOT)} - {LOOSE}
 
     assert [one for one in sorted(rooms) if not [*(ROOT / "tests" / one).glob("test_*.py")]] == []
+
+
+def test_what_was_noticed_before_is_tried_again_wherever_its_lines_stand_now(root: Path) -> None:
+    lines = ["return max(one, other)", "return max(one, other) + 1"]
+    names = [
+        json.dumps([path, "numbers", *change, 0])
+        for path, change in (
+            ("runner/judging/numbers.py", lines),
+            ("runner/gone.py", ["return min(one, other)", "return None"]),
+            ("runner/gone.py", ["return 7", "return 8"]),
+        )
+    ]
+    record = dict.fromkeys(names, "noticed") | {names[0].replace("+ 1", "+ 2"): "survived"}
+    found = remembered(root, record)
+
+    assert [one.name for one in found] == [names[1], names[0]]
+    assert {one.path for one in found} == {"runner/judging/numbers.py"}
+    assert [one.text for one in found] == [
+        CODE.replace("return min(one, other)", "return None"),
+        CODE.replace("max(one, other)", "max(one, other) + 1"),
+    ]
