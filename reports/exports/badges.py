@@ -10,11 +10,12 @@ from enum import StrEnum
 from repromatrix.reports.drawing import drawn_xml
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
+from repromatrix.reports.sections.status import Status, statuses, unjudged
 from repromatrix.reports.text import shortened, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.model.case import PLAIN, Case, CaseKind
+from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Source
-from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
+from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.text import join, plural
 
 _LABEL, _PICTURE = 60, 17
@@ -55,17 +56,11 @@ def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
     """Yield a badge for every case and every release, with what it was measured on."""
     for case in survey.cases.values():
         yield _of_case(survey, case, settings.of_cases((case.name,), "this case"))
-    cases = _judged(survey)
+    known = statuses(survey)
     for environment in survey.columns:
         if environment.source is Source.RELEASE:
             name = environment.name
-            known = cases.get(name, {})
-            yield _of_release(
-                name,
-                _of_kind(survey, known, bug=True),
-                settings.of_release(name),
-                intended=sum(map(bool, _of_kind(survey, known, bug=False).values())),
-            )
+            yield _of_release(name, known.get(name), settings.of_release(name))
 
 
 def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:
@@ -77,7 +72,7 @@ def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:
             for environment, failed in found.items():
                 known.setdefault(environment, []).extend([precision] * failed)
                 ever = ever or failed
-    silent = _silent(survey, case.name)
+    silent = unjudged(survey, case.name)
     for environment in [name for name in known if name in silent and not known[name]]:
         del known[environment]
     columns = tuple(one.name for one in survey.only_in(case)) or survey.releases
@@ -107,65 +102,24 @@ def _said(newest: str, failing: list[Precision], *, ever: bool) -> tuple[str, Co
     return f"passes on {visible(newest)}{earlier}", Colour.GOOD
 
 
-def _silent(survey: Survey, name: str) -> frozenset[str]:
-    """Return where a plain cell of a case may fail for all that is known: nothing there passes.
-
-    It was not run, inferred or not, or machines or runs deny each other, or the machine decided.
-    Of a device that nothing was measured on a badge does not speak.
-    """
-    return frozenset(
-        environment
-        for (workaround, device, _), rows in survey.series(name).items()
-        if workaround == PLAIN and device in survey.measured_on
-        for environment, row in rows.items()
-        if row.seen.reading is Reading.UNKNOWN
-    )
-
-
-_Known = dict[str, bool | None]
-"""By case: whether it fails in any precision, None where nothing is known."""
-
-
-def _judged(survey: Survey) -> dict[str, _Known]:
-    found: dict[str, _Known] = {}
-    columns = {one.name: one.column for one in survey.environments}
-    for name in survey.cases:
-        for (workaround, device, precision), rows in survey.series(name).items():
-            if workaround != PLAIN or device not in survey.measured_on:
-                continue
-            failing = survey.failing(name).get((workaround, device, precision), {})
-            for environment, row in rows.items():
-                if row.seen.outcome is not Outcome.NOT_APPLICABLE:
-                    held = found.setdefault(columns[environment], {})
-                    known = {held.get(name), failing.get(environment)} - {None}
-                    held[name] = any(known) if known else None
-        for environment in _silent(survey, name):
-            held = found[columns[environment]]
-            held[name] = held[name] or None
-    return found
-
-
-def _of_kind(survey: Survey, known: _Known, *, bug: bool) -> _Known:
-    """Return the cases that are bugs, or those whose behaviour is intended."""
-    kinds = {name: case.block.kind for name, case in survey.cases.items()}
-    return {name: failed for name, failed in known.items() if (kinds[name] is CaseKind.BUG) == bug}
-
-
-def _of_release(name: str, known: _Known, setting: MeasuredOn, *, intended: int) -> Badge:
-    judged = [failed for failed in known.values() if failed is not None]
-    unknown = len(known) - len(judged)
-    message = f"{sum(judged)} of {plural(len(judged), 'bug')} fail" if judged else "unknown"
-    short = f"{sum(judged)} of {len(judged)} fail" if judged else message
-    meant = f", {intended} more as intended" if intended else ""
-    gap = f", {unknown} unknown" if unknown and judged else ""
-    safe = Colour.GOOD if judged and not unknown else Colour.UNKNOWN
+def _of_release(name: str, status: Status | None, setting: MeasuredOn) -> Badge:
+    message, short, colour = "unknown", "unknown", Colour.UNKNOWN
+    gap = meant = ""
+    if status is not None:
+        bugs, judged, unknown = len(status.bugs), status.judged, len(status.unknown)
+        if judged:
+            message, short = f"{bugs} of {plural(judged, 'bug')} fail", f"{bugs} of {judged} fail"
+            gap = f", {unknown} unknown" if unknown else ""
+            safe = Colour.UNKNOWN if unknown else Colour.GOOD
+            colour = Colour.BAD if bugs else safe
+        meant = f", {len(status.intended)} more as intended" if status.intended else ""
     return Badge(
         path=f"badge/release/{name}",
         label=visible(f"transformers {name}"),
         message=f"{message}{gap}{meant} ({setting.brief})",
         left=shortened(name, _PICTURE),
         right=shortened(short, _PICTURE),
-        colour=Colour.BAD if any(judged) else safe,
+        colour=colour,
         measured=" ".join(setting.sentences),
     )
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.reports.marks import Mark, verdict_label
+from repromatrix.reports.pages.release import address_of
 from repromatrix.reports.sections.failures import AlikeCells, Message, alike, messages
+from repromatrix.reports.sections.release_changes import Between
+from repromatrix.reports.sections.status import Newest, newest
 from repromatrix.reports.text import Link, link_to, page_of, shortened, spans, visible
 from repromatrix.reports.view import Survey
+from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.judging.verdicts import ClaimStanding
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
@@ -83,6 +87,8 @@ SCRIPTS = (
 """What the first page runs, in this order: data, then what others are made of."""
 
 _REASON = 200
+_RECENT = 3
+"""How many releases the first screen tells of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,10 +125,23 @@ class Unmeasured:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Recent:
+    """A release, and the cases that it broke and fixed."""
+
+    release: str
+    href: str
+    broke: tuple[Link, ...]
+    fixed: tuple[Link, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Index:
     """The first page."""
 
     headline: Headline
+    newest: Newest | None
+    measured: str
+    recent: tuple[Recent, ...]
     scripts: tuple[str, ...]
     cases: tuple[Item, ...]
     unexpected: tuple[AlikeCells, ...]
@@ -131,10 +150,13 @@ class Index:
     messages: tuple[Message, ...]
 
 
-def index(survey: Survey, note: str = "") -> Index:
-    """Return the context of the first page."""
+def index(survey: Survey, steps: Mapping[str, Between], note: str = "") -> Index:
+    """Return the context of the first page; `steps` says what each release changed."""
     return Index(
         headline=_headline(survey, note),
+        newest=newest(survey),
+        measured=_measured(survey),
+        recent=tuple(_recent(survey, steps)),
         scripts=SCRIPTS,
         cases=case_list(survey),
         unexpected=tuple(
@@ -144,6 +166,40 @@ def index(survey: Survey, note: str = "") -> Index:
         contradictions=tuple(contradictions(survey)),
         messages=messages(survey),
     )
+
+
+def _measured(survey: Survey) -> str:
+    """Return on what, and in which snapshot, in one sentence for the head of the page."""
+    ran = [row.seen for row in survey.rows.values() if row.seen.outcome.is_evidence]
+    if not ran:
+        return ""
+    devices = [{"cpu": "a CPU", "cuda": "a GPU"}[device] for device in survey.devices]
+    torch = join(sorted({seen.provenance.torch_build.partition("+")[0] for seen in ran}))
+    others = "" if Device.CUDA in survey.measured_on else "; a GPU runs other kernels"
+    sources = sorted({seen.source for seen in ran})
+    return visible(f"Measured on {join(devices)} with torch {torch}{others}. Data: {sources[-1]}.")
+
+
+def _recent(survey: Survey, steps: Mapping[str, Between]) -> Iterator[Recent]:
+    """Yield what the newest releases broke and fixed, without workarounds, newest first."""
+
+    def cases(step: Between, change: CellChange) -> tuple[Link, ...]:
+        names = dict.fromkeys(one.case for one in step.of(change) if not one.workaround)
+        by_name = {visible(name): case for name, case in survey.cases.items()}
+        return tuple(
+            Link(text=visible(by_name[name].block.title), href=page_of(by_name[name].name))
+            for name in names
+        )
+
+    released = [one.name for one in survey.columns if one.source is Source.RELEASE]
+    for name in reversed(released[-_RECENT:]):
+        if step := steps.get(name):
+            yield Recent(
+                release=visible(name),
+                href=address_of(name),
+                broke=cases(step, CellChange.BROKE),
+                fixed=cases(step, CellChange.FIXED),
+            )
 
 
 def _headline(survey: Survey, note: str) -> Headline:

@@ -9,6 +9,7 @@ const Address = (() => {
       q: found.get("q") ?? "",
       open: new Set(found.getAll("open")),
       ways: found.get("ways") === "1",
+      more: found.get("more") === "1",
       at: at.length === 4 ? { case: at[0], workaround: at[1], device: at[2], column: at[3] } : null,
     };
   };
@@ -17,6 +18,7 @@ const Address = (() => {
     if (state.q) parts.set("q", state.q);
     for (const line of state.open) parts.append("open", line);
     if (state.ways) parts.set("ways", "1");
+    if (state.more) parts.set("more", "1");
     if (state.at) for (const key of ["case", "workaround", "device", "column"]) parts.append("at", state.at[key]);
     return parts.toString();
   };

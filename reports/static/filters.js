@@ -19,6 +19,7 @@ const Filters = (() => {
     const list = form.querySelector("#completions");
     const fault = form.querySelector("#fault");
     const ways = form.querySelector("#ways");
+    const more = form.querySelector("#more");
     const selects = new Map();
     let tree = { type: "and", parts: [] };
     let options = [];
@@ -112,11 +113,13 @@ const Filters = (() => {
     });
     form.querySelector("#clear").addEventListener("click", () => { set(""); on.change("", true); box.focus(); });
     ways.addEventListener("change", () => on.ways(ways.checked));
+    more.addEventListener("change", () => on.more(more.checked));
 
     // What was understood ---------------------------------------------------------------------
     const show = (state, compiled) => {
       if (box.value !== state.q && document.activeElement !== box) set(state.q);
       ways.checked = state.ways;
+      more.checked = state.more;
       box.removeAttribute("aria-invalid");
       fault.replaceChildren();
       mirror(compiled.tree);

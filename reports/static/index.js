@@ -25,6 +25,7 @@
   const filters = Filters.create(at("filters"), book, {
     change: (q, step) => go({ q: q.trim(), at: q.trim() === state.q ? state.at : null }, step),
     ways: (ways) => go({ ways }),
+    more: (more) => go({ more, at: null }),
   });
 
   const number = (value) => value.toLocaleString("en");
@@ -61,12 +62,12 @@
     }
     if (!fault) answered = state.q;
     shown = compiled;
-    const key = JSON.stringify([answered, Boolean(fault), [...state.open], state.ways]);
+    const key = JSON.stringify([answered, Boolean(fault), [...state.open], state.ways, state.more]);
     if (drawn !== key) {
       const cases = book.cases.filter(compiled.holds);
       if (fault) unanswered();
       else summary(cases, compiled.scope);
-      table.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, at: state.at });
+      table.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || Boolean(state.at), at: state.at });
       drawn = key;
     } else {
       table.openAt(state.at);

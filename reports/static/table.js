@@ -7,6 +7,9 @@ const Table = (() => {
   const NARROW = 17 * REM; // pixels that a mark needs
   const WIDE = 44 * REM;
   const LETTER = 6.7; // a letter of a head
+  const LETTERS = 10; // of a head that holds releases only
+  const EASY = 25 * REM; // pixels of a column beside which titles may take what is left
+  const TITLE = 560 * REM; // pixels of the longest titles
   const EDGES = 18; // borders, and a scrollbar
 
   const create = (root, book, on) => {
@@ -59,12 +62,19 @@ const Table = (() => {
     };
 
     // Heads and rows ------------------------------------------------------------------------
-    const placesOf = () => book.lines.flatMap((line) => {
-      const columns = line.columns.filter((column) => view.scope.columns[column]);
+    // Pairs, stacks and main are few cells in many columns: they are shown to who asks for them.
+    const isRelease = (column) => book.columns[column].source === "release";
+    const isAside = () => !view.more && book.columns.some((_, column) => view.scope.columns[column] && isRelease(column));
+    const placesOf = () => {
+      const releases = isAside();
+      return book.lines.flatMap((line) => placesIn(line, (column) => view.scope.columns[column] && (!releases || isRelease(column))));
+    };
+    const placesIn = (line, isIn) => {
+      const columns = line.columns.filter(isIn);
       const folds = columns.length > 1;
       if (folds && !view.open.has(line.label)) return [{ columns, line: line.label, label: line.label, folded: true, first: true }];
       return columns.map((column, i) => ({ columns: [column], line: line.label, label: book.columns[column].name, open: folds, first: i === 0 }));
-    });
+    };
     const headOf = (place) => {
       const kind = place.folded ? "line" : place.open ? "release" : "alone";
       const label = element("span", {}, place.label);
@@ -85,9 +95,9 @@ const Table = (() => {
       const way = track.workaround ? entry.ways[track.workaround] : null;
       const kind = way ? "workaround" : "case";
       const device = book.devices.length > 1 ? ` on ${track.device}` : "";
-      const link = element("a", { href: way ? `${entry.href}#${way.anchor}` : entry.href, tabindex: "-1", title: way ? way.says : entry.title }, (way ? track.workaround : entry.name) + device);
-      const badges = way ? (way.skips ? ["skips"] : []) : [...entry.badges, ...(entry.simulated ? ["simulated"] : [])];
-      const small = element("small", {}, ...badges.flatMap((badge) => [element("span", { class: "badge" }, badge), " "]), way ? way.says : entry.title);
+      const link = element("a", { href: way ? `${entry.href}#${way.anchor}` : entry.href, tabindex: "-1", title: way ? way.says : entry.title }, (way ? track.workaround : entry.title) + device);
+      const badges = way ? (way.skips ? ["skips"] : []) : (entry.simulated ? ["simulated"] : []);
+      const small = element("small", {}, ...badges.flatMap((badge) => [element("span", { class: "badge" }, badge), " "]), way ? way.says : element("code", {}, entry.name), ...(way ? [] : [" ", entry.badges.join(", ")]));
       const precisions = element("div", { class: "precisions", "aria-hidden": "true" }, ...view.precisions.map((at) => element("i", {}, book.precisions[at])));
       const head = element("div", { role: "rowheader", class: "name" }, element("div", { class: "label" }, link, small), precisions);
       const row = element("div", { role: "row", class: `row ${kind}` }, head);
@@ -129,12 +139,16 @@ const Table = (() => {
 
     // As wide as there is room for, with all lines folded; asked for rarely, since it costs a layout.
     const fit = () => {
-      const head = root.querySelector(".corner").offsetWidth;
       const room = root.parentElement.clientWidth - EDGES;
-      const column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - head) / book.lines.length)));
+      const lines = new Set(places.map((place) => place.line)).size;
+      root.style.removeProperty("--head");
+      const least = root.querySelector(".corner").offsetWidth;
+      const head = Math.max(least, Math.min(TITLE, Math.floor(room - lines * EASY)));
+      root.style.setProperty("--head", `${head}px`);
+      const column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - head) / lines)));
       sizes = { head, room, column };
       root.style.setProperty("--fit", `${column}px`);
-      const letters = Math.max(...book.columns.map((one) => one.name.length));
+      const letters = Math.min(isAside() ? LETTERS : Infinity, Math.max(...places.map((place) => place.label.length)));
       root.style.setProperty("--heads", `${Math.ceil((8 + LETTER * letters) * REM)}px`);
       // What the heads cover is out of sight for whoever goes through the table by keyboard.
       root.style.scrollPadding = `${root.firstChild.offsetHeight}px 0 0 ${head}px`;
@@ -153,7 +167,7 @@ const Table = (() => {
       const kept = stop && root.contains(stop) ? whereIs(stop) : null;
       close();
       view = { ...next, precisions: book.precisions.map((_, i) => i).filter((i) => next.scope.precisions[i]) };
-      const now = { precisions: view.precisions.join(), places: JSON.stringify([view.scope.columns, [...view.open]]) };
+      const now = { precisions: view.precisions.join(), places: JSON.stringify([view.scope.columns, [...view.open], view.more]) };
       if (now.precisions !== drawnAs.precisions || !groups.length) build();
       if (now.precisions !== drawnAs.precisions || now.places !== drawnAs.places) {
         places = placesOf();
@@ -162,8 +176,7 @@ const Table = (() => {
         root.firstChild.replaceChildren(element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf)));
         if (now.precisions !== drawnAs.precisions) root.style.setProperty("--precisions", String(view.precisions.length || 1));
         root.setAttribute("aria-colcount", String(places.length + 1));
-        if (sizes) stretch();
-        else fit();
+        fit();
         observer.disconnect();
         for (const { rows } of groups) for (const row of rows) observer.observe(row);
       }

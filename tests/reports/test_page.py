@@ -31,6 +31,7 @@ from repromatrix.reports.pages.case import Derived, Expectation, Fails, case_pag
 from repromatrix.reports.pages.claims import Stated
 from repromatrix.reports.pages.index import (
     SCRIPTS,
+    Recent,
     Unmeasured,
     index,
 )
@@ -55,6 +56,8 @@ from repromatrix.reports.sections.grid import (
 )
 from repromatrix.reports.sections.numbers import Computed, Dtypes, Measured, NumberRun, Part
 from repromatrix.reports.sections.provenance import Machine, Settings
+from repromatrix.reports.sections.release_changes import between
+from repromatrix.reports.sections.status import Newest, newest
 from repromatrix.reports.sections.workarounds import (
     Effect,
     Effects,
@@ -73,6 +76,7 @@ from repromatrix.reports.text import (
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.judging.verdicts import ClaimStanding, Judged, judge_all
+from repromatrix.runner.model.case import Symptom
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import Failed, Observation
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
@@ -116,7 +120,7 @@ def said(grid: GridTable, row: int, column: int) -> list[str]:
 
 
 def counted(found: Survey) -> dict[str, int]:
-    tallies = index(found).headline.tallies
+    tallies = index(found, {}).headline.tallies
     return {
         mark.value: numbers[0] for tally in tallies for mark, numbers in tally.marks if numbers[0]
     }
@@ -290,7 +294,7 @@ def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
     expected = {"passes": 25, "fails": 2, "not-applicable": 9, "unbuildable": 9}
 
     assert expected == counted(found) == dict(in_the_grid)
-    assert index(found).headline.cells == (45,)
+    assert index(found, {}).headline.cells == (45,)
 
 
 def test_the_first_page_names_the_machine_and_counts_only_what_ran_on_it() -> None:
@@ -305,7 +309,33 @@ def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
         "4 releases of transformers, 4.49.0 to 4.51.0, under fp32, bf16 and fp16."
     )
 
-    assert expected == index(surveyed()).headline.sentence
+    assert expected == index(surveyed(), {}).headline.sentence
+
+
+def test_the_first_sentence_says_how_the_newest_release_stands() -> None:
+    silent = replace(CASE, block=CASE.block.model_copy(update={"symptom": (Symptom.NAN_OR_INF,)}))
+    found = replace(surveyed(), cases={CASE.name: silent})
+    fails = survey({CASE.name: silent}, ENVIRONMENTS[:3], judged())
+    waits = survey({CASE.name: CASE}, ENVIRONMENTS, ())
+
+    assert newest(found) == Newest(
+        release="4.51.0", says="0 known half-precision bugs, 0 of them silent; 1 fixed"
+    )
+    assert newest(fails) == Newest(
+        release="4.50.1", says="1 known half-precision bug, 1 of them silent"
+    )
+    assert newest(waits) is None
+
+
+def test_the_first_screen_tells_what_the_newest_releases_broke_and_fixed() -> None:
+    found = surveyed()
+    title = Link(text="The cache has no float", href="case/cache_float.html")
+
+    assert index(found, between(found)).recent == (
+        Recent(release="4.51.0", href="release/4.51.0.html", broke=(), fixed=(title,)),
+        Recent(release="4.50.1", href="release/4.50.1.html", broke=(), fixed=()),
+        Recent(release="4.50.0", href="release/4.50.0.html", broke=(), fixed=()),
+    )
 
 
 def test_what_nobody_reported_is_not_called_reported() -> None:
@@ -317,7 +347,7 @@ def test_what_nobody_reported_is_not_called_reported() -> None:
         "1 reported and 1 found by measurement, held against "
     )
 
-    assert index(both).headline.sentence.startswith(expected)
+    assert index(both, {}).headline.sentence.startswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -388,7 +418,7 @@ def test_an_unexpected_result_is_listed_with_its_message_and_its_place() -> None
         places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
     )
 
-    assert (expected,) == index(found).unexpected
+    assert (expected,) == index(found, {}).unexpected
 
 
 def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
@@ -403,7 +433,7 @@ def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
         Unmeasured(mark=Mark.NOT_RUN, reason="", cells=1, releases="4.50.1"),
     )
 
-    assert expected == index(found).unmeasured
+    assert expected == index(found, {}).unmeasured
 
 
 def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
@@ -411,7 +441,7 @@ def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
         PLAIN_FP32,
         lambda seen: replace(seen, provenance=replace(seen.provenance, case_digest="old")),
     )
-    page, grid = index(surveyed(old)), the_grid(surveyed(old))
+    page, grid = index(surveyed(old), {}), the_grid(surveyed(old))
     stack = grid.rows[0].stacks[2]
 
     assert ShownMark(style="passes stale", glyph="✓") == stack.marks[0]
@@ -434,7 +464,7 @@ def test_an_error_message_leads_to_every_case_that_fails_so() -> None:
         ),
     )
 
-    assert (expected,) == index(survey(cases, ENVIRONMENTS, rows)).messages
+    assert (expected,) == index(survey(cases, ENVIRONMENTS, rows), {}).messages
 
 
 def test_of_many_places_the_first_page_names_a_few() -> None:
@@ -443,7 +473,7 @@ def test_of_many_places_the_first_page_names_a_few() -> None:
         fails = seen is not None and (seen.cell.environment, seen.cell.precision) in SCATTERED
         return replace(seen, outcome=Outcome.FAILS, failed=NO_FLOAT) if fails and seen else seen
 
-    sighting = index(surveyed(run)).messages[0].sightings[0]
+    sighting = index(surveyed(run), {}).messages[0].sightings[0]
 
     assert [place.variants for place in sighting.places] == [
         "plain and with away and cache-off",
@@ -457,7 +487,9 @@ def test_of_a_place_with_many_gaps_the_first_page_names_a_few_spans() -> None:
     releases = [f"4.50.{number}" for number in range(12)]
     environments = tuple(an_environment(name) for name in releases)
     rows = [fails_on(name) for name in releases[::2]]
-    place = index(survey({CASE.name: CASE}, environments, rows)).messages[0].sightings[0].places[0]
+    place = (
+        index(survey({CASE.name: CASE}, environments, rows), {}).messages[0].sightings[0].places[0]
+    )
 
     assert place.releases == "4.50.0, 4.50.2, 4.50.4, 4.50.6 and 2 more spans"
 
@@ -486,7 +518,7 @@ def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> Non
 
 
 def test_without_cases_there_is_nothing_to_count() -> None:
-    page = index(survey({}, (), ()))
+    page = index(survey({}, (), ()), {})
 
     assert page.headline.cells == (0,)
     assert (page.cases, page.contradictions, page.messages) == ((), (), ())
@@ -494,7 +526,7 @@ def test_without_cases_there_is_nothing_to_count() -> None:
 
 def test_two_devices_have_a_grid_and_a_count_each_and_are_named() -> None:
     found = surveyed(devices=(Device.CPU, Device.CUDA))
-    page = index(found)
+    page = index(found, {})
 
     grids = case_page(found, CASE).grids
 
@@ -917,7 +949,7 @@ def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:
 
     assert set() == wanted - anchors - {
         "",
-        "error",
+        "about",
         "unexpected",
         "unmeasured",
         "contradictions",
@@ -970,6 +1002,6 @@ def test_the_page_lets_nothing_in_but_its_own_files(tmp_path: Path) -> None:
 
 def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
     case = a_case(BLOCK.replace("models =", 'simulates = "A small tokenizer."\nmodels ='))
-    page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()))
+    page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()), {})
 
     assert page.headline.flags[1] == ("simulated", "uses a stand-in for a real part", (9,))

@@ -1,0 +1,115 @@
+"""How many known bugs a release has: one count for its badge, its page and the first screen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.case import PLAIN, CaseKind
+from repromatrix.runner.model.outcomes import Outcome, Reading
+from repromatrix.runner.text import plural
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status:
+    """What became of the cases in one column, without workarounds, in any precision."""
+
+    bugs: tuple[str, ...]
+    """The cases that fail; those of which that is intended stand apart."""
+    silent: tuple[str, ...]
+    """Those of the bugs that raise no error."""
+    intended: tuple[str, ...]
+    passing: tuple[str, ...]
+    unknown: tuple[str, ...]
+    """Bugs that may fail, for all that was measured."""
+
+    @property
+    def judged(self) -> int:
+        """Of how many bugs it is known whether they fail."""
+        return len(self.bugs) + len(self.passing)
+
+
+def statuses(survey: Survey) -> dict[str, Status]:
+    """Return the status of every column in which a case applies.
+
+    A device that nothing was measured on says nothing here.
+    """
+    fails = _failing(survey)
+    return {column: _status(survey, known) for column, known in fails.items()}
+
+
+def _status(survey: Survey, known: dict[str, bool | None]) -> Status:
+    blocks = {name: survey.cases[name].block for name in known}
+    bugs = [name for name, block in blocks.items() if block.kind is CaseKind.BUG]
+    failing = tuple(name for name in bugs if known[name])
+    return Status(
+        bugs=failing,
+        silent=tuple(name for name in failing if blocks[name].is_silent),
+        intended=tuple(name for name in known if known[name] and name not in bugs),
+        passing=tuple(name for name in bugs if known[name] is False),
+        unknown=tuple(name for name in bugs if known[name] is None),
+    )
+
+
+def _failing(survey: Survey) -> dict[str, dict[str, bool | None]]:
+    """Return by column and case whether it fails in any precision; None where that is unknown."""
+    found: dict[str, dict[str, bool | None]] = {}
+    columns = {one.name: one.column for one in survey.environments}
+    for name in survey.cases:
+        for (workaround, device, precision), rows in survey.series(name).items():
+            if workaround != PLAIN or device not in survey.measured_on:
+                continue
+            failing = survey.failing(name).get((workaround, device, precision), {})
+            for environment, row in rows.items():
+                if row.seen.outcome is not Outcome.NOT_APPLICABLE:
+                    cases = found.setdefault(columns[environment], {})
+                    known = {cases.get(name), failing.get(environment)} - {None}
+                    cases[name] = any(known) if known else None
+        for environment in unjudged(survey, name):
+            cases = found[columns[environment]]
+            cases[name] = cases[name] or None
+    return found
+
+
+def unjudged(survey: Survey, name: str) -> frozenset[str]:
+    """Return where a plain cell of a case may fail for all that is known: nothing there passes.
+
+    It was not run, inferred or not, or machines or runs deny each other, or the machine decided.
+    """
+    return frozenset(
+        environment
+        for (workaround, device, _), rows in survey.series(name).items()
+        if workaround == PLAIN and device in survey.measured_on
+        for environment, row in rows.items()
+        if row.seen.reading is Reading.UNKNOWN
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Newest:
+    """The newest release in one sentence."""
+
+    release: str
+    says: str
+
+
+def newest(survey: Survey) -> Newest | None:
+    """Return how the newest release with a result stands; None where nothing was measured."""
+    known = statuses(survey)
+    name = next((name for name in reversed(survey.releases) if _is_known(known.get(name))), "")
+    if not name:
+        return None
+    status = known[name]
+    waiting = sum(bool(survey.unmeasured(case)) for case in survey.cases)
+    other = len(survey.cases) - len(status.bugs) - len(status.intended) - waiting
+    bugs = plural(len(status.bugs), "known half-precision bug")
+    parts = [f"{bugs}, {len(status.silent)} of them silent"]
+    if status.intended:
+        parts[0] += f", and {plural(len(status.intended), 'intended change')}"
+    parts += [f"{other} fixed"] if other else []
+    parts += [f"{waiting} not measured"] if waiting else []
+    return Newest(release=name, says="; ".join(parts))
+
+
+def _is_known(status: Status | None) -> bool:
+    return status is not None and status.judged > 0
