@@ -181,7 +181,7 @@ def _families(site: Site) -> Iterator[DrawnPage]:
 
 
 ROUTES = (
-    PageRoute("index", "All cases", lambda site: index(site.survey, site.steps, site.note)),
+    PageRoute("index", "All cases", lambda site: index(site.survey, site.releases, site.note)),
     PageRoute(
         "releases",
         "Releases",

@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repromatrix.reports.marks import Mark, verdict_label
-from repromatrix.reports.pages.release import address_of
-from repromatrix.reports.sections.failures import AlikeCells, Message, alike, messages
-from repromatrix.reports.sections.release_changes import Between
+from repromatrix.reports.pages.release import ReleasePage
+from repromatrix.reports.sections.failures import AlikeCells, alike
 from repromatrix.reports.sections.status import Newest, newest
-from repromatrix.reports.text import Link, link_to, page_of, shortened, spans, visible
+from repromatrix.reports.text import page_of, shortened, spans, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.judging.verdicts import ClaimStanding
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
 from repromatrix.runner.text import join, plural
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contradiction:
-    """A claim, and in how many of the cells that it covers it does not hold."""
-
-    case: str
-    href: str
-    says: str
-    report: Link
-    contradicting: int
-    covered: int
-
-
-def contradictions(survey: Survey) -> Iterator[Contradiction]:
-    """Yield every contradicted claim, in the order of the cases."""
-    for name in survey.cases:
-        for checked in survey.claims(name):
-            if checked.standing is ClaimStanding.CONTRADICTED:
-                against, agreeing = len(checked.contradicting), len(checked.agreeing)
-                yield Contradiction(
-                    case=visible(name),
-                    href=f"{page_of(name)}#claims",
-                    says=visible(checked.claim.says),
-                    report=link_to(checked.claim.report),
-                    contradicting=against,
-                    covered=against + agreeing,
-                )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,46 +95,40 @@ class Unmeasured:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recent:
-    """A release, and the cases that it broke and fixed."""
-
-    release: str
-    href: str
-    broke: tuple[Link, ...]
-    fixed: tuple[Link, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Index:
     """The first page."""
 
     headline: Headline
     newest: Newest | None
     measured: str
-    recent: tuple[Recent, ...]
+    recent: tuple[ReleasePage, ...]
+    """The newest releases, the newest first."""
     scripts: tuple[str, ...]
     cases: tuple[Item, ...]
     unexpected: tuple[AlikeCells, ...]
     unmeasured: tuple[Unmeasured, ...]
-    contradictions: tuple[Contradiction, ...]
-    messages: tuple[Message, ...]
+    contradicted: int
+    """How many claims of reports measurement contradicts; the page of claims has them."""
 
 
-def index(survey: Survey, steps: Mapping[str, Between], note: str = "") -> Index:
-    """Return the context of the first page; `steps` says what each release changed."""
+def index(survey: Survey, releases: Sequence[ReleasePage], note: str = "") -> Index:
+    """Return the context of the first page; `releases` come oldest first."""
     return Index(
         headline=_headline(survey, note),
         newest=newest(survey),
         measured=_measured(survey),
-        recent=tuple(_recent(survey, steps)),
+        recent=tuple([one for one in releases if one.is_release][: -_RECENT - 1 : -1]),
         scripts=SCRIPTS,
         cases=case_list(survey),
         unexpected=tuple(
             alike(survey, (row for row in survey.rows.values() if row.verdict.is_unexpected))
         ),
         unmeasured=_unmeasured(survey),
-        contradictions=tuple(contradictions(survey)),
-        messages=messages(survey),
+        contradicted=sum(
+            checked.standing is ClaimStanding.CONTRADICTED
+            for name in survey.cases
+            for checked in survey.claims(name)
+        ),
     )
 
 
@@ -178,28 +142,6 @@ def _measured(survey: Survey) -> str:
     others = "" if Device.CUDA in survey.measured_on else "; a GPU runs other kernels"
     sources = sorted({seen.source for seen in ran})
     return visible(f"Measured on {join(devices)} with torch {torch}{others}. Data: {sources[-1]}.")
-
-
-def _recent(survey: Survey, steps: Mapping[str, Between]) -> Iterator[Recent]:
-    """Yield what the newest releases broke and fixed, without workarounds, newest first."""
-
-    def cases(step: Between, change: CellChange) -> tuple[Link, ...]:
-        names = dict.fromkeys(one.case for one in step.of(change) if not one.workaround)
-        by_name = {visible(name): case for name, case in survey.cases.items()}
-        return tuple(
-            Link(text=visible(by_name[name].block.title), href=page_of(by_name[name].name))
-            for name in names
-        )
-
-    released = [one.name for one in survey.columns if one.source is Source.RELEASE]
-    for name in reversed(released[-_RECENT:]):
-        if step := steps.get(name):
-            yield Recent(
-                release=visible(name),
-                href=address_of(name),
-                broke=cases(step, CellChange.BROKE),
-                fixed=cases(step, CellChange.FIXED),
-            )
 
 
 def _headline(survey: Survey, note: str) -> Headline:

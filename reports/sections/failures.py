@@ -6,7 +6,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from repromatrix.reports.marks import Mark, explained, mark_of
@@ -17,7 +17,7 @@ from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import NOISE, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.text import join, plural
+from repromatrix.runner.text import join
 
 _MESSAGE = 4_000
 _TRACEBACK = 12_000
@@ -222,64 +222,6 @@ def _changes(before: list[str], after: list[str]) -> Iterator[MessageLine]:
             yield from (
                 MessageLine(sort=Sort.NEW, text=text) for text in after[start_after:end_after]
             )
-
-
-_PLACES = 3
-"""How many places of a case are named; its page names all."""
-_MESSAGE_SPANS = 4
-"""How many spans of releases a place names: evidence with gaps has many."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sighting:
-    """A case that fails with a message, and where; `more` counts the places left out."""
-
-    case: str
-    href: str
-    places: tuple[FailurePlace, ...]
-    more: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
-    """The failures of all cases that share a signature."""
-
-    headline: str
-    sightings: tuple[Sighting, ...]
-
-
-def messages(survey: Survey) -> tuple[Message, ...]:
-    """Group the failures of all cases by signature, in the order of the alphabet."""
-    groups: dict[str, list[tuple[str, Signed]]] = {}
-    for name in survey.cases:
-        for signed in failures(survey, name):
-            groups.setdefault(signed.signature, []).append((name, signed))
-    found = [
-        Message(
-            headline=members[0][1].headline,
-            sightings=tuple(_sighting(name, signed) for name, signed in members),
-        )
-        for members in groups.values()
-    ]
-    return tuple(sorted(found, key=lambda message: message.headline.casefold()))
-
-
-def _sighting(name: str, signed: Signed) -> Sighting:
-    left_out = len(signed.places) - _PLACES
-    return Sighting(
-        case=visible(name),
-        href=f"{page_of(name)}#{signed.anchor}",
-        places=tuple(map(_brief, signed.places[:_PLACES])),
-        more=f"and {plural(left_out, 'more place')}" if left_out > 0 else "",
-    )
-
-
-def _brief(place: FailurePlace) -> FailurePlace:
-    named = place.releases.split(", ")
-    if (left_out := len(named) - _MESSAGE_SPANS) <= 1:
-        return place
-    named[_MESSAGE_SPANS:] = []
-    return replace(place, releases=f"{', '.join(named)} and {plural(left_out, 'more span')}")
 
 
 _DEEPEST = 4

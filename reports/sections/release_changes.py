@@ -32,6 +32,7 @@ class ReleaseDifference:
 
     change: CellChange
     case: str
+    title: str
     href: str
     workaround: str
     precisions: str
@@ -95,7 +96,7 @@ def _between(survey: Survey, name: str, before: Rows, after: Rows) -> Between:
     found = compare(one, other, survey.cases)
     return Between(
         before=name,
-        differences=_differences(found),
+        differences=_differences(survey, found),
         shifts=tuple(
             Shift(
                 case=visible(difference.cell.case),
@@ -125,7 +126,7 @@ def _alike(one: Observation | None, other: Observation | None) -> bool:
     )
 
 
-def _differences(found: Iterable[CellDifference]) -> tuple[ReleaseDifference, ...]:
+def _differences(survey: Survey, found: Iterable[CellDifference]) -> tuple[ReleaseDifference, ...]:
     alike: dict[tuple[CellChange, str, str, str, str, str], list[Precision]] = {}
     for one in found:
         if one.change in SHOWN:
@@ -137,6 +138,7 @@ def _differences(found: Iterable[CellDifference]) -> tuple[ReleaseDifference, ..
         ReleaseDifference(
             change=change,
             case=visible(case),
+            title=visible(survey.cases[case].block.title),
             href=page_of(case),
             workaround=visible(workaround),
             precisions=join([one.value for one in Precision if one in precisions]),

@@ -241,7 +241,7 @@ def test_an_entry_of_the_osv_database_knows_of_no_inferred_cell() -> None:
 
 def test_the_headline_counts_inferred_cells_apart_and_as_unproven() -> None:
     found = arranged({TOY.name: TOY}, tuple(LINE.values()), grid(AS_EXPECTED))
-    tallies = {one.verdict: one for one in index(found, {}).headline.tallies}
+    tallies = {one.verdict: one for one in index(found, ()).headline.tallies}
     marks = dict(tallies[Verdict.UNPROVEN].marks)
 
     assert (tallies[Verdict.AS_EXPECTED].numbers, marks[Mark.INFERRED]) == ((5,), (2,))

@@ -26,9 +26,8 @@ from repromatrix.reports.exports.matrix_js import (
 )
 from repromatrix.reports.exports.rows import as_json, tabulate
 from repromatrix.reports.pages.case import case_page
-from repromatrix.reports.pages.index import Contradiction, Item, case_list, contradictions
+from repromatrix.reports.pages.index import Item, case_list
 from repromatrix.reports.sections.failures import KnownFailure, Trace, frames, signatures
-from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
 from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.case import Symptom, Trigger
@@ -254,19 +253,6 @@ def test_the_plain_list_says_where_a_case_fails() -> None:
             unmeasured="",
         ),
     )
-
-
-def test_a_contradicted_claim_is_listed_and_a_confirmed_one_is_not() -> None:
-    expected = Contradiction(
-        case="cache_float",
-        href="case/cache_float.html#claims",
-        says="It fails in fp16.",
-        report=Link(text="example.org/1", href="https://example.org/1"),
-        contradicting=6,
-        covered=6,
-    )
-
-    assert tuple(contradictions(surveyed())) == (expected,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,7 +19,6 @@ from one_case import (
     a_case,
     an_environment,
     changed,
-    fake_run,
     judged,
     observed,
     surveyed,
@@ -31,7 +31,6 @@ from repromatrix.reports.pages.case import Derived, Expectation, Fails, case_pag
 from repromatrix.reports.pages.claims import Stated
 from repromatrix.reports.pages.index import (
     SCRIPTS,
-    Recent,
     Unmeasured,
     index,
 )
@@ -39,8 +38,6 @@ from repromatrix.reports.sections.cells import BuiltWith, CellBlock, CellEntry, 
 from repromatrix.reports.sections.failures import (
     AlikeCells,
     FailurePlace,
-    Message,
-    Sighting,
     Signed,
 )
 from repromatrix.reports.sections.grid import (
@@ -56,7 +53,6 @@ from repromatrix.reports.sections.grid import (
 )
 from repromatrix.reports.sections.numbers import Computed, Dtypes, Measured, NumberRun, Part
 from repromatrix.reports.sections.provenance import Machine, Settings
-from repromatrix.reports.sections.release_changes import between
 from repromatrix.reports.sections.status import Newest, newest
 from repromatrix.reports.sections.workarounds import (
     Effect,
@@ -75,7 +71,7 @@ from repromatrix.reports.text import (
 )
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.evidence.answering import answering_rows
-from repromatrix.runner.judging.verdicts import ClaimStanding, Judged, judge_all
+from repromatrix.runner.judging.verdicts import ClaimStanding, judge_all
 from repromatrix.runner.model.case import Symptom
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import Failed, Observation
@@ -120,7 +116,7 @@ def said(grid: GridTable, row: int, column: int) -> list[str]:
 
 
 def counted(found: Survey) -> dict[str, int]:
-    tallies = index(found, {}).headline.tallies
+    tallies = index(found, ()).headline.tallies
     return {
         mark.value: numbers[0] for tally in tallies for mark, numbers in tally.marks if numbers[0]
     }
@@ -294,7 +290,7 @@ def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
     expected = {"passes": 25, "fails": 2, "not-applicable": 9, "unbuildable": 9}
 
     assert expected == counted(found) == dict(in_the_grid)
-    assert index(found, {}).headline.cells == (45,)
+    assert index(found, ()).headline.cells == (45,)
 
 
 def test_the_first_page_names_the_machine_and_counts_only_what_ran_on_it() -> None:
@@ -309,7 +305,7 @@ def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
         "4 releases of transformers, 4.49.0 to 4.51.0, under fp32, bf16 and fp16."
     )
 
-    assert expected == index(surveyed(), {}).headline.sentence
+    assert expected == index(surveyed(), ()).headline.sentence
 
 
 def test_the_first_sentence_says_how_the_newest_release_stands() -> None:
@@ -327,15 +323,18 @@ def test_the_first_sentence_says_how_the_newest_release_stands() -> None:
     assert newest(waits) is None
 
 
-def test_the_first_screen_tells_what_the_newest_releases_broke_and_fixed() -> None:
-    found = surveyed()
-    title = Link(text="The cache has no float", href="case/cache_float.html")
-
-    assert index(found, between(found)).recent == (
-        Recent(release="4.51.0", href="release/4.51.0.html", broke=(), fixed=(title,)),
-        Recent(release="4.50.1", href="release/4.50.1.html", broke=(), fixed=()),
-        Recent(release="4.50.0", href="release/4.50.0.html", broke=(), fixed=()),
+def test_the_first_screen_tells_what_the_newest_releases_broke_and_fixed(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    said = re.findall(
+        r"<li>(.*)</li>", page[page.index('class="recent"') : page.index('class="skips"')]
     )
+
+    assert [re.sub("<[^>]+>", "", one) for one in said] == [
+        "4.51.0 fixed The cache has no float",
+        "4.50.1 nothing broke or was fixed",
+        "4.50.0 nothing broke or was fixed",
+    ]
 
 
 def test_what_nobody_reported_is_not_called_reported() -> None:
@@ -347,7 +346,7 @@ def test_what_nobody_reported_is_not_called_reported() -> None:
         "1 reported and 1 found by measurement, held against "
     )
 
-    assert index(both, {}).headline.sentence.startswith(expected)
+    assert index(both, ()).headline.sentence.startswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +417,7 @@ def test_an_unexpected_result_is_listed_with_its_message_and_its_place() -> None
         places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
     )
 
-    assert (expected,) == index(found, {}).unexpected
+    assert (expected,) == index(found, ()).unexpected
 
 
 def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
@@ -433,7 +432,7 @@ def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
         Unmeasured(mark=Mark.NOT_RUN, reason="", cells=1, releases="4.50.1"),
     )
 
-    assert expected == index(found, {}).unmeasured
+    assert expected == index(found, ()).unmeasured
 
 
 def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
@@ -441,7 +440,7 @@ def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
         PLAIN_FP32,
         lambda seen: replace(seen, provenance=replace(seen.provenance, case_digest="old")),
     )
-    page, grid = index(surveyed(old), {}), the_grid(surveyed(old))
+    page, grid = index(surveyed(old), ()), the_grid(surveyed(old))
     stack = grid.rows[0].stacks[2]
 
     assert ShownMark(style="passes stale", glyph="✓") == stack.marks[0]
@@ -450,61 +449,6 @@ def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
         ("stale", (1,)),
         ("simulated", (0,)),
     ]
-
-
-def test_an_error_message_leads_to_every_case_that_fails_so() -> None:
-    cases = {name: a_case(name=name) for name in ("one", "two")}
-    rows = [row for case in cases.values() for row in judged(case=case)]
-    place = FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1")
-    expected = Message(
-        headline=HEADLINE,
-        sightings=tuple(
-            Sighting(case=name, href=f"case/{name}.html#failure-1", places=(place,), more="")
-            for name in cases
-        ),
-    )
-
-    assert (expected,) == index(survey(cases, ENVIRONMENTS, rows), {}).messages
-
-
-def test_of_many_places_the_first_page_names_a_few() -> None:
-    def run(cell: Cell) -> Observation | None:
-        seen = fake_run(cell)
-        fails = seen is not None and (seen.cell.environment, seen.cell.precision) in SCATTERED
-        return replace(seen, outcome=Outcome.FAILS, failed=NO_FLOAT) if fails and seen else seen
-
-    sighting = index(surveyed(run), {}).messages[0].sightings[0]
-
-    assert [place.variants for place in sighting.places] == [
-        "plain and with away and cache-off",
-        "",
-        "",
-    ]
-    assert sighting.more == "and 1 more place"
-
-
-def test_of_a_place_with_many_gaps_the_first_page_names_a_few_spans() -> None:
-    releases = [f"4.50.{number}" for number in range(12)]
-    environments = tuple(an_environment(name) for name in releases)
-    rows = [fails_on(name) for name in releases[::2]]
-    place = (
-        index(survey({CASE.name: CASE}, environments, rows), {}).messages[0].sightings[0].places[0]
-    )
-
-    assert place.releases == "4.50.0, 4.50.2, 4.50.4, 4.50.6 and 2 more spans"
-
-
-def fails_on(release: str) -> Judged:
-    row = next(row for row in judged() if row.seen.cell == PLAIN_BF16)
-    cell = PLAIN_BF16._replace(environment=release)
-    return replace(row, seen=replace(row.seen, cell=cell))
-
-
-SCATTERED = {
-    ("4.50.0", Precision.FP32),
-    ("4.51.0", Precision.FP16),
-    ("4.51.0", Precision.BF16),
-}
 
 
 def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> None:
@@ -518,15 +462,15 @@ def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> Non
 
 
 def test_without_cases_there_is_nothing_to_count() -> None:
-    page = index(survey({}, (), ()), {})
+    page = index(survey({}, (), ()), ())
 
     assert page.headline.cells == (0,)
-    assert (page.cases, page.contradictions, page.messages) == ((), (), ())
+    assert (page.cases, page.contradicted) == ((), 0)
 
 
 def test_two_devices_have_a_grid_and_a_count_each_and_are_named() -> None:
     found = surveyed(devices=(Device.CPU, Device.CUDA))
-    page = index(found, {})
+    page = index(found, ())
 
     grids = case_page(found, CASE).grids
 
@@ -952,8 +896,6 @@ def test_every_link_inside_the_site_leads_somewhere(tmp_path: Path) -> None:
         "about",
         "unexpected",
         "unmeasured",
-        "contradictions",
-        "messages",
     }
 
 
@@ -1002,6 +944,6 @@ def test_the_page_lets_nothing_in_but_its_own_files(tmp_path: Path) -> None:
 
 def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
     case = a_case(BLOCK.replace("models =", 'simulates = "A small tokenizer."\nmodels ='))
-    page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()), {})
+    page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()), ())
 
     assert page.headline.flags[1] == ("simulated", "uses a stand-in for a real part", (9,))

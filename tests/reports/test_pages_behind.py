@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 BROKE = ReleaseDifference(
     change=CellChange.BROKE,
     case="cache_float",
+    title="The cache has no float",
     href="case/cache_float.html",
     workaround="",
     precisions="bf16",
