@@ -117,7 +117,7 @@ def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:
             f"{effects.precisions}: {where.releases}"
             for effects in advice.effects
             for where in effects.where
-            if where.effect is Effect.HEALS
+            if where.effect is Effect.FIXES
         )
         if heals:
             yield ModelRemedy(name=advice.name, says=advice.says, skips=advice.skips, heals=heals)

@@ -1,4 +1,4 @@
-"""Where a workaround fixes the bug, is needless, does harm, or does not help."""
+"""Where a workaround fixes the bug, is not needed, does harm, or does not help."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from repromatrix.runner.text import join
 class Effect(StrEnum):
     """A workaround beside the plain case, in one release and precision."""
 
-    HEALS = "heals"
-    NEEDLESS = "needless"
+    FIXES = "fixes"
+    NOT_NEEDED = "not-needed"
     HARMS = "harms"
     DOES_NOT_HELP = "does-not-help"
 
@@ -44,6 +44,11 @@ class Effects:
     device: str
     where: tuple[Where, ...]
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether it does anything at all, good or bad."""
+        return any(where.effect is not Effect.NOT_NEEDED for where in self.where)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkaroundAdvice:
@@ -59,16 +64,16 @@ class WorkaroundAdvice:
     def healed(self) -> int:
         """The number of releases on which it works; precisions that agree count once."""
         seen = (where for one in self.effects for where in one.where)
-        return sum(where.number for where in seen if where.effect is Effect.HEALS)
+        return sum(where.number for where in seen if where.effect is Effect.FIXES)
 
 
 def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # noqa: FBT001
     """Classify by which of the two fails; None where one has no result."""
     match plain, worked_around:
         case True, False:
-            return Effect.HEALS
+            return Effect.FIXES
         case False, False:
-            return Effect.NEEDLESS
+            return Effect.NOT_NEEDED
         case False, True:
             return Effect.HARMS
         case True, True:

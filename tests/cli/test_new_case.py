@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ISSUE = "https://github.com/huggingface/peft/issues/2421"
-LEFT_TO_A_PERSON = ["title", "area", "models", "docstring"]
+LEFT_TO_A_PERSON = ["title", "area", "models", "trigger", "symptom", "docstring"]
 SCRIPT = """\
 # /// script
 # dependencies = ["torch==2.5", "transformers==4.50.0", "accelerate>=1.0"]
@@ -85,7 +85,7 @@ def test_a_script_keeps_its_body_and_lets_go_of_the_versions_that_the_matrix_mov
         "transformers",
         "accelerate>=1.0",
     ]
-    assert _left(path) == ["title", "reports", "area", "models", "docstring"]
+    assert _left(path) == ["title", "reports", *LEFT_TO_A_PERSON[1:]]
 
 
 def test_a_file_that_exists_is_not_written_over(places: Paths) -> None:

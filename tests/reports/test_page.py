@@ -607,8 +607,8 @@ def test_expectations_are_shown_with_the_lower_bound_first() -> None:
 @pytest.mark.parametrize(
     ("plain", "other", "expected"),
     [
-        (True, False, Effect.HEALS),
-        (False, False, Effect.NEEDLESS),
+        (True, False, Effect.FIXES),
+        (False, False, Effect.NOT_NEEDED),
         (False, True, Effect.HARMS),
         (True, True, Effect.DOES_NOT_HELP),
         (None, True, None),
@@ -624,7 +624,7 @@ def test_a_workaround_is_judged_beside_the_plain_case(
 
 
 def test_a_workaround_counts_for_as_many_releases_as_it_heals() -> None:
-    heals = Where(effect=Effect.HEALS, releases="4.50.0 to 4.50.1", number=2)
+    heals = Where(effect=Effect.FIXES, releases="4.50.0 to 4.50.1", number=2)
     other = Where(effect=Effect.DOES_NOT_HELP, releases="4.51.0", number=1)
     one = Effects(precisions="bf16", device="cpu", where=(heals, other))
     advice = WorkaroundAdvice(name="a", anchor="a", says="A.", skips=False, effects=(one, one))
@@ -637,14 +637,14 @@ def test_workarounds_that_skip_the_thing_come_last() -> None:
         Effects(
             precisions="fp32 and fp16",
             device="cpu",
-            where=(Where(effect=Effect.NEEDLESS, releases="4.50.0 to 4.51.0", number=3),),
+            where=(Where(effect=Effect.NOT_NEEDED, releases="4.50.0 to 4.51.0", number=3),),
         ),
         Effects(
             precisions="bf16",
             device="cpu",
             where=(
-                Where(effect=Effect.HEALS, releases="4.50.0 to 4.50.1", number=2),
-                Where(effect=Effect.NEEDLESS, releases="4.51.0", number=1),
+                Where(effect=Effect.FIXES, releases="4.50.0 to 4.50.1", number=2),
+                Where(effect=Effect.NOT_NEEDED, releases="4.51.0", number=1),
             ),
         ),
     )
