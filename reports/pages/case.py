@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
@@ -177,27 +177,18 @@ def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
 def _fails(
     survey: Survey, case: Case, key: tuple[str, Device, Precision], along: Iterable[Axis]
 ) -> Fails:
-    rows = survey.series(case.name).get(key, {})
-    seen = {name: row.seen for name, row in rows.items()}
+    seen = {name: row.seen for name, row in survey.series(case.name).get(key, {}).items()}
+    failing = survey.failing(case.name).get(key, {}).values()
     applicable = sum(row.outcome is not Outcome.NOT_APPLICABLE for row in seen.values())
     column = "stack" if survey.only_in(case) else "release"
+    known = plural(len(failing), "environment" if case.block.environments else column)
+    unknown = applicable - len(failing)
+    gap = f", {unknown} unknown" if unknown else ""
     return Fails(
         precision=key[-1],
         ranges=tuple(item.text for axis in along for item in ranges_along(axis, seen)),
-        tally=_tally(
-            survey.failing(case.name).get(key, {}).values(),
-            applicable,
-            "environment" if case.block.environments else column,
-        ),
+        tally=f"fails on {sum(failing)} of {known}{gap}" if failing else "nothing measured",
     )
-
-
-def _tally(failing: Collection[bool], applicable: int, what: str) -> str:
-    if not failing:
-        return "nothing measured"
-    unknown = applicable - len(failing)
-    gap = f", {unknown} unknown" if unknown else ""
-    return f"fails on {sum(failing)} of {plural(len(failing), what)}{gap}"
 
 
 def _expectation(entry: Failure) -> Expectation:

@@ -10,6 +10,7 @@ from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.sections.failures import AlikeCells, alike
 from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift
+from repromatrix.reports.sections.status import Status, statuses
 from repromatrix.reports.text import Link, in_address, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
@@ -42,6 +43,8 @@ class ReleasePage:
     companions: tuple[Companion, ...]
     numbers: Mapping[Mark, int]
     """How many of its cells show a mark."""
+    status: Status | None
+    """How many known bugs it has; None where no case applies."""
     judged: bool
     """Whether any cell has a result: without one, nothing is known to be broken or safe."""
     broke: tuple[ReleaseDifference, ...]
@@ -65,6 +68,7 @@ class Releases:
     def __init__(self, survey: Survey, steps: Mapping[str, Between]) -> None:
         """Arrange what fails, and count what every cell shows."""
         self.survey, self.steps = survey, steps
+        self._statuses = statuses(survey)
         self._columns = {one.name: one.column for one in survey.environments}
         self._failing: dict[str, list[Judged]] = {}
         for name in survey.cases:
@@ -92,6 +96,7 @@ class Releases:
             after=_links(names[place + 1 : place + 2]),
             companions=_companions(environment, before),
             numbers={mark: shown[mark] for mark in Mark if shown[mark]},
+            status=self._statuses.get(name),
             judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
             broke=step.of(CellChange.BROKE) if step else (),
             healed=step.of(CellChange.FIXED) if step else (),

@@ -13,7 +13,7 @@ from repromatrix.reports.marks import Mark, explained, mark_of
 from repromatrix.reports.text import excerpt, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import NOISE, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -22,6 +22,7 @@ from repromatrix.runner.text import join
 _MESSAGE = 4_000
 _TRACEBACK = 12_000
 _HEADLINE = 220
+_HALF = re.compile(r"\b(?:BFloat16|Half|bfloat16|float16|bf16|fp16)\b")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,26 +109,29 @@ class AlikeCells:
     case: str
     href: str
     title: str
-    kind: str
+    sort: str
+    """`error`, `silent` or `intended`."""
     mark: Mark
     error: str
     places: tuple[FailurePlace, ...]
 
 
 def alike(survey: Survey, rows: Iterable[Judged]) -> Iterator[AlikeCells]:
-    """Yield cells by case, mark and error."""
+    """Yield cells by case, mark and error; names of half precisions do not part them."""
     groups: dict[tuple[str, Mark, str], list[Judged]] = {}
     for row in rows:
-        error = shortened(explained(row) or row.seen.outcome.value, _HEADLINE)
+        error = _HALF.sub("half", explained(row) or row.seen.outcome.value)
         groups.setdefault((row.seen.cell.case, mark_of(row), error), []).append(row)
-    for (name, mark, error), cells in groups.items():
+    for (name, mark, _), cells in groups.items():
+        block = survey.cases[name].block
+        sort = "silent" if block.is_silent else "error"
         yield AlikeCells(
             case=visible(name),
             href=page_of(name),
-            title=visible(survey.cases[name].block.title),
-            kind=survey.cases[name].block.kind.value,
+            title=visible(block.title),
+            sort=sort if block.kind is CaseKind.BUG else "intended",
             mark=mark,
-            error=error,
+            error=shortened(explained(cells[0]) or cells[0].seen.outcome.value, _HEADLINE),
             places=places(survey, cells),
         )
 

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from packaging.version import InvalidVersion, Version
 
 from repromatrix.reports.marks import SeenMark
-from repromatrix.reports.text import in_address, kinds, visible
+from repromatrix.reports.text import in_address, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Environment, Source
@@ -254,7 +254,7 @@ def _row(case: Case, workaround: str, stacks: tuple[StackColumn, ...]) -> GridRo
     simulated = ("simulated",) if case.block.simulates else ()
     if workaround == PLAIN:
         how, label, href = "case", case.name, "#measured"
-        detail, badges = case.block.title, kinds(case) + simulated
+        detail, badges = case.block.title, simulated
     else:
         how, label, href = "workaround", workaround, f"#{in_address(f'with-{workaround}')}"
         way = case.block.workarounds[workaround]

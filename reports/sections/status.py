@@ -24,6 +24,14 @@ class Status:
     """Bugs that may fail, for all that was measured."""
 
     @property
+    def says(self) -> str:
+        """The count of what fails in words, the same wherever it stands."""
+        bugs = plural(len(self.bugs), "known half-precision bug")
+        quiet = f", {len(self.silent)} of them silent" if self.bugs else ""
+        meant = f", and {plural(len(self.intended), 'intended change')}" if self.intended else ""
+        return f"{bugs}{quiet}{meant}"
+
+    @property
     def judged(self) -> int:
         """Of how many bugs it is known whether they fail."""
         return len(self.bugs) + len(self.passing)
@@ -96,20 +104,14 @@ class Newest:
 def newest(survey: Survey) -> Newest | None:
     """Return how the newest release with a result stands; None where nothing was measured."""
     known = statuses(survey)
-    name = next((name for name in reversed(survey.releases) if _is_known(known.get(name))), "")
-    if not name:
+    judged = [name for name in survey.releases if name in known and known[name].judged]
+    if not judged:
         return None
+    name = judged[-1]
     status = known[name]
     waiting = sum(bool(survey.unmeasured(case)) for case in survey.cases)
     other = len(survey.cases) - len(status.bugs) - len(status.intended) - waiting
-    bugs = plural(len(status.bugs), "known half-precision bug")
-    parts = [f"{bugs}, {len(status.silent)} of them silent"]
-    if status.intended:
-        parts[0] += f", and {plural(len(status.intended), 'intended change')}"
+    parts = [status.says]
     parts += [f"{other} fixed"] if other else []
     parts += [f"{waiting} not measured"] if waiting else []
     return Newest(release=name, says="; ".join(parts))
-
-
-def _is_known(status: Status | None) -> bool:
-    return status is not None and status.judged > 0

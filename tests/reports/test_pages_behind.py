@@ -168,7 +168,7 @@ def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_wi
             case="cache_float",
             href="case/cache_float.html",
             title="The cache has no float",
-            kind="bug",
+            sort="error",
             mark=Mark.FAILS,
             error=HEADLINE,
             places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
@@ -554,9 +554,31 @@ def test_what_fails_as_intended_is_no_bug_of_a_release() -> None:
         True: ("1 of 1 bug fail, 2 more as intended", Colour.BAD),
         False: ("0 of 1 bug fail, 2 more as intended", Colour.GOOD),
     }
-    assert {one.case: one.kind for one in page.failing} == {CASE.name: "bug"} | dict(
-        zip(kinds, kinds, strict=True)
+    assert page.status is not None
+    assert page.status.says == (
+        "1 known half-precision bug, 0 of them silent, and 2 intended changes"
     )
+    assert {one.case: one.sort for one in page.failing} == {CASE.name: "error"} | dict.fromkeys(
+        kinds, "intended"
+    )
+
+
+def test_both_half_precisions_are_one_row_of_a_release() -> None:
+    how = {
+        name: failed("RuntimeError", f"expected Float and {name}") for name in ("Half", "BFloat16")
+    }
+    names = {Precision.FP16: "Half", Precision.BF16: "BFloat16"}
+
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        if seen is None or cell.environment != "4.50.0" or cell.precision not in names:
+            return seen
+        return replace(seen, outcome=Outcome.FAILS, failed=how[names[cell.precision]])
+
+    found = surveyed(run)
+    rows = Releases(found, {}).page("4.50.0").failing
+
+    assert len(rows) == len({row.mark for row in rows})
 
 
 @pytest.mark.parametrize(

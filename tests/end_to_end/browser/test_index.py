@@ -375,7 +375,7 @@ def test_the_heads_never_cover_the_cell_that_the_keyboard_is_on(show: Show) -> N
 
 ENDS = """() => [".cell.opened", ".detail"].map((one) => {
   const box = document.querySelector(one).getBoundingClientRect();
-  return box.top >= 0 && box.bottom <= innerHeight + 1; // what is scrolled to stands between two pixels
+  return box.top >= 0 && box.bottom <= innerHeight + 1;
 })"""
 
 
