@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from repromatrix.reports.marks import Mark, explained, mark_of, verdict_label
 from repromatrix.reports.sections.grid import lines
-from repromatrix.reports.text import in_address, kinds, number, page_of, shortened, visible
+from repromatrix.reports.text import in_address, kinds, link_to, number, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
@@ -104,6 +104,8 @@ class TableEntry:
     trigger: tuple[Trigger, ...]
     symptom: tuple[Symptom, ...]
     badges: tuple[str, ...]
+    about: str
+    """Its description, and the issues and pull requests that it cites."""
     simulated: bool
     href: str
     extras: str
@@ -195,6 +197,7 @@ def _heads(columns: Sequence[Environment]) -> tuple[ColumnHead, ...]:
 
 def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
     block = case.block
+    cited = dict.fromkeys([*block.reports, *(one.fixed_by for one in block.fails if one.fixed_by)])
     return TableEntry(
         name=visible(case.name),
         title=visible(block.title),
@@ -204,6 +207,7 @@ def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
         trigger=block.triggers,
         symptom=block.symptoms,
         badges=kinds(case),
+        about=visible(" ".join([*case.docstring.split(), *(link_to(one).text for one in cited)])),
         simulated=bool(block.simulates),
         href=page_of(case.name),
         extras=with_extras("", case.extras),

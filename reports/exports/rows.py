@@ -188,24 +188,19 @@ def case_sheet(survey: Survey, name: str) -> ExportTable:
 
 def _case_row(row: Judged, *, simulated: bool) -> tuple[Value, ...]:
     seen = row.seen
-    *which, error, exercised, transformers, accelerate, peft, torch, _ = _row(row)
-    return (
-        *which,
-        error if seen.failed is not None else seen.reason,
-        exercised,
-        transformers,
-        accelerate,
-        peft,
-        torch,
-        seen.provenance.python,
-        seen.source,
-        seen.unstable,
-        row.stale,
-        simulated,
-        _numbers(tuple(seen.computed.items())) if seen.computed else "",
-        _numbers(tuple(seen.measured.items())) if seen.measured else "",
-        inference(row.inferred) if row.inferred is not None else "",
-    )
+    values: dict[str, Value] = dict(zip(COLUMNS, _row(row), strict=True))
+    values |= {
+        "error": values["error"] if seen.failed is not None else seen.reason,
+        "python": seen.provenance.python,
+        "source": seen.source,
+        "unstable": seen.unstable,
+        "stale": row.stale,
+        "simulated": simulated,
+        "computed": _numbers(tuple(seen.computed.items())) if seen.computed else "",
+        "measured": _numbers(tuple(seen.measured.items())) if seen.measured else "",
+        "inferred": inference(row.inferred) if row.inferred is not None else "",
+    }
+    return tuple(values[column] for column in CASE_COLUMNS)
 
 
 # Neighbouring releases count and measure the same.

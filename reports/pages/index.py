@@ -51,7 +51,7 @@ def case_list(survey: Survey) -> tuple[Item, ...]:
 
 SCRIPTS = (
     *("data/matrix.js", "data/known.js"),
-    *("element.js", "save.js", "query.js", "search.js", "book.js", "address.js"),
+    *("element.js", "save.js", "query.js", "rank.js", "search.js", "book.js", "address.js"),
     *("detail.js", "table.js", "rows.js", "filters.js", "paste.js", "index.js"),
 )
 """What the first page runs, in this order: data, then what others are made of."""

@@ -32,6 +32,8 @@ const Book = (() => {
   const describe = (entry, book) => {
     let found = null;
     Object.defineProperty(entry, "haystack", { get: () => (found ??= haystack(entry, book)) });
+    let ranked = null;
+    Object.defineProperty(entry, "fields", { get: () => (ranked ??= Rank.fields(entry, book)) });
   };
   const haystack = (entry, book) => {
     const stacks = new Set(entry.tracks.flatMap((track) => track.stacks.filter((_, i) => i % 2)));
@@ -39,7 +41,7 @@ const Book = (() => {
     const says = [...stacks].flatMap((stack) => (book.stacks[stack] ?? []).map((told) => book.told[told]));
     const texts = new Set(says.filter((told) => told.mark !== "not-applicable").map((told) => told.text));
     const ways = Object.entries(entry.ways).flatMap(([name, way]) => [name, way.says]);
-    return [entry.name, entry.title, book.areas[entry.area], ...entry.models, ...entry.packages, ...entry.badges, ...ways, ...texts].join("\n").toLowerCase();
+    return [entry.name, entry.title, book.areas[entry.area], ...entry.models, ...entry.packages, ...entry.badges, entry.about, ...ways, ...texts].join("\n").toLowerCase();
   };
 
   const linesOf = (columns) => {

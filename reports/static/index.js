@@ -40,6 +40,13 @@
     at("none").hidden = cases.length > 0;
   };
 
+  // Who types words wants a case, not a table.
+  const near = (compiled) => {
+    const links = compiled.nearest.slice(0, 5).map((entry) => element("li", {}, element("a", { href: entry.href }, entry.title), " ", element("small", {}, entry.name)));
+    at("near").replaceChildren(...links);
+    at("near").hidden = !links.length;
+  };
+
   // What a query that cannot be read leaves behind is no answer to it.
   const unanswered = () => {
     const last = answered ? `still that of ${answered}` : "every case";
@@ -65,6 +72,7 @@
     const key = JSON.stringify([answered, Boolean(fault), [...state.open], state.ways, state.more]);
     if (drawn !== key) {
       const cases = book.cases.filter(compiled.holds);
+      near(compiled);
       if (fault) unanswered();
       else summary(cases, compiled.scope);
       table.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || Boolean(state.at), at: state.at });

@@ -71,11 +71,13 @@ const Query = (() => {
       const start = at;
       const next = text[at];
       if (/\s/.test(next)) { at += 1; continue; }
+      if (text.startsWith("()", at)) { at += 2; continue; } // a call, in somebody's words
       if (next === "(" || next === ")") { at += 1; found.push({ type: next, start, end: at }); continue; }
       if (next === "-" && at + 1 < text.length && !/[\s)]/.test(text[at + 1])) { at += 1; found.push({ type: "-", start, end: at }); continue; }
       if (next === '"') { found.push({ type: "text", quoted: true, ...quoted() }); continue; }
-      const head = /^[A-Za-z]+(?=:)/.exec(text.slice(at));
-      if (!head) {
+      const head = /^(?!https?:\/\/)[A-Za-z]+(?=:(?!:))/i.exec(text.slice(at));
+      // `ValueError: cost` is a message; only what a value follows at once is a key.
+      if (!head || (!Object.hasOwn(KEYS, head[0].toLowerCase()) && !/[^\s]/.test(text[at + head[0].length + 1] ?? ""))) {
         const plain = word(/[\s()"]/);
         found.push({ type: plain.text === "or" ? "or" : "text", ...plain });
         continue;

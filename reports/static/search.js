@@ -133,6 +133,8 @@ const Search = (() => {
     return { scope: inner, test: (entry) => tests.every((test) => test(entry)), together };
   };
 
+  const plainOf = (tree) => (tree.type === "and" ? tree.parts.filter((part) => part.type === "atom" && part.key === "text").flatMap((part) => part.values) : []);
+
   // Parse and compile: which cases it holds for, and the columns and precisions to look at.
   const compile = (text, book) => {
     const tree = Query.parse(text, book.words);
@@ -143,7 +145,19 @@ const Search = (() => {
       if (error instanceof Query.Fault) error.tree = tree; // it was read: what is chosen beside it can mend it
       throw error;
     }
-    return { tree, scope: found.scope, holds: found.test, asked: found.together ?? [] };
+    const texts = plainOf(tree);
+    let nearest = [];
+    let holds = found.test;
+    if (texts.length) {
+      // The words that are typed rank the cases; what else is asked for still has to hold.
+      const others = group({ type: "and", parts: tree.parts.filter((part) => part.key !== "text") }, everything(book), book).test;
+      nearest = Rank.nearest(texts, book.cases.filter(others));
+      if (!book.cases.some(holds)) {
+        const near = new Set(nearest);
+        holds = (entry) => near.has(entry);
+      }
+    }
+    return { tree, scope: found.scope, holds, asked: found.together ?? [], nearest };
   };
 
   return { compile };

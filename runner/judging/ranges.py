@@ -121,15 +121,22 @@ class Range:
     @property
     def text(self) -> str:
         """The range in words, gaps written as gaps."""
-        first, last = self.releases[0], self.releases[-1]
-        span = first if first == last else f"{first} to {last}"
-        begin = f" (after {self.after}, by {first})" if self.unknown_before and self.after else ""
+        last = self.releases[-1]
+        begin = f" (after {self.after}, by {self.releases[0]})"
+        begin = begin if self.unknown_before and self.after else ""
         begin += f" ({len(self.unknown_within)} of these unknown)" if self.unknown_within else ""
         if self.until and self.unknown_behind:
-            return f"{span}{begin}, fixed after {last}, by {self.until}"
-        return (
-            f"{span}{begin}, fixed in {self.until}" if self.until else f"{span}{begin}, not fixed"
-        )
+            return f"{_span(self.releases)}{begin}, fixed after {last}, by {self.until}"
+        return f"{_span(self.releases)}{begin}, {_end(self.until)}"
+
+
+def _span(failing: Sequence[str]) -> str:
+    first, last = failing[0], failing[-1]
+    return first if first == last else f"{first} to {last}"
+
+
+def _end(fixed: str) -> str:
+    return f"fixed in {fixed}" if fixed else "not fixed"
 
 
 def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tuple[Range, ...]:
@@ -206,9 +213,7 @@ class Interval(NamedTuple):
     @property
     def text(self) -> str:
         """The interval in words."""
-        low, high = self.failing[0], self.failing[-1]
-        span = low if low == high else f"{low} to {high}"
-        return f"{span}, fixed in {self.fixed}" if self.fixed else f"{span}, not fixed"
+        return f"{_span(self.failing)}, {_end(self.fixed)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

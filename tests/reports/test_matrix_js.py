@@ -79,6 +79,7 @@ def test_a_case_is_there_with_its_rows() -> None:
         trigger=(Trigger.LOAD,),
         symptom=(Symptom.WRONG_DTYPE,),
         badges=("load", "wrong dtype"),
+        about=quiet.about,
         simulated=True,
         href="case/merge_quiet.html",
         extras="",

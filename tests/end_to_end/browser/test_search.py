@@ -1,0 +1,87 @@
+"""What people type into the query of the real site, and whether its case comes first."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from repromatrix.reports.build import render
+from repromatrix.runner import project, site
+from repromatrix.runner.evidence import answers
+from repromatrix.runner.paths import Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+QUERIES = Path(__file__).parents[2] / "fixtures" / "queries.toml"
+NEAREST = """(query) => {
+  const book = Book.open(matrix);
+  return Search.compile(query, book).nearest.map((entry) => entry.name);
+}"""
+FIRST, AMONG_THREE = 0.75, 0.9
+
+
+@pytest.fixture(scope="module")
+def real(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Return the first page of the site that the published evidence gives."""
+    loaded = project.load(Paths())
+    known, rows = site.judged_grid(loaded, list(answers.published_rows(Paths())))
+    folder = tmp_path_factory.mktemp("real")
+    render(loaded.cases, list(known.environments.values()), rows, folder)
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto((folder / "index.html").as_uri())
+    yield page
+    page.close()
+
+
+def test_what_people_type_finds_its_case(real: Page) -> None:
+    wanted: dict[str, list[str]] = tomllib.loads(QUERIES.read_text())
+    found = {query: real.evaluate(NEAREST, query) for query in wanted}
+    first = [
+        query for query, cases in wanted.items() if found[query][:1] in [[one] for one in cases]
+    ]
+    among = [query for query, cases in wanted.items() if set(found[query][:3]) & set(cases)]
+    missed = {query: found[query][:3] for query in wanted if query not in first}
+
+    assert len(first) >= FIRST * len(wanted), missed
+    assert len(among) >= AMONG_THREE * len(wanted), missed
+
+
+def test_the_nearest_cases_are_listed_and_a_bare_miss_says_what_to_try(real: Page) -> None:
+    real.fill("#query", "gemma3 eval bf16")
+    real.wait_for_selector("#near a")
+    link = real.locator("#near a").first
+
+    assert link.get_attribute("href") == "case/gemma3_trainer_eval.html"
+    real.fill("#query", "zzzz")
+    real.wait_for_selector("#none:not([hidden])")
+    assert real.locator("#near").is_hidden()
+    assert (
+        real.inner_text("#none") == "No matching cases. Try fewer words, or the words of the error."
+    )
+
+
+def test_the_first_row_of_data_and_the_query_are_on_the_first_screen(real: Page) -> None:
+    real.goto(real.url.split("#")[0])
+    row = real.locator(".matrix .row").first.bounding_box()
+    real.set_viewport_size({"width": 390, "height": 844})
+    query = real.locator("#query").bounding_box()
+    real.set_viewport_size({"width": 1440, "height": 900})
+
+    assert row is not None
+    assert query is not None
+    assert row["y"] + row["height"] < 900
+    assert query["y"] + query["height"] < 844
+
+
+def test_the_page_of_a_case_is_at_most_four_thousand_pixels_high(real: Page) -> None:
+    real.goto(real.url.split("#")[0].replace("index.html", "case/gemma3_trainer_eval.html"))
+
+    assert real.evaluate("document.documentElement.scrollHeight") <= 4000
