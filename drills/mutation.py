@@ -345,7 +345,7 @@ def drill(tally: Tally, root: Path = ROOT, stop: Callable[[], str] = sandbox.tro
     if stop():
         print(f"a mutant needs a sandbox: {stop()}")
         return
-    seed, count = (int(os.environ.get(f"REPRO_{name}", "0")) for name in ("SEED", "COUNT"))
+    seed, count = (int(os.environ.get(name, "0")) for name in ("REPRO_SEED", "REPRO_COUNT"))
     record = Path(os.environ.get("REPRO_RECORD", RECORD))
     known = remembered(root, json.loads(record.read_text()) if record.exists() else {})
     new = drawn(root, seed or SEED, count or COUNT)
