@@ -136,10 +136,10 @@ def _beside(heard: Timed) -> list[float]:
 def _build(loaded: Project) -> float:
     """Return what one environment takes to be put together anew, its packages being at hand."""
     recipe, kept = project.recipe(loaded, LEARNT[0]), os.environ.get(BUILT)
-    with tempfile.TemporaryDirectory(dir=loaded.places.built) as folder:
+    with tempfile.TemporaryDirectory(dir=loaded.paths.built) as folder:
         os.environ[BUILT] = folder
         begin = time.monotonic()
-        building.build(loaded.places, recipe)
+        building.build(loaded.paths, recipe)
         seconds = time.monotonic() - begin
     if kept is None:
         del os.environ[BUILT]
@@ -185,7 +185,7 @@ def measure(row: Row) -> None:
     """Measure the costs, hold the model against another real run, print the table."""
     loaded = project.load(Paths())
     for name in (*LEARNT, *FORETOLD):
-        building.build(loaded.places, project.recipe(loaded, name))
+        building.build(loaded.paths, project.recipe(loaded, name))
     run(loaded, FORETOLD[:1])  # warm: files read, bytecode there
     # Before and behind: a machine that others use is not the same all the time.
     known, real, again = run(loaded, LEARNT), run(loaded, FORETOLD), run(loaded, LEARNT)
@@ -212,7 +212,7 @@ def measure(row: Row) -> None:
 
 def _taken(loaded: Project) -> tuple[float, ...]:
     """Return what every twentieth cell of this machine's store took, in the order of that."""
-    if not loaded.places.store.exists():
+    if not loaded.paths.store.exists():
         return ()
-    with closing(Store(loaded.places.store, print)) as store:
+    with closing(Store(loaded.paths.store, print)) as store:
         return tuple(sorted(row.seconds for row in store.rows() if row.seconds is not None)[::20])

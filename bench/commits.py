@@ -64,7 +64,7 @@ def _clone(folder: Path) -> tuple[Path, Path]:
     """Write a repository of a release's sources, and 256 commits that change one file."""
     loaded = project.load(Paths(), [])
     for name in (OLDER, NEWER):
-        built = building.build(loaded.places, project.recipe(loaded, name))
+        built = building.build(loaded.paths, project.recipe(loaded, name))
         if name == OLDER:
             sources = next(built.folder.glob("lib/python*/site-packages/transformers"))
     ignored = shutil.ignore_patterns("__pycache__")

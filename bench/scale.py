@@ -111,7 +111,7 @@ def checkout(count: int, releases: int) -> Project:
     real = project.load(Paths())
     matrix = real.matrix.model_copy(update={"precisions": PRECISIONS})
     return project.Project(
-        places=Paths(),
+        paths=Paths(),
         matrix=matrix,
         locks={},
         environments=environments(releases),

@@ -46,7 +46,7 @@ UNMEASURED = "llama_config_dtype_stale"
 def measure(row: Row) -> None:
     """Measure every number that is asked of a search; `row` prints one."""
     loaded = project.load(Paths())
-    rows = answers.published_rows(loaded.places)
+    rows = answers.published_rows(loaded.paths)
     known = current(rows, loaded.cases, loaded.environments)[0]
     _environments(loaded, known, row)
     _unmeasured(row)

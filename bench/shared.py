@@ -76,7 +76,7 @@ def prepared(loaded: Project, releases: Iterable[str]) -> list[Prepared]:
         ]
         cells = applicable(every, loaded.cases, environment)
         if cells:
-            built = building.build(loaded.places, project.recipe(loaded, name))
+            built = building.build(loaded.paths, project.recipe(loaded, name))
             found.append(Prepared(name=name, built=built, cells=cells))
     return found
 

@@ -51,7 +51,7 @@ def here() -> Ground:
 def release() -> Ground:
     """Return the environment of a release, built, whose worker imports what real ones import."""
     loaded = project.load(Paths(), [])
-    built = building.build(loaded.places, project.recipe(loaded, RELEASE))
+    built = building.build(loaded.paths, project.recipe(loaded, RELEASE))
     return Ground(built=built, preload=TORCH)
 
 

@@ -218,7 +218,7 @@ def _survives(loaded: Project, known: Known, row: Observation) -> bool:
 def drill(tally: Tally) -> None:
     """Sabotage every case where it is known to pass and where it is known to fail."""
     loaded = project.load(Paths())
-    rows = list(published.read(loaded.places.published))
+    rows = list(published.read(loaded.paths.published))
     chosen = known_cells(loaded, rows)
     known = {(one.cell.case, one.passes) for one in chosen}
     # What nobody could run so far is neither green nor red; it is named all the same.

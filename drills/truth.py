@@ -106,7 +106,7 @@ def committed(loaded: Project) -> dict[Cell, Kind]:
     """Return the published cells that a CPU ran, stably, in an environment that is pinned."""
     return {
         row.cell: kind(row)
-        for row in published.read(loaded.places.published)
+        for row in published.read(loaded.paths.published)
         if row.cell.device is Device.CPU
         and row.outcome.was_run
         and not row.unstable

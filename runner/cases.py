@@ -38,7 +38,7 @@ def _text(path: Path, where: str, *, code: bool) -> str:
 
 
 def load_corpus(
-    places: Paths, files: Iterable[Path], extras: Collection[str] = (), *, code: bool = True
+    paths: Paths, files: Iterable[Path], extras: Collection[str] = (), *, code: bool = True
 ) -> tuple[dict[str, Case], list[Fault]]:
     """Read case files; return those that are sound by name, and the faults of the others.
 
@@ -48,7 +48,7 @@ def load_corpus(
     cases: dict[str, Case] = {}
     faults: list[Fault] = []
     for path in files:
-        where = places.shown(path.resolve())
+        where = paths.shown(path.resolve())
         try:
             case = load_case(path, where, extras, code=code)
         except RunnerError as error:

@@ -27,7 +27,7 @@ from repromatrix.runner.paths import Paths
 class Project:
     """Everything that a command needs to know before it runs or answers anything."""
 
-    places: Paths
+    paths: Paths
     matrix: Matrix
     locks: Mapping[str, Lock]
     environments: Mapping[str, Environment]
@@ -40,7 +40,7 @@ class Project:
 
 
 def load(
-    places: Paths,
+    paths: Paths,
     files: Sequence[Path] | None = None,
     also: Iterable[str] = (),
     *,
@@ -51,14 +51,14 @@ def load(
     `also` names derived environments that no case asks for. Without `code` the cases are not
     parsed as Python: who runs none has no need of it.
     """
-    found, faults = read(places, files, also, code=code)
+    found, faults = read(paths, files, also, code=code)
     if faults:
         raise RunnerError(faults)
     return found
 
 
 def read(
-    places: Paths,
+    paths: Paths,
     files: Sequence[Path] | None = None,
     also: Iterable[str] = (),
     *,
@@ -68,13 +68,13 @@ def read(
 
     It is raised where the matrix cannot be read: nothing else means anything without it.
     """
-    matrix = locks.load_matrix(places)
-    chosen = case_files(places.cases) if files is None else files
-    cases, faults = load_corpus(places, chosen, matrix.extras, code=code)
+    matrix = locks.load_matrix(paths)
+    chosen = case_files(paths.cases) if files is None else files
+    cases, faults = load_corpus(paths, chosen, matrix.extras, code=code)
     wanted = dict.fromkeys([*derived(matrix, cases.values()), *also])
-    read_locks, more = locks.load_all(places, matrix, wanted)
+    read_locks, more = locks.load_all(paths, matrix, wanted)
     found = Project(
-        places=places,
+        paths=paths,
         matrix=matrix,
         locks=read_locks,
         environments=environments_of(matrix, read_locks),
@@ -121,7 +121,9 @@ def environments_of(matrix: Matrix, by_name: Mapping[str, Lock]) -> dict[str, En
         for name in made
         if made[name].source is Source.RELEASE and taken_apart(name).base == newest
     }
-    releases = {name: made[name] for name in made if name in {one.name for one in matrix.releases}}
+    releases = {
+        name: made[name] for name in made if name in {release.name for release in matrix.releases}
+    }
     main = {name: mains[name] for name in mains if name == MAIN}
     return {**releases, **main, **made, **mains}
 

@@ -42,7 +42,7 @@ def identity(project: Project, rows: Iterable[Observation], base_url: str = "") 
     """Identify what a rendering would show, so that an unchanged one is left alone."""
     content = hashlib.sha256(base_url.encode())
     for name in ("publications.toml", snapshots.NAME):
-        path = project.places.published / name
+        path = project.paths.published / name
         content.update(path.read_bytes() if path.exists() else b"absent")
     for case in project.cases.values():
         content.update(repr((case.head, case.block, case.digest)).encode())
@@ -50,7 +50,7 @@ def identity(project: Project, rows: Iterable[Observation], base_url: str = "") 
         content.update(f"{environment.name} {environment.digest}\n".encode())
     for shown in sorted(map(_shown, rows)):
         content.update(shown.encode())
-    templates = project.places.root / "reports"
+    templates = project.paths.root / "reports"
     # Not deeper: below the site itself lie cases to download.
     programs = [*templates.glob("*.py"), *templates.glob("*/*.py")]
     for path in sorted([*programs, *templates.glob("templates/*"), *templates.glob("static/*")]):
@@ -85,10 +85,10 @@ def render(
     `base_url` is where the site will lie, for what needs an address; `meant` is the judged grid
     of the rows where somebody has it already.
     """
-    places = project.places
-    stamp = places.site / ".identity"
+    paths = project.paths
+    stamp = paths.site / ".identity"
     wanted = identity(project, rows, base_url)
-    if stamp.exists() and stamp.read_text() == wanted and (places.site / "index.html").exists():
+    if stamp.exists() and stamp.read_text() == wanted and (paths.site / "index.html").exists():
         return False
     from repromatrix.reports.build import Published  # noqa: PLC0415
     from repromatrix.reports.build import render as draw  # noqa: PLC0415 - pandas costs half a second
@@ -96,17 +96,17 @@ def render(
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
     known_to, judged = meant or judged_grid(project, rows)
     told = Published(
-        publications=read_publications(places.published),
-        records=snapshots.read_changes(places.published),
+        publications=read_publications(paths.published),
+        records=snapshots.read_changes(paths.published),
         base_url=base_url,
     )
     environments = list(known_to.environments.values())
     stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
-    draw(known_to.cases, environments, judged, places.site, published=told)
+    draw(known_to.cases, environments, judged, paths.site, published=told)
     stamp.write_text(wanted)
     return True
 
 
-def index(places: Paths) -> str:
+def index(paths: Paths) -> str:
     """Return where the table is, as a reader of the checkout writes it."""
-    return places.shown(places.site / "index.html")
+    return paths.shown(paths.site / "index.html")

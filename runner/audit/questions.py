@@ -173,7 +173,7 @@ def known_of(
 
     names = {case.name for case in question.chosen(loaded.cases)}
     keep = _wanted(loaded, question, installed)
-    return known(loaded.cases, loaded.environments, answers.both(loaded.places, warn, names, keep))
+    return known(loaded.cases, loaded.environments, answers.both(loaded.paths, warn, names, keep))
 
 
 def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | None) -> Keep:

@@ -76,7 +76,7 @@ class MixtureRuns:
         """Build and measure; each case is run three times, once in a fresh process."""
         self.say(f"  {environment.name}: building and running")
         recipe = locks.recipe(self.project.matrix, lock, environment)
-        built = building.build(self.project.places, recipe)
+        built = building.build(self.project.paths, recipe)
         cell = self.question.cell(environment.name)
         ready = Ready(environment=environment, built=built, cells=(cell,))
         case = self.question.case
@@ -122,7 +122,7 @@ class MixtureOracle:
             return trial
         both = Ends(project.locks[good.name], project.locks[bad.name])
         try:
-            lock = mixed(project.places, project.matrix, both, self.ends, taken)
+            lock = mixed(project.paths, project.matrix, both, self.ends, taken)
         except UnresolvableError as error:
             name = packages.mixture_name(self.ends, taken)
             return MixtureTrial(taken=taken, name=name, reason=f"cannot be resolved: {error}")
@@ -179,7 +179,7 @@ def _trial(runs: MixtureRuns, end: Environment, package: str, version: str) -> M
     name, taken = packages.varied_name(end.name, {package: version}), frozenset({package})
     base = project.locks[taken_apart(name).base]
     try:
-        lock = varied(project.places, project.matrix, base, name)
+        lock = varied(project.paths, project.matrix, base, name)
     except UnresolvableError as error:
         return MixtureTrial(taken=taken, name=name, reason=f"cannot be resolved: {error}")
     environment = dataclasses.replace(locks.environment(project.matrix, lock), source=Source.PAIR)

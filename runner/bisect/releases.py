@@ -291,7 +291,7 @@ class ReleaseRuns:
     def _build(self, name: str) -> None:
         # If it fails here, the run that needs it says why.
         with contextlib.suppress(UnbuildableError):
-            building.build(self.project.places, recipe(self.project, name))
+            building.build(self.project.paths, recipe(self.project, name))
 
     def finish(self) -> None:
         """Wait for what is being built ahead: a half-built folder would be built again."""

@@ -187,7 +187,10 @@ def structured(report: BlameReport) -> str:
         "measured": report.ground,
         "good": blame.good.name,
         "bad": blame.bad.name,
-        "changes": {one.package: {"good": one.good, "bad": one.bad} for one in blame.ends.changes},
+        "changes": {
+            change.package: {"good": change.good, "bad": change.bad}
+            for change in blame.ends.changes
+        },
         "breaks": list(blame.breaks.packages) if blame.breaks else None,
         "heals": list(blame.fixes.packages) if blame.fixes else None,
         "trials": [_trial_data(blame, trial) for trial in blame.trials],
@@ -228,7 +231,7 @@ def _said_data(trial: MixtureTrial) -> dict[str, object]:
 def _trial_data(blame: Blame, trial: MixtureTrial) -> dict[str, object]:
     return {
         "environment": trial.name,
-        "packages": {one.package: one.version(trial.taken) for one in blame.ends.changes},
+        "packages": {change.package: change.version(trial.taken) for change in blame.ends.changes},
         "along": list(trial.company(blame.ends)),
         **_said_data(trial),
         "environment_digest": trial.environment.digest if trial.environment else "",

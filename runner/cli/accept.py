@@ -89,7 +89,7 @@ def _evidence(
     loaded: Project, console: Console
 ) -> tuple[Project, dict[str, list[Judged]], set[str]]:
     """Return the project with what is known of `main`, rows by case, and the published cases."""
-    every = answers.both(loaded.places, line_printer(console, "yellow"))
+    every = answers.both(loaded.paths, line_printer(console, "yellow"))
     informed = project.informed(loaded, every)
     answering = answering_rows(every, informed.cases, informed.environments).values()
     # Neither a gap nor a device comes of what the machine decided.

@@ -138,7 +138,7 @@ def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Sear
             Problem(CASE, "nothing is selected", "Name a case or a script, or use --area.")
         )
     request = SelectionRequest(
-        case=() if loaded.places.own else options.case,
+        case=() if loaded.paths.own else options.case,
         area=options.area,
         precision=options.precision,
         workaround=[options.workaround] if options.workaround else (),
@@ -191,7 +191,7 @@ def _asking(
     if options.rerun:
         return releases.ReleaseSearches(searches=[each for each in runnable if each.runs], known={})
     names = {search.question.case.name for search in runnable}
-    rows = answers.both(loaded.places, cli.line_printer(console, "yellow"), names)
+    rows = answers.both(loaded.paths, cli.line_printer(console, "yellow"), names)
     known, contested = current(rows, loaded.cases, loaded.environments)
     return releases.ReleaseSearches(
         searches=list(runnable), known=releases.judged(known), contested=contested
@@ -215,7 +215,7 @@ def _run(
 ) -> bool:
     sandbox = options.sandbox is True
     terms = Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
-    with answers.opened(loaded.places, cli.line_printer(console, "yellow")) as store:
+    with answers.opened(loaded.paths, cli.line_printer(console, "yellow")) as store:
         runs = releases.ReleaseRuns(
             project=loaded,
             terms=terms,
@@ -280,7 +280,7 @@ def _find_commit(
     def hear(event: Heard) -> None:
         console.print(f"  {commits.heard(event)}", markup=False)
 
-    answer = commit_search.search(loaded.places, inquiry, repo, hear)
+    answer = commit_search.search(loaded.paths, inquiry, repo, hear)
     typed = f"nox -s bisect -- {shlex.join(page.command)}"
     match options.format:
         case "markdown":
@@ -313,7 +313,7 @@ def _inquiry(loaded: Project, finding: releases.Finding, options: BisectOptions)
 
 def _side(loaded: Project, name: str) -> TrialSide:
     try:
-        built = building.build(loaded.places, project.recipe(loaded, name))
+        built = building.build(loaded.paths, project.recipe(loaded, name))
     except UnbuildableError as error:
         problem = Problem(name, f"cannot be built: {error}")
         raise refuse(problem, ExitCode.UNBUILDABLE) from error

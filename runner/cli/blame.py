@@ -111,7 +111,7 @@ def _refuse_unlocked(paths: Paths, option: str, name: str) -> None:
 
 
 def _question(loaded: Project, options: BlameOptions) -> CaseQuestion:
-    name = next(iter(loaded.cases)) if loaded.places.own else options.case
+    name = next(iter(loaded.cases)) if loaded.paths.own else options.case
     request = SelectionRequest(
         case=[name],
         precision=[options.precision],
@@ -143,7 +143,7 @@ def _with_needed_extras(case: Case, loaded: Project, name: str) -> str:
 def _searched(
     loaded: Project, question: CaseQuestion, options: BlameOptions, tell: Callable[[str], None]
 ) -> BlameReport:
-    paths, matrix = loaded.places, loaded.matrix
+    paths, matrix = loaded.paths, loaded.matrix
     ends = (options.good, options.bad)
     good, bad = (_with_needed_extras(question.case, loaded, name) for name in ends)
     wanted = package_runs.asked(options.sweep, loaded, bad) if options.sweep else None

@@ -79,11 +79,11 @@ def _judged(loaded: Project) -> dict[str, list[Judged]]:
 
     So local results prove what nobody has published, and contradict nothing that is published.
     """
-    judged = _by_case(loaded, answers.published_rows(loaded.places))
+    judged = _by_case(loaded, answers.published_rows(loaded.paths))
     unproven = {name for name, rows in judged.items() if lacking(rows)}
     if not unproven:
         return judged
-    local = _by_case(loaded, answers.both(loaded.places, lambda _: None, unproven))
+    local = _by_case(loaded, answers.both(loaded.paths, lambda _: None, unproven))
     return judged | {name: local[name] for name in unproven}
 
 

@@ -180,7 +180,7 @@ def _request(
 def _sides(
     question: sides.DiffRequest, options: DiffOptions, checkout: Checkout | None, console: Console
 ) -> sides.Sides:
-    paths, warn = question.project.places, cli.line_printer(console, "yellow")
+    paths, warn = question.project.paths, cli.line_printer(console, "yellow")
     with answers.opened(paths, warn) as store:
         cases = question.selection.cases
         rows = [*answers.published_rows(paths, cases), *store.rows(cases)]
@@ -195,7 +195,7 @@ def _report(
     question: sides.DiffRequest, options: DiffOptions, checkout: Checkout | None, both: sides.Sides
 ) -> DiffReport:
     """Return the report; one that is to be pasted holds no path of this machine."""
-    own = options.case if question.project.places.own else ()
+    own = options.case if question.project.paths.own else ()
     files, after = {Path(text).stem: text for text in own}, options.after
     if options.format != "text":
         files = {name: f"path/to/{name}.py" for name in files}
@@ -227,7 +227,7 @@ def _described(checkout: Checkout, options: DiffOptions) -> str:
 
 def _evidence_report(loaded: Project, options: DiffOptions) -> DiffReport:
     """Return what differs between two sets of evidence; raises RunnerError."""
-    if loaded.places.own:
+    if loaded.paths.own:
         what = "evidence is compared by the names of cases, not by files"
         raise refuse(Problem("--case", what))
     if options.rerun:

@@ -65,5 +65,5 @@ def make(
 
 def _built(loaded: Project, name: str) -> Path:
     if loaded.environments[name].source is Source.MAIN:
-        return development.build_main(loaded.places, loaded.matrix, name)[1].python
-    return building.build(loaded.places, project.recipe(loaded, name)).python
+        return development.build_main(loaded.paths, loaded.matrix, name)[1].python
+    return building.build(loaded.paths, project.recipe(loaded, name)).python

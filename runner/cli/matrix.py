@@ -197,7 +197,7 @@ def _refuse_conflicts(options: MatrixOptions) -> None:
 def _planned(loaded: Project, options: MatrixOptions, rows: list[Observation]) -> Run:
     request: SelectionRequest = options
     if options.trust_published:
-        rows = [*answers.published_rows(loaded.places), *rows]
+        rows = [*answers.published_rows(loaded.paths), *rows]
     ready = None
     if options.python:
         # Without its folder, `./python` would be one of `PATH`.
@@ -292,7 +292,7 @@ def _costs(planned: Run) -> Costs:
         if planned.interpreter is not None or name not in loaded.locks:
             return False
         digest = project.recipe(loaded, name).digest
-        return not building.is_built(loaded.places, name, digest)
+        return not building.is_built(loaded.paths, name, digest)
 
     return costs(planned.known.values(), is_absent)
 
@@ -369,7 +369,7 @@ def _run(planned: Run, updates: SiteUpdates, options: MatrixOptions, console: Co
     if updates.undrawn:
         console.print(f"The table is not drawn: {updates.undrawn}", markup=False)
         return max(code, updates.undrawn.code)
-    table = site.index(planned.project.places)
+    table = site.index(planned.project.paths)
     console.print(f"The table: {table} (first drawn after {updates.first:.0f} s)")
     return code
 
@@ -382,7 +382,7 @@ def _engine(planned: Run, options: MatrixOptions, display: ProgressDisplay) -> I
         return
     # What a cluster of this machine starts has all that this process has.
     chosen = {} if options.ray == ray.LOCAL else choices(planned)
-    with ray.connected(options.ray, planned.project.places.built):
+    with ray.connected(options.ray, planned.project.paths.built):
         yield Cluster(planned, lambda text: display.say(text, "yellow"), chosen)
 
 

@@ -92,7 +92,7 @@ class SiteUpdates:
 
     def _prepare(self) -> list[Observation]:
         site.prepare()
-        return list(answers.published_rows(self.project.places))
+        return list(answers.published_rows(self.project.paths))
 
     def render_if_due(self, left: int) -> None:
         """Render if it is time to, with that many environments left to run."""
@@ -106,7 +106,7 @@ class SiteUpdates:
         rows = [*self.published.result(), *stored]
         meant = site.judged_grid(self.project, rows)
         try:
-            with writing(site.index(self.project.places)):
+            with writing(site.index(self.project.paths)):
                 site.render(self.project, rows, meant=meant)
             self.undrawn = None
         except UnwritableError as error:

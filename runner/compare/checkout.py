@@ -58,7 +58,7 @@ class CheckoutRuns:
         self.looked = 0.0
         self.marks = development.marks(checkout.folder)
         self.tree = Tree(
-            package=checkout.package, path=checkout.root, kept=asked.project.places.kept
+            package=checkout.package, path=checkout.root, kept=asked.project.paths.kept
         )
 
     def trials(self, base: str, before: Rows) -> tuple[CheckoutTrial, ...]:
@@ -108,7 +108,7 @@ class CheckoutRuns:
     def _ready(self, trial: CheckoutTrial) -> Ready:
         loaded = self.asked.project
         try:
-            built = building.build(loaded.places, project.recipe(loaded, trial.base))
+            built = building.build(loaded.paths, project.recipe(loaded, trial.base))
         except UnbuildableError as error:
             raise unbuildable(trial.base, str(error)) from error
         return Ready(environment=trial.environment, built=built, cells=trial.due, tree=self.tree)

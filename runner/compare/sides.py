@@ -83,7 +83,7 @@ def is_evidence(text: str, loaded: Project) -> bool:
     if path.is_dir():
         return (path / "publications.toml").is_file()
     looks = path.suffix in _STORES or _DATED.fullmatch(text) is not None
-    return looks or path.exists() or text in read_publications(loaded.places.published)
+    return looks or path.exists() or text in read_publications(loaded.paths.published)
 
 
 def is_publication(text: str, loaded: Project) -> bool:
@@ -104,7 +104,7 @@ def read_side(text: str, loaded: Project) -> EvidenceSide:
         return EvidenceSide(title=f"the store {path.name}", rows=rows)
     if path.exists():
         raise refuse(Problem(text, "it is neither a file nor a folder", _NAME_EVIDENCE))
-    return _of_publication(text, loaded.places)
+    return _of_publication(text, loaded.paths)
 
 
 def _of_folder(text: str, path: Path) -> EvidenceSide:

@@ -35,18 +35,18 @@ _TRIES = 3
 
 
 @contextlib.contextmanager
-def opened(places: Paths, say: Callable[[str], None]) -> Iterator[Store]:
+def opened(paths: Paths, say: Callable[[str], None]) -> Iterator[Store]:
     """Open this machine's store for the length of a block.
 
     Raises UnwritableError where its disk takes nothing, at once or later; what it holds stays.
     """
-    where = places.shown(places.store)
-    length = len(os.fsencode(places.store))
+    where = paths.shown(paths.store)
+    length = len(os.fsencode(paths.store))
     if length > _LONGEST:
         what = f"the path has {length} bytes; SQLite opens at most {_LONGEST}"
         raise refuse(Problem(where, what, "REPROMATRIX_STORE moves the store."))
     with told(where):
-        store = Store(places.store, say)
+        store = Store(paths.store, say)
     try:
         yield store
     except sqlite3.OperationalError as error:
@@ -56,36 +56,36 @@ def opened(places: Paths, say: Callable[[str], None]) -> Iterator[Store]:
 
 
 @contextlib.contextmanager
-def opened_to_read(places: Paths, say: Callable[[str], None]) -> Iterator[Store]:
+def opened_to_read(paths: Paths, say: Callable[[str], None]) -> Iterator[Store]:
     """Open this machine's store, or a copy of it where its disk takes nothing."""
     with contextlib.ExitStack() as stack:
         try:
-            store = stack.enter_context(opened(places, say))
+            store = stack.enter_context(opened(paths, say))
         except UnwritableError as refused:
             try:
-                store = stack.enter_context(opened_copy(places.store))
+                store = stack.enter_context(opened_copy(paths.store))
             except RunnerError:  # what the disk refused when it was to be made
                 raise refused from None
         yield store
 
 
 def published_rows(
-    places: Paths, cases: Collection[str] | None = None, keep: Keep | None = None
+    paths: Paths, cases: Collection[str] | None = None, keep: Keep | None = None
 ) -> list[Observation]:
     """Return the published evidence alone, of some cases where they are named."""
-    return list(published.read(places.published, cases, keep))
+    return list(published.read(paths.published, cases, keep))
 
 
 def both(
-    places: Paths,
+    paths: Paths,
     say: Callable[[str], None],
     cases: Collection[str] | None = None,
     keep: Keep | None = None,
 ) -> list[Observation]:
     """Return published and local evidence; the local comes last, and of two alike is kept."""
-    rows = published_rows(places, cases, keep)
-    if places.store.exists():
-        with opened_to_read(places, say) as store:
+    rows = published_rows(paths, cases, keep)
+    if paths.store.exists():
+        with opened_to_read(paths, say) as store:
             rows.extend(store.rows(cases, keep))
     return rows
 

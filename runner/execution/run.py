@@ -166,9 +166,9 @@ class Run:
         if self.interpreter is not None:
             environment, built = self.interpreter
         elif environment.source is Source.MAIN:
-            environment, built = development.build_main(project.places, project.matrix, name)
+            environment, built = development.build_main(project.paths, project.matrix, name)
         else:
-            built = building.build(project.places, recipe(project, name))
+            built = building.build(project.paths, recipe(project, name))
         if environment.source is Source.MAIN:
             due = frozenset(self.due(environment))
             cells = tuple(cell for cell in cells if cell in due)

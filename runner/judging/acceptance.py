@@ -145,7 +145,7 @@ def propose(
     pooled = _pooled(case, rows)
     kept = tuple(number for number in range(len(case.block.fails)) if number not in pooled)
     held = [case.block.fails[number] for number in kept]
-    failing = [one for one in rows if fails(one.seen) and one.entry not in held]
+    failing = [row for row in rows if fails(row.seen) and row.entry not in held]
     entries, unexplained = _derived(case, rows, failing, environments)
     derived = _numbered(_merged(entries), case, pooled)
     return Proposal(kept=kept, derived=derived, unexplained=tuple(unexplained))

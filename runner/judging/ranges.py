@@ -41,12 +41,12 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
     not share an axis along the releases. Last comes one axis per program that there are stacks of,
     along its versions: a stack is no release of transformers.
     """
-    own = [one for one in environments.values() if belongs(case, one)]
+    own = [environment for environment in environments.values() if belongs(case, environment)]
     releases = tuple(Point(one.column, one.name) for one in own if one.source not in _APART)
     pairs = [one for one in own if one.source is Source.PAIR]
     versions = tuple(_along_versions(pairs, environments))
     told = {point.environment for axis in versions for point in axis}
-    added = _along_releases([one for one in pairs if not _is_change(one, environments)])
+    added = _along_releases([pair for pair in pairs if not _is_change(pair, environments)])
     return (
         releases,
         *versions,
@@ -70,7 +70,7 @@ def _along_versions(
         points = [one for one in every if all(map(one.version, packages))]
         points.sort(key=lambda one: [Version(one.version(name)) for name in packages])
         if len(points) > 1:
-            yield tuple(Point(_label(one, packages, base), one.name) for one in points)
+            yield tuple(Point(_label(point, packages, base), point.name) for point in points)
 
 
 def _is_change(pair: Environment, environments: Mapping[str, Environment]) -> bool:
@@ -91,8 +91,8 @@ def _along_releases(pairs: Sequence[Environment]) -> Iterator[Axis]:
 
 
 def _of_stacks(stacks: Sequence[Environment]) -> Iterator[Axis]:
-    for program in dict.fromkeys(one.program for one in stacks):
-        found = [one for one in stacks if one.program == program]
+    for program in dict.fromkeys(stack.program for stack in stacks):
+        found = [stack for stack in stacks if stack.program == program]
         by_version = sorted(found, key=lambda one: Version(one.version(program)))
         yield tuple(Point(f"{program} {one.version(program)}", one.name) for one in by_version)
 

@@ -42,8 +42,12 @@ def stands(measured_on: tuple[str, str, int], case: Case, environment: Environme
 
 def in_releases(environments: Iterable[Environment]) -> frozenset[str]:
     """Return the packages that releases have, any of them."""
-    releases = (one for one in environments if one.source in {Source.RELEASE, Source.MAIN})
-    return frozenset(name for one in releases for name in one.pins)
+    releases = (
+        environment
+        for environment in environments
+        if environment.source in {Source.RELEASE, Source.MAIN}
+    )
+    return frozenset(name for release in releases for name in release.pins)
 
 
 def only_in(
@@ -59,7 +63,7 @@ def only_in(
     every = tuple(environments)
     stacks = tuple(one for one in every if one.program in case.packages)
     pairs = (one for one in every if one.name in case.block.environments)
-    return stacks or tuple(one for one in pairs if all(map(one.version, lacking)))
+    return stacks or tuple(pair for pair in pairs if all(map(pair.version, lacking)))
 
 
 def expected(case: Case, cell: Cell, environment: Environment) -> Failure | None:

@@ -143,7 +143,9 @@ class Matrix(TomlRecord):
     @property
     def pinned(self) -> tuple[str, ...]:
         """Every environment that has a whole lock of its own: releases, then stacks."""
-        return tuple([one.name for one in self.releases] + [one.name for one in self.stacks])
+        return tuple(
+            [release.name for release in self.releases] + [stack.name for stack in self.stacks]
+        )
 
     def release(self, name: str) -> Release:
         """Return the release of that name; raises KeyError."""

@@ -552,7 +552,7 @@ class Machine:
         self.kept: list[Observation] = []
         self.ends_after = 99
         self.project = Project(
-            places=places,
+            paths=places,
             matrix=matrix,
             locks={one.name: lock_of(one) for one in (GOOD, BAD)},
             environments={one.name: one for one in (GOOD, BAD)},

@@ -48,7 +48,7 @@ def corpus() -> Project:
 
 @pytest.fixture(scope="module")
 def published(corpus: Project) -> Known:
-    rows = answers.published_rows(corpus.places)
+    rows = answers.published_rows(corpus.paths)
     return current(rows, corpus.cases, corpus.environments)[0]
 
 

@@ -39,7 +39,7 @@ def test_what_the_machine_decided_here_changes_no_word_of_check(
     before: str, outcome: Outcome
 ) -> None:
     loaded = load(Paths())
-    rows = answers.published_rows(loaded.places, {PROVEN})
+    rows = answers.published_rows(loaded.paths, {PROVEN})
     cells = [row.cell for row in rows]
     awaited = [one._replace(case=AWAITED, workaround="") for one in cells]
 

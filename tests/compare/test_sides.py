@@ -99,7 +99,7 @@ BASE = environment("4.50.0")
 
 def _asked(matrix: Matrix) -> DiffRequest:
     loaded = Project(
-        places=Paths(),
+        paths=Paths(),
         matrix=matrix,
         locks={},
         environments={BASE.name: BASE},

@@ -59,8 +59,8 @@ def test_a_node_is_sent_the_code_the_cases_and_the_pins_and_nothing_else(
 ) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(case_text())
-    theirs = checkout.places.cases / "blip2_load_half.py"
-    loaded_cases, faults = cases.load_corpus(checkout.places, [mine, theirs])
+    theirs = checkout.paths.cases / "blip2_load_half.py"
+    loaded_cases, faults = cases.load_corpus(checkout.paths, [mine, theirs])
     loaded = dataclasses.replace(checkout, cases=loaded_cases)
     with zipfile.ZipFile(io.BytesIO(parcel.pack(loaded)[1])) as archive:
         names = set(archive.namelist())

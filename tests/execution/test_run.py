@@ -34,7 +34,7 @@ POOR = dataclasses.replace(HUNGRY, memory=MemoryUse(peak=7, limit=8))
 
 def planned(places: Paths, matrix: Matrix, before: Observation | None) -> Run:
     cases, environments = {TOY.name: TOY}, {HERE.name: HERE}
-    loaded = Project(places=places, matrix=matrix, locks={}, environments=environments, cases=cases)
+    loaded = Project(paths=places, matrix=matrix, locks={}, environments=environments, cases=cases)
     return Run(
         project=loaded,
         selection=select(SelectionRequest(), cases, [HERE.name]),

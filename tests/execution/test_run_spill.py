@@ -46,7 +46,7 @@ class Measuring:
 
 def measure(store: Store, places: Paths, matrix: Matrix) -> None:
     cases, environments = {TOY.name: TOY}, {HERE.name: HERE}
-    loaded = Project(places=places, matrix=matrix, locks={}, environments=environments, cases=cases)
+    loaded = Project(paths=places, matrix=matrix, locks={}, environments=environments, cases=cases)
     run = Run(
         project=loaded,
         selection=select(SelectionRequest(), cases, [HERE.name]),

@@ -113,7 +113,7 @@ def test_what_is_printed_is_what_the_shards_do(
     loaded: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ShardsOptions(release=["4.50.0,4.51.0,main"], count=4)
-    code = print_shards(loaded.places, options, QUIET)
+    code = print_shards(loaded.paths, options, QUIET)
     printed = json.loads(capsys.readouterr().out)
     shares = [share(loaded, options, shard(line["shard"])) for line in printed["include"]]
 

@@ -52,7 +52,7 @@ class Real:
     def lay(self, release: str) -> None:
         there = self.folder / "src" / "transformers"
         shutil.rmtree(there, ignore_errors=True)
-        built = building.build(self.loaded.places, project.recipe(self.loaded, release))
+        built = building.build(self.loaded.paths, project.recipe(self.loaded, release))
         installed = next(built.folder.glob("lib/python*/site-packages/transformers"))
         shutil.copytree(installed, there, ignore=shutil.ignore_patterns("__pycache__"))
 
@@ -88,5 +88,5 @@ def found(real: Real, places: Paths, older: str, newer: str, **more: object) -> 
 
 
 def side(loaded: Project, name: str) -> TrialSide:
-    built = building.build(loaded.places, project.recipe(loaded, name))
+    built = building.build(loaded.paths, project.recipe(loaded, name))
     return TrialSide(environment=loaded.environments[name], built=built)

@@ -70,7 +70,7 @@ def unpacked(content: bytes) -> Parcel:
     }
     # Ray counts what it gives out by the core.
     terms = dataclasses.replace(parcel.planned.terms, jobs=1)
-    project = dataclasses.replace(project, cases=cases, places=Paths())
+    project = dataclasses.replace(project, cases=cases, paths=Paths())
     planned = dataclasses.replace(parcel.planned, project=project, terms=terms)
     return dataclasses.replace(parcel, planned=planned)
 
@@ -80,7 +80,7 @@ def _cut(planned: Run, unit: Unit, before: tuple[Observation, ...]) -> Run:
     cells = frozenset([*unit.cells, *(row.cell for row in before)])
     wanted = {cell.case for cell in cells}
     cases = {
-        name: dataclasses.replace(case, path=shipped(case, project.places))
+        name: dataclasses.replace(case, path=shipped(case, project.paths))
         for name, case in project.cases.items()
         if name in wanted
     }
@@ -146,16 +146,16 @@ def pack(project: Project) -> tuple[str, bytes]:
 
 def _files(project: Project) -> Iterator[tuple[str, Path]]:
     yield "pyproject.toml", ROOT / "pyproject.toml"
-    yield from runner_files(project.places)
+    yield from runner_files(project.paths)
     for case in project.cases.values():
-        yield shipped(case, project.places), Path(case.path)
+        yield shipped(case, project.paths), Path(case.path)
 
 
-def shipped(case: Case, places: Paths) -> str:
+def shipped(case: Case, paths: Paths) -> str:
     """Return where a case's file lies in the archive: a file of somebody's own among the cases."""
     path = Path(case.path)
-    if path.is_relative_to(places.cases):
-        return f"cases/{path.relative_to(places.cases).as_posix()}"
+    if path.is_relative_to(paths.cases):
+        return f"cases/{path.relative_to(paths.cases).as_posix()}"
     return f"cases/{path.name}"
 
 

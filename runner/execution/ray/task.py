@@ -141,7 +141,7 @@ def _installed(root: Path, cache: Path) -> Path:
     Raises UnfitError with the installer's reason.
     """
     groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
-    wanted = [str(one) for one in groups[_GROUP]]
+    wanted = [str(group) for group in groups[_GROUP]]
     facts = "\n".join([kind(), *wanted])
     folder = cache / "packages" / hashlib.sha256(facts.encode()).hexdigest()[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
