@@ -96,7 +96,9 @@ const Table = (() => {
       const kind = way ? "workaround" : "case";
       const device = book.devices.length > 1 ? ` on ${track.device}` : "";
       const link = element("a", { href: way ? `${entry.href}#${way.anchor}` : entry.href, tabindex: "-1", title: way ? way.says : entry.title }, (way ? track.workaround : entry.title) + device);
-      const badges = way ? (way.skips ? ["skips"] : []) : (entry.simulated ? ["simulated"] : []);
+      // Its cells stand in columns that are shown on request: a row of dashes alone would look safe.
+      const waits = track.cells.some((stack) => stack >= 0 && book.stacks[stack].some((told) => book.told[told].mark === "needs-gpu"));
+      const badges = [...(way ? (way.skips ? ["skips"] : []) : (entry.simulated ? ["simulated"] : [])), ...(waits ? [book.marks["needs-gpu"].words] : [])];
       const small = element("small", {}, ...badges.flatMap((badge) => [element("span", { class: "badge" }, badge), " "]), way ? way.says : element("code", {}, entry.name), ...(way ? [] : [" ", entry.badges.join(", ")]));
       const precisions = element("div", { class: "precisions", "aria-hidden": "true" }, ...view.precisions.map((at) => element("i", {}, book.precisions[at])));
       const head = element("div", { role: "rowheader", class: "name" }, element("div", { class: "label" }, link, small), precisions);
