@@ -55,6 +55,9 @@
     at("none").hidden = true;
   };
 
+  // The address of a cell shows its column, whatever else is shown.
+  const isAside = (where) => Boolean(where) && book.columns.some((column) => column.source !== "release" && column.name === where.column);
+
   const apply = () => {
     let compiled;
     let fault = null;
@@ -75,7 +78,7 @@
       near(compiled);
       if (fault) unanswered();
       else summary(cases, compiled.scope);
-      table.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || Boolean(state.at), at: state.at });
+      table.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || isAside(state.at), at: state.at });
       drawn = key;
     } else {
       table.openAt(state.at);
