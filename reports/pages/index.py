@@ -100,7 +100,6 @@ class Index:
 
     headline: Headline
     newest: Newest | None
-    measured: str
     recent: tuple[ReleasePage, ...]
     """The newest releases, the newest first."""
     scripts: tuple[str, ...]
@@ -115,8 +114,7 @@ def index(survey: Survey, releases: Sequence[ReleasePage], note: str = "") -> In
     """Return the context of the first page; `releases` come oldest first."""
     return Index(
         headline=_headline(survey, note),
-        newest=newest(survey),
-        measured=_measured(survey),
+        newest=newest(survey, {one.name: one.status for one in releases if one.status}),
         recent=tuple([one for one in releases if one.is_release][: -_RECENT - 1 : -1]),
         scripts=SCRIPTS,
         cases=case_list(survey),
@@ -130,18 +128,6 @@ def index(survey: Survey, releases: Sequence[ReleasePage], note: str = "") -> In
             for checked in survey.claims(name)
         ),
     )
-
-
-def _measured(survey: Survey) -> str:
-    """Return on what, and in which snapshot, in one sentence for the head of the page."""
-    ran = [row.seen for row in survey.rows.values() if row.seen.outcome.is_evidence]
-    if not ran:
-        return ""
-    devices = [{"cpu": "a CPU", "cuda": "a GPU"}[device] for device in survey.devices]
-    torch = join(sorted({seen.provenance.torch_build.partition("+")[0] for seen in ran}))
-    others = "" if Device.CUDA in survey.measured_on else "; a GPU runs other kernels"
-    sources = sorted({seen.source for seen in ran})
-    return visible(f"Measured on {join(devices)} with torch {torch}{others}. Data: {sources[-1]}.")
 
 
 def _headline(survey: Survey, note: str) -> Headline:
@@ -189,7 +175,7 @@ def _sentence(survey: Survey) -> str:
     names = [item.name for item in survey.columns if item.source is Source.RELEASE]
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
     against = f"{plural(len(names), 'release')} of transformers{span}"
-    return f"{bugs}, held against {against} under {precisions}."
+    return f"{bugs}, measured on {against} under {precisions}."
 
 
 def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:

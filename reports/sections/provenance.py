@@ -13,7 +13,7 @@ from typing import NamedTuple
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.cell import Environment
-from repromatrix.runner.text import plural
+from repromatrix.runner.text import join, plural
 
 NOTHING = "Nothing has been measured yet."
 _NOTHING_HERE = "Nothing of this has been measured yet."
@@ -37,6 +37,20 @@ class MeasuredOn:
     """How many cells each machine ran."""
     sentences: tuple[str, ...]
     brief: str
+
+    @property
+    def summary(self) -> str:
+        """Kinds of device, versions of torch and the newest snapshot; empty without a result."""
+        if not self.cells:
+            return ""
+        kinds = {"cpu": "a CPU", "cuda": "a GPU"}
+        devices = sorted({machine.device for machine in self.cells})
+        torch = join(sorted({machine.torch.partition("+")[0] for machine in self.cells}))
+        others = "" if "cuda" in devices else "; a GPU runs other kernels"
+        on = (
+            f"Measured on {join([kinds[device] for device in devices])} with torch {torch}{others}."
+        )
+        return visible(f"{on} Data: {max(machine.source for machine in self.cells)}.")
 
 
 class Settings:

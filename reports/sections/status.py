@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from repromatrix.reports.view import Survey
@@ -101,17 +102,28 @@ class Newest:
     says: str
 
 
-def newest(survey: Survey) -> Newest | None:
-    """Return how the newest release with a result stands; None where nothing was measured."""
-    known = statuses(survey)
+def newest(survey: Survey, known: Mapping[str, Status]) -> Newest | None:
+    """Return how the newest release with a result stands; None where nothing was measured.
+
+    `known` is the status of every column. What may still fail there is not called fixed.
+    """
     judged = [name for name in survey.releases if name in known and known[name].judged]
     if not judged:
         return None
     name = judged[-1]
-    status = known[name]
-    waiting = sum(bool(survey.unmeasured(case)) for case in survey.cases)
-    other = len(survey.cases) - len(status.bugs) - len(status.intended) - waiting
-    parts = [status.says]
-    parts += [f"{other} fixed"] if other else []
-    parts += [f"{waiting} not measured"] if waiting else []
+    failing = {*known[name].bugs, *known[name].intended}
+    unknown = {case for case in survey.cases if name in _columns(survey, unjudged(survey, case))}
+    fixed = {case for case in survey.cases if _ever_failed(survey, case)} - failing - unknown
+    waiting = [case for case in survey.cases if survey.unmeasured(case)]
+    counts = (("fixed", fixed), ("unknown", unknown - failing), ("not measured", waiting))
+    parts = [known[name].says, *(f"{len(cases)} {word}" for word, cases in counts if cases)]
     return Newest(release=name, says="; ".join(parts))
+
+
+def _columns(survey: Survey, environments: Iterable[str]) -> set[str]:
+    return {survey.by_name[environment].column for environment in environments}
+
+
+def _ever_failed(survey: Survey, case: str) -> bool:
+    series = survey.failing(case).items()
+    return any(any(found.values()) for (workaround, *_), found in series if workaround == PLAIN)

@@ -53,7 +53,7 @@ from repromatrix.reports.sections.grid import (
 )
 from repromatrix.reports.sections.numbers import Computed, Dtypes, Measured, NumberRun, Part
 from repromatrix.reports.sections.provenance import Machine, Settings
-from repromatrix.reports.sections.status import Newest, newest
+from repromatrix.reports.sections.status import Newest, newest, statuses
 from repromatrix.reports.sections.workarounds import (
     Effect,
     Effects,
@@ -301,7 +301,7 @@ def test_the_first_page_names_the_machine_and_counts_only_what_ran_on_it() -> No
 
 def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
     expected = (
-        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, held against "
+        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, measured on "
         "4 releases of transformers, 4.49.0 to 4.51.0, under fp32, bf16 and fp16."
     )
 
@@ -314,11 +314,26 @@ def test_the_first_sentence_says_how_the_newest_release_stands() -> None:
     fails = survey({CASE.name: silent}, ENVIRONMENTS[:3], judged())
     waits = survey({CASE.name: CASE}, ENVIRONMENTS, ())
 
-    assert newest(found) == Newest(release="4.51.0", says="0 known half-precision bugs; 1 fixed")
-    assert newest(fails) == Newest(
+    assert newest(found, statuses(found)) == Newest(
+        release="4.51.0", says="0 known half-precision bugs; 1 fixed"
+    )
+    assert newest(fails, statuses(fails)) == Newest(
         release="4.50.1", says="1 known half-precision bug, 1 of them silent"
     )
-    assert newest(waits) is None
+    assert newest(waits, statuses(waits)) is None
+
+
+def test_what_is_unknown_on_the_newest_release_is_not_called_fixed() -> None:
+    there = PLAIN_BF16._replace(environment="4.51.0")
+    found = surveyed(changed(there, lambda seen: replace(seen, outcome=Outcome.OUT_OF_MEMORY)))
+
+    assert newest(found, statuses(found)) == Newest(
+        release="4.50.1", says="1 known half-precision bug, 0 of them silent"
+    )
+    every = {**statuses(found), "4.51.0": replace(statuses(found)["4.51.0"], passing=("another",))}
+    assert newest(found, every) == Newest(
+        release="4.51.0", says="0 known half-precision bugs; 1 unknown"
+    )
 
 
 def test_the_first_screen_tells_what_the_newest_releases_broke_and_fixed(tmp_path: Path) -> None:
@@ -341,7 +356,7 @@ def test_what_nobody_reported_is_not_called_reported() -> None:
     both = replace(found, cases={**found.cases, "another": ours})
     expected = (
         "Dtype and mixed-precision bugs of the Hugging Face ecosystem, "
-        "1 reported and 1 found by measurement, held against "
+        "1 reported and 1 found by measurement, measured on "
     )
 
     assert index(both, ()).headline.sentence.startswith(expected)
