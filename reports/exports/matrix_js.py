@@ -103,6 +103,7 @@ class TableEntry:
     packages: tuple[str, ...]
     trigger: tuple[Trigger, ...]
     symptom: tuple[Symptom, ...]
+    silent: bool
     badges: tuple[str, ...]
     about: str
     """Its description, and the issues and pull requests that it cites."""
@@ -206,6 +207,7 @@ def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
         packages=tuple(sorted({visible(one.name) for one in case.head.dependencies})),
         trigger=block.triggers,
         symptom=block.symptoms,
+        silent=block.is_silent,
         badges=kinds(case),
         about=visible(" ".join([*case.docstring.split(), *(link_to(one).text for one in cited)])),
         simulated=bool(block.simulates),

@@ -11,6 +11,7 @@ const Book = (() => {
     return row;
   };
   const unique = (names) => [...new Set(names)];
+  const FAILS = new Set(["fails", "regressed", "changed"]);
 
   const open = (data) => {
     const told = data.told.map(([mark, outcome, exercised, stale, repeats, text]) => ({
@@ -18,6 +19,7 @@ const Book = (() => {
       style: stale ? `${mark} stale` : mark,
     }));
     const book = { ...data, told };
+    book.waits = data.stacks.map((stack) => stack.some((number) => told[number].mark === "needs-gpu"));
     book.columns = data.columns.map((column) => ({ ...column, pins: column.packages.split(", ").map((pin) => pin.replace(" ", "==").toLowerCase()) }));
     book.cases = data.cases.map((entry) => ({
       ...entry,
@@ -126,5 +128,5 @@ const Book = (() => {
     return `nox -s matrix -- ${words.map(quoted).join(" ")} --rerun`;
   };
 
-  return { open, count, numbers, command, standing };
+  return { FAILS, open, count, numbers, command, standing };
 })();

@@ -19,7 +19,7 @@ const Rank = (() => {
 
   // A field by how much it tells of the case: its name, its title, then everything that is said.
   const fields = (entry, book) => {
-    const precisions = book.precisions.filter((_, i) => entry.tracks.some((track) => !track.workaround && track.cells.some((stack) => stack >= 0 && ["fails", "regressed", "changed"].includes(book.told[book.stacks[stack][i]].mark))));
+    const precisions = book.precisions.filter((_, i) => entry.tracks.some((track) => !track.workaround && track.cells.some((stack) => stack >= 0 && Book.FAILS.has(book.told[book.stacks[stack][i]].mark))));
     const names = [entry.name, ...entry.models, ...entry.packages.filter((name) => name !== "torch" && name !== "transformers")].join(" ");
     const texts = [names, entry.title, [...entry.badges, ...precisions].join(" "), entry.haystack];
     return texts.map((text) => ({ text: text.toLowerCase(), squashed: squashed(text) }));

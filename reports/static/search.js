@@ -16,11 +16,10 @@ const Search = (() => {
     return compare(found, bound) <= 0 || within(found, bound);
   };
 
-  const FAILS = new Set(["fails", "regressed", "changed"]);
   const PASSES = new Set(["passes", "fixed"]);
   const cellHolds = (node, told, precision) => node.values.some((value) => {
     switch (node.key) {
-      case "fails": return FAILS.has(told.mark) && (value === "any" || value === precision);
+      case "fails": return Book.FAILS.has(told.mark) && (value === "any" || value === precision);
       case "passes": return PASSES.has(told.mark) && (value === "any" || value === precision);
       case "verdict": return told.verdict === value;
       case "outcome": return told.outcome === value;
@@ -28,13 +27,12 @@ const Search = (() => {
       default: return told.text.toLowerCase().includes(value);
     }
   });
-  const LOUD = new Set(["error", "refused"]);
   const caseHolds = (node, entry) => node.values.some((value) => {
     const among = (names) => names.some((name) => name.toLowerCase() === value);
     switch (node.key) {
       case "model": return among(entry.models) || entry.models.includes("any");
       case "trigger": return among(entry.trigger);
-      case "symptom": return value === "silent" ? entry.symptom.every((symptom) => !LOUD.has(symptom)) : among(entry.symptom);
+      case "symptom": return value === "silent" ? entry.silent : among(entry.symptom);
       case "area": return among([entry.area]);
       case "package": return among(entry.packages);
       case "case": return entry.name.toLowerCase().includes(value);

@@ -30,7 +30,7 @@ const Table = (() => {
     const signOf = (tolds) => {
       const styles = new Set(tolds.map((told) => told.style));
       if (styles.size === 1) return { style: tolds[0].style, glyph: book.marks[tolds[0].mark].glyph };
-      const bad = tolds.some((told) => ["fails", "regressed", "changed"].includes(told.mark));
+      const bad = tolds.some((told) => Book.FAILS.has(told.mark));
       return { style: bad ? "mixed bad" : "mixed", glyph: "±" };
     };
     const drawn = (stacks) => {
@@ -97,7 +97,7 @@ const Table = (() => {
       const device = book.devices.length > 1 ? ` on ${track.device}` : "";
       const link = element("a", { href: way ? `${entry.href}#${way.anchor}` : entry.href, tabindex: "-1", title: way ? way.says : entry.title }, (way ? track.workaround : entry.title) + device);
       // Its cells stand in columns that are shown on request: a row of dashes alone would look safe.
-      const waits = track.cells.some((stack) => stack >= 0 && book.stacks[stack].some((told) => book.told[told].mark === "needs-gpu"));
+      const waits = track.cells.some((stack) => book.waits[stack]);
       const badges = [...(way ? (way.skips ? ["skips"] : []) : (entry.simulated ? ["simulated"] : [])), ...(waits ? [book.marks["needs-gpu"].words] : [])];
       const small = element("small", {}, ...badges.flatMap((badge) => [element("span", { class: "badge" }, badge), " "]), way ? way.says : element("code", {}, entry.name), ...(way ? [] : [" ", entry.badges.join(", ")]));
       const precisions = element("div", { class: "precisions", "aria-hidden": "true" }, ...view.precisions.map((at) => element("i", {}, book.precisions[at])));

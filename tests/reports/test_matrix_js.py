@@ -78,6 +78,7 @@ def test_a_case_is_there_with_its_rows() -> None:
         packages=("peft", "torch"),
         trigger=(Trigger.LOAD,),
         symptom=(Symptom.WRONG_DTYPE,),
+        silent=True,
         badges=("load", "wrong dtype"),
         about=quiet.about,
         simulated=True,
