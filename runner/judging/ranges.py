@@ -6,8 +6,9 @@ change; that no measured environment contradicts it shows that its version is en
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from packaging.version import Version
@@ -30,7 +31,6 @@ class Point(NamedTuple):
 Axis = tuple[Point, ...]
 
 _APART = frozenset({Source.PAIR, Source.STACK})
-_SAFE = frozenset({Reading.GOOD, Reading.ABSENT})
 
 
 def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...]:
@@ -236,32 +236,36 @@ def affected(
     releases, *pairs = axes(case, environments)
     if any(ranges_along(pair, seen) for pair in pairs):
         return deciding(pairs, environments, seen)
-    points = [
+    order = [
         point for point in releases if environments[point.environment].source is Source.RELEASE
     ]
-    readings = {point.label: _reading(seen.get(point.environment)) for point in points}
-    found = intervals(readings)
+    rows = {point.label: seen[point.environment] for point in order if point.environment in seen}
+    found = intervals([point.label for point in order], rows)
     return Affected(package=TRANSFORMERS, intervals=found) if found else None
 
 
-def intervals(readings: Mapping[str, Reading]) -> tuple[Interval, ...]:
-    """Derive what is affected from the readings of versions, oldest first.
+def intervals(order: Sequence[str], seen: Mapping[str, Observation]) -> tuple[Interval, ...]:
+    """Derive what is affected along versions, oldest first; `seen` has what was seen of each.
 
     Only a pass was measured to be safe, so that a gap beside a failure counts as affected. A
     version that cannot run the case has nobody to hit, and ends an interval as well.
     """
     found: list[Interval] = []
-    run: list[str] = []
     bounded = False
-    for version, reading in (*readings.items(), ("", Reading.UNKNOWN)):
-        if version and reading not in _SAFE:
-            run.append(version)
-            continue
-        if failing := tuple(name for name in run if readings[name] is Reading.BAD):
-            fixed = version if reading is Reading.GOOD else ""
-            last = run[-1] if reading is Reading.ABSENT else ""
-            found.append(Interval(run[0] if bounded else "", fixed, last, failing))
-        run, bounded = [], True
+    for absent, group in groupby(order, key=lambda version: _is_absent(seen.get(version))):
+        versions = list(group)
+        for failing in () if absent else failing_ranges(versions, seen):
+            first = (*failing.unknown_before, *failing.releases)[0]
+            ends = not failing.until and versions[-1] != order[-1]
+            found.append(
+                Interval(
+                    first=first if bounded or failing.after else "",
+                    fixed=failing.until,
+                    last=versions[-1] if ends else "",
+                    failing=failing.releases,
+                )
+            )
+        bounded = True
     return tuple(found)
 
 
@@ -281,26 +285,24 @@ def deciding(
     }
     if len(packages) != 1 or not (package := packages.pop()):
         return None
-    versions: dict[str, set[Reading]] = {}
+    versions: dict[str, list[Observation]] = {}
     for name, row in seen.items():
         if version := environments[name].version(package):
-            versions.setdefault(version, set()).add(_reading(row))
-    if any({Reading.BAD, Reading.GOOD} <= readings for readings in versions.values()):
+            versions.setdefault(version, []).append(row)
+    if any({True, False} <= set(map(fails, rows)) for rows in versions.values()):
         return None
-    found = intervals(
-        {version: _telling(versions[version]) for version in sorted(versions, key=Version)}
-    )
+    telling = {version: max(rows, key=_tells) for version, rows in versions.items()}
+    found = intervals(sorted(versions, key=Version), telling)
     return Affected(package=package, intervals=found) if found else None
 
 
-def _reading(row: Observation | None) -> Reading:
-    return Reading.UNKNOWN if row is None else row.reading
+def _tells(row: Observation) -> tuple[bool, bool]:
+    """Rank the rows of one version: one that was judged speaks for it, then one that applies."""
+    return fails(row) is not None, not _is_absent(row)
 
 
-def _telling(readings: Collection[Reading]) -> Reading:
-    """Return what several environments say of a version: one that was judged speaks for it."""
-    judged = next((reading for reading in readings if reading.fails is not None), Reading.UNKNOWN)
-    return Reading.ABSENT if set(readings) == {Reading.ABSENT} else judged
+def _is_absent(row: Observation | None) -> bool:
+    return row is not None and row.reading is Reading.ABSENT
 
 
 def _changed(axis: Axis, environments: Mapping[str, Environment]) -> str:
