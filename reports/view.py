@@ -105,7 +105,7 @@ class Survey:
 
     @cached_property
     def simulated(self) -> frozenset[str]:
-        """The cases in which a stand-in keeps the contract of a real part."""
+        """The cases that use a stand-in for a real part."""
         return frozenset(name for name, case in self.cases.items() if case.block.simulates)
 
     @cached_property

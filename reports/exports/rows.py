@@ -46,7 +46,7 @@ def listed(
 ) -> tuple[tuple[str, ...], list[tuple[Value, ...]]]:
     """Return the columns, and one row per judged observation; `order` is that of environments.
 
-    `simulated` names the cases in which a stand-in keeps the contract of a real part.
+    `simulated` names the cases that use a stand-in for a real part.
     """
     rows = in_order(judged, order)
     if not wide:
@@ -137,7 +137,7 @@ def tabulate(
 ) -> pd.DataFrame:
     """Return one row per judged observation; `order` is that of environments, oldest first.
 
-    `simulated` names the cases in which a stand-in keeps the contract of a real part.
+    `simulated` names the cases that use a stand-in for a real part.
     """
     columns, rows = listed(judged, order, wide=wide, simulated=simulated)
     frame = pd.DataFrame.from_records(rows, columns=[*columns])

@@ -29,7 +29,7 @@ class ModelRemedy:
     name: str
     says: str
     skips: bool
-    heals: tuple[str, ...]
+    fixes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,14 +113,14 @@ def _member(survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice]) -> 
 
 def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:
     for advice in advised:
-        heals = tuple(
+        fixes = tuple(
             f"{effects.precisions}: {where.releases}"
             for effects in advice.effects
             for where in effects.where
             if where.effect is Effect.FIXES
         )
-        if heals:
-            yield ModelRemedy(name=advice.name, says=advice.says, skips=advice.skips, heals=heals)
+        if fixes:
+            yield ModelRemedy(name=advice.name, says=advice.says, skips=advice.skips, fixes=fixes)
 
 
 def family_sheet(family: Family) -> ExportTable:

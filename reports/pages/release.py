@@ -48,7 +48,7 @@ class ReleasePage:
     judged: bool
     """Whether any cell has a result: without one, nothing is known to be broken or safe."""
     broke: tuple[ReleaseDifference, ...]
-    healed: tuple[ReleaseDifference, ...]
+    fixed: tuple[ReleaseDifference, ...]
     otherwise: tuple[ReleaseDifference, ...]
     came_and_went: tuple[ReleaseDifference, ...]
     shifts: tuple[Shift, ...]
@@ -99,7 +99,7 @@ class Releases:
             status=self._statuses.get(name),
             judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
             broke=step.of(CellChange.BROKE) if step else (),
-            healed=step.of(CellChange.FIXED) if step else (),
+            fixed=step.of(CellChange.FIXED) if step else (),
             otherwise=step.of(CellChange.CHANGED) if step else (),
             came_and_went=step.of(CellChange.NEW, CellChange.GONE) if step else (),
             shifts=step.shifts if step else (),

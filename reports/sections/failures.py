@@ -242,7 +242,7 @@ class Trace:
     anchor: str
     frames: tuple[str, ...]
     where: str
-    heals: tuple[str, ...]
+    fixes: tuple[str, ...]
     """Workarounds that passed in every plain cell that failed so."""
 
 
@@ -293,13 +293,13 @@ def _known(survey: Survey, case: Case) -> KnownFailure:
         raises=tuple(sorted({visible(one.raises) for one in case.block.fails if one.raises})),
         matches=tuple(dict.fromkeys(text for one in case.block.fails for text in one.match)),
         traces=tuple(
-            _trace(case, signed, _healing(case, seen, signed.signature))
+            _trace(case, signed, _fixing(case, seen, signed.signature))
             for signed in failures(survey, case.name)
         ),
     )
 
 
-def _healing(case: Case, seen: Mapping[Cell, Observation], signature: str) -> tuple[str, ...]:
+def _fixing(case: Case, seen: Mapping[Cell, Observation], signature: str) -> tuple[str, ...]:
     """Return the workarounds that passed wherever the plain case failed with a signature."""
     failed = [
         cell
@@ -322,7 +322,7 @@ def _healing(case: Case, seen: Mapping[Cell, Observation], signature: str) -> tu
     )
 
 
-def _trace(case: Case, signed: Signed, heals: tuple[str, ...]) -> Trace:
+def _trace(case: Case, signed: Signed, fixes: tuple[str, ...]) -> Trace:
     where = "; ".join(
         f"{place.precisions}{place.variants and f' {place.variants}'}: {place.releases}"
         for place in signed.places[:2]
@@ -334,7 +334,7 @@ def _trace(case: Case, signed: Signed, heals: tuple[str, ...]) -> Trace:
         anchor=signed.anchor,
         frames=frames(signed.traceback)[-_DEEPEST:],
         where=shortened(where, _SPANS) + on_top,
-        heals=heals,
+        fixes=fixes,
     )
 
 

@@ -61,7 +61,7 @@ class WorkaroundAdvice:
     effects: tuple[Effects, ...]
 
     @property
-    def healed(self) -> int:
+    def releases_fixed(self) -> int:
         """The number of releases on which it works; precisions that agree count once."""
         seen = (where for one in self.effects for where in one.where)
         return sum(where.number for where in seen if where.effect is Effect.FIXES)
@@ -101,7 +101,7 @@ def advise(survey: Survey, case: Case) -> tuple[WorkaroundAdvice, ...]:
         )
         for name, workaround in case.block.workarounds.items()
     ]
-    return tuple(sorted(advices, key=lambda advice: (advice.skips, -advice.healed)))
+    return tuple(sorted(advices, key=lambda advice: (advice.skips, -advice.releases_fixed)))
 
 
 def _effects(survey: Survey, case: Case, name: str, device: Device) -> Iterator[Effects]:

@@ -76,7 +76,7 @@ const Paste = (() => {
       return { one, trace, score, why, same: Boolean(same), expects: Boolean(text && !same) };
     };
     // What a file expects can be met although no run has failed so yet.
-    const unseen = (one) => ({ one, words: new Set(), trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing", heals: [] } });
+    const unseen = (one) => ({ one, words: new Set(), trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing", fixes: [] } });
     const every = [...traces, ...known.cases.filter((one) => !one.traces.length).map(unseen)];
 
     const rank = (pasted) => {
@@ -98,13 +98,13 @@ const Paste = (() => {
     const { one, trace, why, same, expects } = found;
     // What fixed the failure that stands here, wherever it was seen; of a similar one nothing is known.
     const what = same ? "it" : "the failure above";
-    const heals = (same || expects) && trace.heals.length ? ` (${trace.heals.join(", ")} ${trace.heals.length > 1 ? "were" : "was"} measured to fix ${what})` : "";
+    const fixes = (same || expects) && trace.fixes.length ? ` (${trace.fixes.join(", ")} ${trace.fixes.length > 1 ? "were" : "was"} measured to fix ${what})` : "";
     return element("li", {},
       element("a", { href: `${one.href}#${trace.anchor}` }, one.case), ` ${one.title}`,
       trace.headline ? element("div", {}, element("code", {}, trace.headline)) : "",
       element("div", { class: "quiet" }, trace.where),
       element("div", { class: "quiet" }, `Why: ${why.join("; ")}${tied ? "; others are equally near, in the order of the alphabet" : ""}.`),
-      element("div", {}, element("a", { href: `${one.href}#workarounds` }, "What to do"), heals, " · ", element("a", { href: `${one.href}#ranges` }, "which releases")));
+      element("div", {}, element("a", { href: `${one.href}#workarounds` }, "What to do"), fixes, " · ", element("a", { href: `${one.href}#ranges` }, "which releases")));
   };
   const attach = (box, answer, known) => {
     const engine = create(known);

@@ -164,7 +164,7 @@ def test_every_known_failure_has_its_signature_and_what_to_do() -> None:
                 anchor="failure-1",
                 frames=(),
                 where="bf16: 4.50.0 to 4.50.1",
-                heals=("cache-off",),
+                fixes=("cache-off",),
             ),
         ),
     )

@@ -642,7 +642,7 @@ def test_a_workaround_counts_for_as_many_releases_as_it_heals() -> None:
     one = Effects(precisions="bf16", device="cpu", where=(heals, other))
     advice = WorkaroundAdvice(name="a", anchor="a", says="A.", skips=False, effects=(one, one))
 
-    assert advice.healed == 4
+    assert advice.releases_fixed == 4
 
 
 def test_workarounds_that_skip_the_thing_come_last() -> None:

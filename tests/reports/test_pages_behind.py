@@ -174,7 +174,7 @@ def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_wi
             places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
         ),
     )
-    assert (page.broke, page.healed, page.unknown) == ((), (), 0)
+    assert (page.broke, page.fixed, page.unknown) == ((), (), 0)
 
 
 def test_of_a_release_on_which_nothing_is_known_nothing_is_called_zero(tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() 
         ),
         otherwise="no measured release fails",
         remedies=(
-            ModelRemedy(name="cache-off", says="Switch the cache off.", skips=False, heals=heals),
-            ModelRemedy(name="away", says="Do not evaluate.", skips=True, heals=heals),
+            ModelRemedy(name="cache-off", says="Switch the cache off.", skips=False, fixes=heals),
+            ModelRemedy(name="away", says="Do not evaluate.", skips=True, fixes=heals),
         ),
     )
     found = surveyed()
@@ -623,8 +623,8 @@ def test_a_device_on_which_the_machine_decided_everything_changes_no_badge_and_n
     assert after.devices == tuple(Device)
     assert [*badges(after, Settings(after))] == [*badges(before, Settings(before))]
     assert entry(after, CASE, told, []) == entry(before, CASE, told, [])
-    assert [one.traces[0].heals for one in signatures(after, "").cases] == [
-        one.traces[0].heals for one in signatures(before, "").cases
+    assert [one.traces[0].fixes for one in signatures(after, "").cases] == [
+        one.traces[0].fixes for one in signatures(before, "").cases
     ]
 
 
