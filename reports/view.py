@@ -82,8 +82,13 @@ class Survey:
 
         What a case lays on top of every release is said once of the case, not in each name.
         """
-        columns = {one.name: one.column for one in self.environments}
-        return spans({columns[name] for name in environments}, [*dict.fromkeys(columns.values())])
+        order = dict.fromkeys(self.column_of.values())
+        return spans({self.column_of[name] for name in environments}, [*order])
+
+    @cached_property
+    def column_of(self) -> dict[str, str]:
+        """The column of each environment, by their names."""
+        return {environment.name: environment.column for environment in self.environments}
 
     @cached_property
     def by_name(self) -> dict[str, Environment]:

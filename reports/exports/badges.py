@@ -66,12 +66,11 @@ def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
 def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:
     """Return the badge of the plain case on the newest release or stack with a result."""
     known: dict[str, list[Precision]] = {}
-    ever = False
     for (workaround, _, precision), found in survey.failing(case.name).items():
         if workaround == PLAIN:
             for environment, failed in found.items():
                 known.setdefault(environment, []).extend([precision] * failed)
-                ever = ever or failed
+    ever = any(known.values())
     silent = unjudged(survey, case.name)
     for environment in [name for name in known if name in silent and not known[name]]:
         del known[environment]

@@ -112,15 +112,14 @@ class Index:
 
 def index(survey: Survey, releases: Sequence[ReleasePage], note: str = "") -> Index:
     """Return the context of the first page; `releases` come oldest first."""
+    unexpected = [row for row in survey.rows.values() if row.verdict.is_unexpected]
     return Index(
         headline=_headline(survey, note),
         newest=newest(survey, {one.name: one.status for one in releases if one.status}),
         recent=tuple([one for one in releases if one.is_release][: -_RECENT - 1 : -1]),
         scripts=SCRIPTS,
         cases=case_list(survey),
-        unexpected=tuple(
-            alike(survey, (row for row in survey.rows.values() if row.verdict.is_unexpected))
-        ),
+        unexpected=tuple(alike(survey, unexpected)),
         unmeasured=_unmeasured(survey),
         contradicted=sum(
             checked.standing is ClaimStanding.CONTRADICTED
@@ -166,16 +165,14 @@ def _headline(survey: Survey, note: str) -> Headline:
 
 def _sentence(survey: Survey) -> str:
     bugs = "dtype and mixed-precision bugs of the Hugging Face ecosystem"
-    if ours := sum(case.block.found_by is not None for case in survey.cases.values()):
-        reported = len(survey.cases) - ours
-        bugs = f"D{bugs[1:]}, {reported} reported and {ours} found by measurement"
-    else:
-        bugs = f"Reported {bugs}"
+    ours = sum(case.block.found_by is not None for case in survey.cases.values())
+    counted = f"D{bugs[1:]}, {len(survey.cases) - ours} reported and {ours} found by measurement"
+    subject = counted if ours else f"Reported {bugs}"
     precisions = join([precision.value for precision in Precision])
     names = [item.name for item in survey.columns if item.source is Source.RELEASE]
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""
     against = f"{plural(len(names), 'release')} of transformers{span}"
-    return f"{bugs}, measured on {against} under {precisions}."
+    return f"{subject}, tested on {against} under {precisions}."
 
 
 def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:

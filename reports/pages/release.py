@@ -69,16 +69,15 @@ class Releases:
         """Arrange what fails, and count what every cell shows."""
         self.survey, self.steps = survey, steps
         self._statuses = statuses(survey)
-        self._columns = {one.name: one.column for one in survey.environments}
         self._failing: dict[str, list[Judged]] = {}
         for name in survey.cases:
             for row in survey.of_case(name):
                 if row.seen.outcome.is_failure:
-                    column = self._columns[row.seen.cell.environment]
+                    column = survey.column_of[row.seen.cell.environment]
                     self._failing.setdefault(column, []).append(row)
         self._shown: defaultdict[str, Counter[Mark]] = defaultdict(Counter)
         for cell, seen in zip(survey.cells, survey.shown, strict=True):
-            self._shown[self._columns[cell.environment]][seen.mark] += 1
+            self._shown[survey.column_of[cell.environment]][seen.mark] += 1
 
     def page(self, name: str) -> ReleasePage:
         """Return the context of the page of one release."""

@@ -40,16 +40,11 @@ class MeasuredOn:
 
     @property
     def summary(self) -> str:
-        """Kinds of device, versions of torch and the newest snapshot; empty without a result."""
-        if not self.cells:
-            return ""
-        kinds = {"cpu": "a CPU", "cuda": "a GPU"}
-        devices = sorted({machine.device for machine in self.cells})
+        """Kinds of device, versions of torch and the newest snapshot of what was measured."""
+        ran_on = {"a GPU" if machine.device == "cuda" else "a CPU" for machine in self.cells}
         torch = join(sorted({machine.torch.partition("+")[0] for machine in self.cells}))
-        others = "" if "cuda" in devices else "; a GPU runs other kernels"
-        on = (
-            f"Measured on {join([kinds[device] for device in devices])} with torch {torch}{others}."
-        )
+        others = "" if "a GPU" in ran_on else "; a GPU runs other kernels"
+        on = f"Measured on {join(sorted(ran_on))} with torch {torch}{others}."
         return visible(f"{on} Data: {max(machine.source for machine in self.cells)}.")
 
 

@@ -78,10 +78,9 @@ def between(survey: Survey) -> dict[str, Between]:
 
 
 def _sides(survey: Survey) -> dict[str, Rows]:
-    columns = {one.name: one.column for one in survey.environments}
     sides: dict[str, dict[Cell, Observation]] = {name: {} for name in survey.releases}
     for cell, row in survey.rows.items():
-        side = sides.get(columns[cell.environment])
+        side = sides.get(survey.column_of[cell.environment])
         if side is not None:
             side[without_environment(cell)] = row.seen
     return {**sides}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, CaseKind
@@ -39,12 +40,8 @@ class Status:
 
 
 def statuses(survey: Survey) -> dict[str, Status]:
-    """Return the status of every column in which a case applies.
-
-    A device that nothing was measured on says nothing here.
-    """
-    fails = _failing(survey)
-    return {column: _status(survey, known) for column, known in fails.items()}
+    """Return the status of every column in which a case applies, on devices with a result."""
+    return {column: _status(survey, known) for column, known in _failing(survey).items()}
 
 
 def _status(survey: Survey, known: dict[str, bool | None]) -> Status:
@@ -63,7 +60,6 @@ def _status(survey: Survey, known: dict[str, bool | None]) -> Status:
 def _failing(survey: Survey) -> dict[str, dict[str, bool | None]]:
     """Return by column and case whether it fails in any precision; None where that is unknown."""
     found: dict[str, dict[str, bool | None]] = {}
-    columns = {one.name: one.column for one in survey.environments}
     for name in survey.cases:
         for (workaround, device, precision), rows in survey.series(name).items():
             if workaround != PLAIN or device not in survey.measured_on:
@@ -71,11 +67,11 @@ def _failing(survey: Survey) -> dict[str, dict[str, bool | None]]:
             failing = survey.failing(name).get((workaround, device, precision), {})
             for environment, row in rows.items():
                 if row.seen.outcome is not Outcome.NOT_APPLICABLE:
-                    cases = found.setdefault(columns[environment], {})
+                    cases = found.setdefault(survey.column_of[environment], {})
                     known = {cases.get(name), failing.get(environment)} - {None}
                     cases[name] = any(known) if known else None
         for environment in unjudged(survey, name):
-            cases = found[columns[environment]]
+            cases = found[survey.column_of[environment]]
             cases[name] = cases[name] or None
     return found
 
@@ -94,8 +90,7 @@ def unjudged(survey: Survey, name: str) -> frozenset[str]:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Newest:
+class Newest(NamedTuple):
     """The newest release in one sentence."""
 
     release: str
@@ -112,16 +107,13 @@ def newest(survey: Survey, known: Mapping[str, Status]) -> Newest | None:
         return None
     name = judged[-1]
     failing = {*known[name].bugs, *known[name].intended}
-    unknown = {case for case in survey.cases if name in _columns(survey, unjudged(survey, case))}
+    here = {one for one in survey.order if survey.column_of[one] == name}
+    unknown = {case for case in survey.cases if here & unjudged(survey, case)} - failing
     fixed = {case for case in survey.cases if _ever_failed(survey, case)} - failing - unknown
     waiting = [case for case in survey.cases if survey.unmeasured(case)]
-    counts = (("fixed", fixed), ("unknown", unknown - failing), ("not measured", waiting))
+    counts = (("fixed", fixed), ("unknown", unknown), ("not measured", waiting))
     parts = [known[name].says, *(f"{len(cases)} {word}" for word, cases in counts if cases)]
     return Newest(release=name, says="; ".join(parts))
-
-
-def _columns(survey: Survey, environments: Iterable[str]) -> set[str]:
-    return {survey.by_name[environment].column for environment in environments}
 
 
 def _ever_failed(survey: Survey, case: str) -> bool:

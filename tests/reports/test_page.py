@@ -301,7 +301,7 @@ def test_the_first_page_names_the_machine_and_counts_only_what_ran_on_it() -> No
 
 def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
     expected = (
-        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, measured on "
+        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, tested on "
         "4 releases of transformers, 4.49.0 to 4.51.0, under fp32, bf16 and fp16."
     )
 
@@ -356,7 +356,7 @@ def test_what_nobody_reported_is_not_called_reported() -> None:
     both = replace(found, cases={**found.cases, "another": ours})
     expected = (
         "Dtype and mixed-precision bugs of the Hugging Face ecosystem, "
-        "1 reported and 1 found by measurement, measured on "
+        "1 reported and 1 found by measurement, tested on "
     )
 
     assert index(both, ()).headline.sentence.startswith(expected)
