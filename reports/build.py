@@ -36,6 +36,7 @@ from repromatrix.reports.pages.release import ReleasePage, Releases, failing_she
 from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, between, changes_table
+from repromatrix.reports.text import Link
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.published import Publication
@@ -49,12 +50,14 @@ Files = Iterator[tuple[str, bytes]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """The snapshots by name, what each changed, newest first, and the address of the site."""
+    """The snapshots by name, what each changed, newest first, and where things lie."""
 
     publications: Mapping[str, Publication] = field(default_factory=dict)
     records: tuple[SnapshotRecord, ...] = ()
     base_url: str = ""
     """Ends in a slash; empty where the site has no address."""
+    source: str = ""
+    """The address of the repository, without a slash at its end; empty where nobody gave it."""
 
     @property
     def newest(self) -> Publication | None:
@@ -144,6 +147,8 @@ class DrawnPage(NamedTuple):
     context: object
     setting: MeasuredOn
     tables: Sequence[ExportTable] = ()
+    about: Mapping[str, str] = {}
+    """What a report about this page is about, by the fields of the form."""
 
 
 class PageFolder(NamedTuple):
@@ -156,7 +161,8 @@ class PageFolder(NamedTuple):
 def _cases(site: Site) -> Iterator[DrawnPage]:
     for name, page in site.cases.items():
         table = case_sheet(site.survey, name)
-        yield DrawnPage(f"case/{name}.html", page, site.of_case(name), [table])
+        about = {"case": page.name}
+        yield DrawnPage(f"case/{name}.html", page, site.of_case(name), [table], about)
 
 
 def _releases(site: Site) -> Iterator[DrawnPage]:
@@ -164,7 +170,8 @@ def _releases(site: Site) -> Iterator[DrawnPage]:
         tables = [failing_sheet(page)]
         if name in site.steps:
             tables.append(changes_table(f"release/{name}-changes", {name: site.steps[name]}))
-        yield DrawnPage(f"release/{name}.html", page, site.settings.of_release(name), tables)
+        setting, about = site.settings.of_release(name), {"release": page.name}
+        yield DrawnPage(f"release/{name}.html", page, setting, tables, about)
 
 
 def _packages(site: Site) -> Iterator[DrawnPage]:
@@ -253,22 +260,27 @@ def draw(site: Site) -> Files:
         yield name, (_STATIC / name).read_bytes()
     for folder in FOLDERS:
         for page in folder.pages(site):
-            yield page.path, _draw(site, folder.template, page.context, "../", page.setting)
+            yield page.path, _draw(site, folder.template, page)
             for table in page.tables:
                 yield from files(table)
     for route in ROUTES:
-        template = f"{route.path}.jinja"
-        yield route.path, _draw(site, template, route.context(site), "", site.whole)
+        page = DrawnPage(route.path, route.context(site), site.whole)
+        yield route.path, _draw(site, f"{route.path}.jinja", page)
         for table in route.tables(site):
             yield from files(table)
     yield from _exports(site)
 
 
-def _draw(site: Site, template: str, page: object, root: str, setting: MeasuredOn) -> bytes:
-    """Draw a page; `root` leads to the first page."""
-    base_url = site.published.base_url
+def _draw(site: Site, template: str, page: DrawnPage) -> bytes:
     return drawn(
-        template, page=page, root=root, setting=setting, base_url=base_url, navigation=ROUTES
+        template,
+        page=page.context,
+        root="../" * page.path.count("/"),
+        setting=page.setting,
+        about=page.about,
+        base_url=site.published.base_url,
+        source=site.published.source,
+        navigation=[Link(text=route.title, href=route.path) for route in ROUTES],
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jinja2
 
+from repromatrix.reports.feedback import new_case, wrong_cell
 from repromatrix.reports.sections.grid import cells, said
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -27,6 +28,7 @@ def templates() -> jinja2.Environment:
     found.filters["cells"] = cells
     found.filters["said"] = said
     found.filters["plain"] = asdict
+    found.globals |= {"wrong_cell": wrong_cell, "new_case": new_case}
     return found
 
 

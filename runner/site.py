@@ -38,9 +38,11 @@ def devices(rows: Iterable[Observation]) -> tuple[Device, ...]:
     return tuple(device for device in Device if device in found) or (Device.CPU,)
 
 
-def identity(project: Project, rows: Iterable[Observation], base_url: str = "") -> str:
+def identity(
+    project: Project, rows: Iterable[Observation], base_url: str = "", source: str = ""
+) -> str:
     """Identify what a rendering would show, so that an unchanged one is left alone."""
-    content = hashlib.sha256(base_url.encode())
+    content = hashlib.sha256(f"{base_url} {source}".encode())
     for name in ("publications.toml", snapshots.NAME):
         path = project.paths.published / name
         content.update(path.read_bytes() if path.exists() else b"absent")
@@ -78,16 +80,17 @@ def render(
     project: Project,
     rows: Sequence[Observation],
     base_url: str = "",
+    source: str = "",
     meant: tuple[Project, Sequence[Judged]] | None = None,
 ) -> bool:
     """Render the site from evidence; say whether anything had to be done.
 
-    `base_url` is where the site will lie, for what needs an address; `meant` is the judged grid
-    of the rows where somebody has it already.
+    `base_url` is where the site will lie, `source` where the repository does, for what needs an
+    address; `meant` is the judged grid of the rows where somebody has it already.
     """
     paths = project.paths
     stamp = paths.site / ".identity"
-    wanted = identity(project, rows, base_url)
+    wanted = identity(project, rows, base_url, source)
     if stamp.exists() and stamp.read_text() == wanted and (paths.site / "index.html").exists():
         return False
     from repromatrix.reports.build import Published  # noqa: PLC0415
@@ -99,6 +102,7 @@ def render(
         publications=read_publications(paths.published),
         records=snapshots.read_changes(paths.published),
         base_url=base_url,
+        source=source,
     )
     environments = list(known_to.environments.values())
     stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular

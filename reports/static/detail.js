@@ -73,6 +73,17 @@ const Detail = (() => {
         element("tbody", { role: "rowgroup" }, ...body)));
   };
 
+  // The form of the repository, filled in; nothing where the site does not know its repository.
+  const report = (book, { entry, track, place, precisions }) => {
+    const form = document.getElementById("wrong-cell");
+    if (!form) return [];
+    const release = place.columns.map((column) => book.columns[column].name).join(", ");
+    const address = new URL(form.href);
+    const fields = { title: `Wrong cell: ${entry.name} on ${release}`, case: entry.name, release, precision: precisions.map((precision) => book.precisions[precision]).join(", "), workaround: track.workaround };
+    for (const [key, value] of Object.entries(fields)) if (value) address.searchParams.set(key, value);
+    return [" · ", element("a", { href: address.href, rel: "noreferrer" }, "Report a wrong cell")];
+  };
+
   const draw = (book, asked, close) => {
     const { entry, track, place } = asked;
     const button = element("button", { type: "button", class: "close", title: "Close (Esc)" }, "Close");
@@ -80,7 +91,7 @@ const Detail = (() => {
     const title = element("h3", {}, element("a", { href: entry.href }, entry.name), track.workaround ? ` with ${track.workaround}` : "", ` on ${place.label}`, book.devices.length > 1 ? `, ${track.device}` : "");
     const says = track.workaround ? entry.ways[track.workaround].says : entry.title;
     const blocks = runs(book, asked).map((run) => block(book, asked, run));
-    const links = element("p", { class: "quiet" }, element("a", { href: `${entry.href}#workarounds` }, "What to do"), " · ", element("a", { href: `${entry.href}#ranges` }, "where it fails"), " · ", element("a", { href: `${entry.href}#failures` }, "messages and tracebacks"));
+    const links = element("p", { class: "quiet" }, element("a", { href: `${entry.href}#workarounds` }, "What to do"), " · ", element("a", { href: `${entry.href}#ranges` }, "where it fails"), " · ", element("a", { href: `${entry.href}#failures` }, "messages and tracebacks"), ...report(book, asked));
     const inside = element("div", { role: "gridcell" }, element("div", { class: "inside" }, button, title, element("p", {}, says), ...blocks.reverse(), links));
     return element("div", { role: "row", class: "detail" }, inside);
   };

@@ -43,19 +43,27 @@ def render_site(
             metavar="URL", help="The address of the published site, for its feed and links."
         ),
     ] = "",
+    source: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="The address of the repository on GitHub, for links to its forms."
+        ),
+    ] = "",
 ) -> ExitCode:
     """Render the site from local and published evidence.
 
-    Raises RunnerError for a base URL that is no address.
+    Raises RunnerError for a URL that is no address.
     """
-    if base_url and not _ADDRESS.fullmatch(base_url):
-        expected = "an address that begins with https:// or http://"
-        raise refuse(InvalidValue("--base-url", base_url, expected))
+    for option, url in (("--base-url", base_url), ("--source", source)):
+        if url and not _ADDRESS.fullmatch(url):
+            expected = "an address that begins with https:// or http://"
+            raise refuse(InvalidValue(option, url, expected))
     address = f"{base_url.rstrip('/')}/" if base_url else ""
+    repository = source.rstrip("/").removesuffix(".git")
     loaded = project.load(paths)
     rows = answers.both(paths, line_printer(console, "yellow"))
     with writing(site.index(paths)):
-        changed = site.render(loaded, rows, address)
+        changed = site.render(loaded, rows, address, repository)
     state = "" if changed else " (nothing had changed)"
     console.print(f"The table: {site.index(paths)}{state}")
     return ExitCode.AS_EXPECTED

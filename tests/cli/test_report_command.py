@@ -26,9 +26,9 @@ def places(tmp_path: Path) -> Paths:
     return small_checkout.checkout(tmp_path)
 
 
-def _rendered(places: Paths, base_url: str = "") -> str:
+def _rendered(places: Paths, base_url: str = "", source: str = "") -> str:
     told = io.StringIO()
-    render_site(places, Console(file=told), base_url)
+    render_site(places, Console(file=told), base_url, source)
     return told.getvalue()
 
 
@@ -72,6 +72,16 @@ def test_feed_entries_and_badges_have_the_address_and_links_between_pages_do_not
 def test_what_is_no_address_is_refused(toy: Toy, address: str) -> None:
     with pytest.raises(RunnerError, match="--base-url"):
         _rendered(toy.places, address)
+    with pytest.raises(RunnerError, match="--source"):
+        _rendered(toy.places, source=address)
+
+
+def test_every_page_links_to_the_repository_where_its_address_is_given(toy: Toy) -> None:
+    _rendered(toy.places, source="https://github.com/someone/repromatrix.git")
+    pages = {path.name: path.read_text() for path in toy.places.site.rglob("*.html")}
+    link = '<a href="https://github.com/someone/repromatrix" rel="noreferrer">Source</a>'
+
+    assert [name for name, page in pages.items() if link not in page] == []
 
 
 def test_another_publication_is_another_site(toy: Toy) -> None:

@@ -28,6 +28,8 @@ GIVEN = {
     "github.event_name == 'schedule' && 'main' || inputs.releases": "4.49.0,4.50.0",
     "inputs.count || '1'": "2",
     "steps.pages.outputs.base_url": "https://example.org/table",
+    "github.server_url": "https://github.com",
+    "github.repository": "someone/repromatrix",
 }
 CALM, UNEXPECTED = "fake_declines", "fake_passes_unexpectedly"
 
