@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from repromatrix.reports.drawing import drawn
+from repromatrix.reports.drawing import drawn_page
 from repromatrix.reports.exports import badges, feed, osv
 from repromatrix.reports.exports.matrix_js import assignment, data
 from repromatrix.reports.exports.pins import pins
@@ -29,6 +29,7 @@ from repromatrix.reports.exports.rows import (
 from repromatrix.reports.pages.case import CasePage, case_page
 from repromatrix.reports.pages.changes import ChangesPage, changes, changes_sheet
 from repromatrix.reports.pages.claims import Stated, claims, claims_sheet
+from repromatrix.reports.pages.documents import Document, documents, pictures
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.model import Family, families, family_sheet
 from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
@@ -58,6 +59,8 @@ class Published:
     """Ends in a slash; empty where the site has no address."""
     source: str = ""
     """The address of the repository, without a slash at its end; empty where nobody gave it."""
+    checkout: Path | None = None
+    """The folder that holds `docs/`; None where no documents are shown."""
 
     @property
     def newest(self) -> Publication | None:
@@ -117,6 +120,19 @@ class Site:
     def families(self) -> tuple[Family, ...]:
         """The pages of families of models."""
         return families(self.survey, {name: page.workarounds for name, page in self.cases.items()})
+
+    @cached_property
+    def documents(self) -> tuple[Document, ...]:
+        """The documents of the checkout."""
+        return documents(self.published.checkout, self.published.source)
+
+    @cached_property
+    def navigation(self) -> tuple[Link, ...]:
+        """The links of every page, from the first one."""
+        links = tuple(Link(text=route.title, href=route.path) for route in ROUTES)
+        if not self.documents:
+            return links
+        return (*links, Link(text="Documentation", href="docs/index.html"))
 
     @cached_property
     def changes(self) -> ChangesPage:
@@ -187,6 +203,16 @@ def _families(site: Site) -> Iterator[DrawnPage]:
         yield DrawnPage(family.path, family, setting, [family_sheet(family)])
 
 
+def _documents(site: Site) -> Iterator[DrawnPage]:
+    for document in site.documents:
+        yield DrawnPage(document.path, document, site.whole)
+
+
+def _document_list(site: Site) -> Iterator[DrawnPage]:
+    if site.documents:
+        yield DrawnPage("docs/index.html", site.documents, site.whole)
+
+
 ROUTES = (
     PageRoute("index", "All cases", lambda site: index(site.survey, site.releases, site.note)),
     PageRoute(
@@ -215,13 +241,15 @@ FOLDERS = (
     PageFolder("release.html.jinja", _releases),
     PageFolder("package.html.jinja", _packages),
     PageFolder("model.html.jinja", _families),
+    PageFolder("document.html.jinja", _documents),
+    PageFolder("documents.html.jinja", _document_list),
 )
-_PRUNED = ("badge", "case", "download", "model", "osv", "package", "release")
+_PRUNED = ("badge", "case", "docs", "download", "model", "osv", "package", "release")
 """Below these folders a file that is no longer drawn is removed."""
 
 _STATIC = Path(__file__).parent / "static"
 _ASSETS = (
-    *("style.css", "pages.css", "index.css", "grid.js", "pinned.js"),
+    *("style.css", "pages.css", "index.css", "copy.js", "grid.js", "pinned.js"),
     *(name for name in SCRIPTS if not name.startswith("data/")),
 )
 
@@ -268,11 +296,12 @@ def draw(site: Site) -> Files:
         yield route.path, _draw(site, f"{route.path}.jinja", page)
         for table in route.tables(site):
             yield from files(table)
+    yield from pictures(site.published.checkout, site.documents)
     yield from _exports(site)
 
 
 def _draw(site: Site, template: str, page: DrawnPage) -> bytes:
-    return drawn(
+    return drawn_page(
         template,
         page=page.context,
         root="../" * page.path.count("/"),
@@ -280,7 +309,7 @@ def _draw(site: Site, template: str, page: DrawnPage) -> bytes:
         about=page.about,
         base_url=site.published.base_url,
         source=site.published.source,
-        navigation=[Link(text=route.title, href=route.path) for route in ROUTES],
+        navigation=site.navigation,
     )
 
 

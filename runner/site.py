@@ -53,9 +53,12 @@ def identity(
     for shown in sorted(map(_shown, rows)):
         content.update(shown.encode())
     templates = project.paths.root / "reports"
+    documents = (project.paths.root / "docs").rglob("*.*")
     # Not deeper: below the site itself lie cases to download.
     programs = [*templates.glob("*.py"), *templates.glob("*/*.py")]
-    for path in sorted([*programs, *templates.glob("templates/*"), *templates.glob("static/*")]):
+    for path in sorted(
+        [*programs, *templates.glob("templates/*"), *templates.glob("static/*"), *documents]
+    ):
         content.update(path.read_bytes())
     return content.hexdigest()
 
@@ -103,6 +106,7 @@ def render(
         records=snapshots.read_changes(paths.published),
         base_url=base_url,
         source=source,
+        checkout=paths.root,
     )
     environments = list(known_to.environments.values())
     stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
