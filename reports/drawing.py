@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,31 @@ def drawn(template: str, **context: object) -> bytes:
     text = templates().get_template(template).render(context)
     # Output of a case may hold halves of characters, which UTF-8 cannot express.
     return text.encode("utf-8", "backslashreplace")
+
+
+def drawn_page(template: str, **context: object) -> bytes:
+    """Return the page that a template draws, with what stands in backticks as code."""
+    return with_code(drawn(template, **context).decode()).encode()
+
+
+# Elements whose text stays as it is, tags with their attributes, and what is left: the texts.
+# Templates escape every `<` of a text, so one that is left begins a tag.
+_TEXTS = re.compile(
+    r"(?s)<(?P<kept>pre|code|script|textarea|title)\b.*?</(?P=kept)>|<[^>]*>|`(?P<code>[^`<]+)`"
+)
+
+
+def with_code(page: str) -> str:
+    """Put what stands between two backticks of one text into an element of code."""
+    if "`" not in page:
+        return page
+    return _TEXTS.sub(_as_code, page)
+
+
+def _as_code(match: re.Match[str]) -> str:
+    if match["code"]:
+        return f"<code>{match['code']}</code>"
+    return match[0].replace("`", "") if match["kept"] == "title" else match[0]
 
 
 def drawn_xml(template: str, **context: object) -> bytes:
