@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,7 @@ from repromatrix.reports.pages.release import ReleasePage, Releases, failing_she
 from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, between, changes_table
-from repromatrix.reports.text import Link
+from repromatrix.reports.text import Link, in_address
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.published import Publication
@@ -139,6 +139,20 @@ class Site:
         """The page of what snapshots changed."""
         return changes(self.survey, self.published)
 
+    @cached_property
+    def news(self) -> tuple[feed.FeedEntry, ...]:
+        """What the feeds tell."""
+        setting = " ".join(self.whole.sentences)
+        return feed.entries(self.survey, self.steps, self.changes, self.published, setting)
+
+    def feed_of(self, page: str, title: str, cases: Collection[str]) -> feed.Feed:
+        """Return the feed of a page about some cases, by the path of the page."""
+        path = f"feed/{page.removesuffix('.html')}.xml"
+        href = in_address(page).replace("%2F", "/")
+        return feed.feed(
+            self.news, self.published, path=path, title=title, href=href, cases=frozenset(cases)
+        )
+
 
 class PageRoute(NamedTuple):
     """A page: `NAME.html`, drawn by `NAME.html.jinja`."""
@@ -165,6 +179,8 @@ class DrawnPage(NamedTuple):
     tables: Sequence[ExportTable] = ()
     about: Mapping[str, str] = {}
     """What a report about this page is about, by the fields of the form."""
+    feed: feed.Feed | None = None
+    """The news of this page."""
 
 
 class PageFolder(NamedTuple):
@@ -177,8 +193,9 @@ class PageFolder(NamedTuple):
 def _cases(site: Site) -> Iterator[DrawnPage]:
     for name, page in site.cases.items():
         table = case_sheet(site.survey, name)
-        about = {"case": page.name}
-        yield DrawnPage(f"case/{name}.html", page, site.of_case(name), [table], about)
+        path, about = f"case/{name}.html", {"case": page.name}
+        news = site.feed_of(path, page.title, [page.name])
+        yield DrawnPage(path, page, site.of_case(name), [table], about, news)
 
 
 def _releases(site: Site) -> Iterator[DrawnPage]:
@@ -193,14 +210,17 @@ def _releases(site: Site) -> Iterator[DrawnPage]:
 def _packages(site: Site) -> Iterator[DrawnPage]:
     for page in site.packages:
         setting = site.settings.with_package(page.name)
-        yield DrawnPage(page.href, page, setting, [package_sheet(page)])
+        news = site.feed_of(page.href, page.name, [link.text for link in page.cases])
+        yield DrawnPage(page.href, page, setting, [package_sheet(page)], feed=news)
 
 
 def _families(site: Site) -> Iterator[DrawnPage]:
     for family in site.families:
-        cases = (member.case for member in family.members)
+        cases = [member.case for member in family.members]
         setting = site.settings.of_cases(cases, "these cases")
-        yield DrawnPage(family.path, family, setting, [family_sheet(family)])
+        every = [*cases, *(member.case for member in family.every)]
+        news = site.feed_of(family.path, family.name, every)
+        yield DrawnPage(family.path, family, setting, [family_sheet(family)], feed=news)
 
 
 def _documents(site: Site) -> Iterator[DrawnPage]:
@@ -244,7 +264,7 @@ FOLDERS = (
     PageFolder("document.html.jinja", _documents),
     PageFolder("documents.html.jinja", _document_list),
 )
-_PRUNED = ("badge", "case", "docs", "download", "model", "osv", "package", "release")
+_PRUNED = ("badge", "case", "docs", "download", "feed", "model", "osv", "package", "release")
 """Below these folders a file that is no longer drawn is removed."""
 
 _STATIC = Path(__file__).parent / "static"
@@ -289,6 +309,8 @@ def draw(site: Site) -> Files:
     for folder in FOLDERS:
         for page in folder.pages(site):
             yield page.path, _draw(site, folder.template, page)
+            if page.feed is not None:
+                yield page.feed.path, feed.written(page.feed)
             for table in page.tables:
                 yield from files(table)
     for route in ROUTES:
@@ -307,6 +329,7 @@ def _draw(site: Site, template: str, page: DrawnPage) -> bytes:
         root="../" * page.path.count("/"),
         setting=page.setting,
         about=page.about,
+        feed=page.feed,
         base_url=site.published.base_url,
         source=site.published.source,
         navigation=site.navigation,
@@ -324,10 +347,7 @@ def _exports(site: Site) -> Files:
     for page in site.cases.values():
         if page.pinned is not None:
             yield page.pinned.path, encoded(page.pinned.text)
-    yield (
-        "feed.xml",
-        feed.written(feed.feed(site.changes, site.published, site.whole.sentences)),
-    )
+    yield feed.MAIN, feed.written(feed.feed(site.news, site.published))
     for badge in badges.badges(view, site.settings):
         yield from badges.files(badge)
     sentences = {name: site.of_case(name).sentences for name in view.cases}

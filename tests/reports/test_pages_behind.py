@@ -16,7 +16,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from factories import failed
 from hostile_site import HOSTILE, draw_hostile
-from markupsafe import escape
 from one_case import (
     BLOCK,
     CASE,
@@ -35,7 +34,6 @@ from rendered import Markup, pages
 from repromatrix.reports.build import Published, render
 from repromatrix.reports.exports.badges import Badge, Colour, badges
 from repromatrix.reports.exports.badges import files as badge_files
-from repromatrix.reports.exports.feed import Feed, FeedEntry, feed, written
 from repromatrix.reports.exports.osv import entry
 from repromatrix.reports.exports.rows import ExportTable, files
 from repromatrix.reports.figures.releases import plots
@@ -61,7 +59,7 @@ from repromatrix.runner.model.cell import NEEDS_GPU, Cell, Environment, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from repromatrix.reports.view import Survey
     from repromatrix.runner.model.observation import Observation
@@ -353,129 +351,6 @@ def test_before_a_publication_replaced_another_the_page_says_that_nothing_is_kno
     assert changes(surveyed(), first).begins == (
         "No publication has replaced 2026-11-21 yet: "
         "the next one is compared with it, and what changed before it was not kept."
-    )
-
-
-def test_the_feed_has_an_entry_per_publication_and_case() -> None:
-    expected = Feed(
-        title="repromatrix: precision bugs by release of transformers",
-        base_url="https://x.org/r/",
-        updated="2026-11-21",
-        entries=(
-            FeedEntry(
-                title="Publication 2026-11-21: 1 change",
-                href="changes.html#2026-11-21",
-                date="2026-11-21",
-                text="Compared with 2026-11-01.\nbroke: 1 change in 1 case\n"
-                f"new: 3 cells of 2 cases\n{TOLD}",
-            ),
-            FeedEntry(
-                title="cache_float: broke",
-                href="case/cache_float.html",
-                date="2026-11-21",
-                text=f"broke: bf16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}\n{TOLD}",
-            ),
-        ),
-    )
-    found = surveyed()
-
-    assert expected == feed(changes(found, PUBLISHED), PUBLISHED, Settings(found).whole().sentences)
-
-
-def with_changes(*changes_: Changed, new: Sequence[tuple[str, int]] = ()) -> Published:
-    record = replace(RECORD, changes=changes_, new=tuple(new))
-    return replace(PUBLISHED, records=(record,))
-
-
-def test_a_case_that_broke_here_and_is_fixed_there_is_one_entry() -> None:
-    [broke] = RECORD.changes
-    other = replace(broke, case="other")
-    healed = replace(broke, change=CellChange.FIXED, precision="fp16")
-    published = with_changes(broke, other, healed)
-    made = feed(changes(surveyed(), published), published, [])
-
-    assert [one.title for one in made.entries] == [
-        "Publication 2026-11-21: 3 changes",
-        "cache_float: broke, fixed",
-        "other: broke",
-    ]
-
-
-def test_a_publication_that_changes_nothing_is_told_and_one_that_changes_much_is_cut() -> None:
-    [broke] = RECORD.changes
-    none = with_changes()
-    many = with_changes(*(replace(broke, case=f"case_{number}") for number in range(300)))
-
-    assert [one.title for one in feed(changes(surveyed(), none), none, []).entries] == [
-        "Publication 2026-11-21: no change",
-    ]
-    page = changes(surveyed(), many)
-    assert [(kind.change, kind.says) for kind in page.acts[0].kinds] == [
-        (CellChange.BROKE, "300 changes in 300 cases"),
-    ]
-    assert len(feed(page, many, []).entries) == 200
-
-
-def test_the_feed_is_atom_with_every_element_that_atom_asks_for() -> None:
-    found = surveyed()
-    made = feed(changes(found, PUBLISHED), PUBLISHED, [HOSTILE])
-    root = ET.fromstring(written(made))  # noqa: S314 - our own bytes
-    atom = "{http://www.w3.org/2005/Atom}"
-    entries = root.findall(f"{atom}entry")
-    ids = [node.text for node in root.iter(f"{atom}id")]
-
-    assert root.tag == f"{atom}feed"
-    assert [node.tag.removeprefix(atom) for node in root][:4] == [
-        "title",
-        "id",
-        "updated",
-        "author",
-    ]
-    assert [entry.findtext(f"{atom}updated") for entry in entries] == 2 * ["2026-11-21T00:00:00Z"]
-    assert [node.get("href") for entry in entries for node in entry.findall(f"{atom}link")] == [
-        "https://x.org/r/changes.html#2026-11-21",
-        "https://x.org/r/case/cache_float.html",
-    ]
-    assert len(set(ids)) == len(ids) == 3
-    assert all(escape(HOSTILE[:-1]) in entry.findtext(f"{atom}content", "") for entry in entries)
-
-
-def _tree(node: ET.Element) -> tuple[str, dict[str, str], str, list[object]]:
-    tag = node.tag.removeprefix("{http://www.w3.org/2005/Atom}")
-    return tag, dict(node.attrib), (node.text or "").strip(), [_tree(child) for child in node]
-
-
-def test_the_feed_says_all_of_an_entry_and_names_of_entries_stay() -> None:
-    entry = FeedEntry(
-        title="a <b> \ufffe", href="case/a.html?x&y", date="2026-01-02", text="1 < 2\n& \ud800"
-    )
-    made = Feed(title="T & U", base_url="https://x.org/", updated="2026-01-02", entries=(entry,))
-    day: object = ("updated", {}, "2026-01-02T00:00:00Z", [])
-
-    assert _tree(ET.fromstring(written(made))) == (  # noqa: S314 - our own bytes
-        "feed",
-        {},
-        "",
-        [
-            ("title", {}, "T & U", []),
-            ("id", {}, "urn:uuid:e4dfd94c-7455-5560-ae3a-f9e61c49f170", []),
-            day,
-            ("author", {}, "", [("name", {}, "repromatrix", [])]),
-            ("link", {"rel": "self", "href": "https://x.org/feed.xml"}, "", []),
-            ("link", {"href": "https://x.org/changes.html"}, "", []),
-            (
-                "entry",
-                {},
-                "",
-                [
-                    ("title", {}, "a <b> \ufffd", []),
-                    ("id", {}, "urn:uuid:a1c483c7-1be1-539b-b081-b1383f08583b", []),
-                    day,
-                    ("link", {"href": "https://x.org/case/a.html?x&y"}, "", []),
-                    ("content", {"type": "html"}, "<p>1 &lt; 2</p><p>&amp; \\ud800</p>", []),
-                ],
-            ),
-        ],
     )
 
 
