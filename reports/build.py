@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from repromatrix.reports.drawing import drawn_page
 from repromatrix.reports.exports import badges, feed, osv
@@ -29,6 +31,7 @@ from repromatrix.reports.exports.rows import (
 from repromatrix.reports.pages.case import CasePage, case_page
 from repromatrix.reports.pages.changes import ChangesPage, changes, changes_sheet
 from repromatrix.reports.pages.claims import Stated, claims, claims_sheet
+from repromatrix.reports.pages.data import DataPage, data_page
 from repromatrix.reports.pages.documents import Document, documents, pictures
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.model import Family, families, family_sheet
@@ -37,7 +40,7 @@ from repromatrix.reports.pages.release import ReleasePage, Releases, failing_she
 from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, between, changes_table
-from repromatrix.reports.text import Link, in_address
+from repromatrix.reports.text import Link, in_path
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.published import Publication
@@ -140,18 +143,57 @@ class Site:
         return changes(self.survey, self.published)
 
     @cached_property
+    def badges(self) -> tuple[badges.Badge, ...]:
+        """The badges of cases and releases."""
+        return tuple(badges.badges(self.survey, self.settings))
+
+    @cached_property
+    def entries(self) -> tuple[dict[str, Any], ...]:
+        """The entries of the OSV format."""
+        settings = {name: self.of_case(name).sentences for name in self.survey.cases}
+        return osv.entries(self.survey, self.published, settings)
+
+    @cached_property
+    def feeds(self) -> dict[str, feed.Feed]:
+        """The feeds of cases, families of models and packages, by the path of their page."""
+        cases = (
+            self._feed(f"case/{name}.html", page.title, [page.name])
+            for name, page in self.cases.items()
+        )
+        models = (
+            self._feed(
+                family.path,
+                family.name,
+                [member.case for member in (*family.members, *family.every)],
+            )
+            for family in self.families
+        )
+        packages = (
+            self._feed(page.href, page.name, [link.text for link in page.cases])
+            for page in self.packages
+        )
+        return dict(chain(cases, models, packages))
+
+    @cached_property
+    def data(self) -> DataPage:
+        """The page of everything that can be downloaded."""
+        links = (
+            Link(text=one.title.removeprefix("repromatrix: "), href=in_path(one.path))
+            for one in self.feeds.values()
+        )
+        return data_page(self.entries, links, self.badges, self.published.base_url)
+
+    @cached_property
     def news(self) -> tuple[feed.FeedEntry, ...]:
         """What the feeds tell."""
         setting = " ".join(self.whole.sentences)
         return feed.entries(self.survey, self.steps, self.changes, self.published, setting)
 
-    def feed_of(self, page: str, title: str, cases: Collection[str]) -> feed.Feed:
-        """Return the feed of a page about some cases, by the path of the page."""
-        path = f"feed/{page.removesuffix('.html')}.xml"
-        href = in_address(page).replace("%2F", "/")
-        return feed.feed(
-            self.news, self.published, path=path, title=title, href=href, cases=frozenset(cases)
-        )
+    def _feed(self, page: str, title: str, cases: Collection[str]) -> tuple[str, feed.Feed]:
+        """Return the path of a page about some cases, and its feed."""
+        path, chosen = f"feed/{page.removesuffix('.html')}.xml", frozenset(cases)
+        kept = (entry for entry in self.news if entry.case in chosen)
+        return page, feed.feed(kept, self.published, path=path, title=title, href=in_path(page))
 
 
 class PageRoute(NamedTuple):
@@ -179,8 +221,6 @@ class DrawnPage(NamedTuple):
     tables: Sequence[ExportTable] = ()
     about: Mapping[str, str] = {}
     """What a report about this page is about, by the fields of the form."""
-    feed: feed.Feed | None = None
-    """The news of this page."""
 
 
 class PageFolder(NamedTuple):
@@ -193,9 +233,8 @@ class PageFolder(NamedTuple):
 def _cases(site: Site) -> Iterator[DrawnPage]:
     for name, page in site.cases.items():
         table = case_sheet(site.survey, name)
-        path, about = f"case/{name}.html", {"case": page.name}
-        news = site.feed_of(path, page.title, [page.name])
-        yield DrawnPage(path, page, site.of_case(name), [table], about, news)
+        about = {"case": page.name}
+        yield DrawnPage(f"case/{name}.html", page, site.of_case(name), [table], about)
 
 
 def _releases(site: Site) -> Iterator[DrawnPage]:
@@ -210,17 +249,14 @@ def _releases(site: Site) -> Iterator[DrawnPage]:
 def _packages(site: Site) -> Iterator[DrawnPage]:
     for page in site.packages:
         setting = site.settings.with_package(page.name)
-        news = site.feed_of(page.href, page.name, [link.text for link in page.cases])
-        yield DrawnPage(page.href, page, setting, [package_sheet(page)], feed=news)
+        yield DrawnPage(page.href, page, setting, [package_sheet(page)])
 
 
 def _families(site: Site) -> Iterator[DrawnPage]:
     for family in site.families:
-        cases = [member.case for member in family.members]
+        cases = (member.case for member in family.members)
         setting = site.settings.of_cases(cases, "these cases")
-        every = [*cases, *(member.case for member in family.every)]
-        news = site.feed_of(family.path, family.name, every)
-        yield DrawnPage(family.path, family, setting, [family_sheet(family)], feed=news)
+        yield DrawnPage(family.path, family, setting, [family_sheet(family)])
 
 
 def _documents(site: Site) -> Iterator[DrawnPage]:
@@ -255,6 +291,7 @@ ROUTES = (
         lambda site: claims(site.claims),
         lambda site: [claims_sheet(claims(site.claims))],
     ),
+    PageRoute("data", "Data", lambda site: site.data),
 )
 FOLDERS = (
     PageFolder("case.html.jinja", _cases),
@@ -309,8 +346,6 @@ def draw(site: Site) -> Files:
     for folder in FOLDERS:
         for page in folder.pages(site):
             yield page.path, _draw(site, folder.template, page)
-            if page.feed is not None:
-                yield page.feed.path, feed.written(page.feed)
             for table in page.tables:
                 yield from files(table)
     for route in ROUTES:
@@ -318,18 +353,22 @@ def draw(site: Site) -> Files:
         yield route.path, _draw(site, f"{route.path}.jinja", page)
         for table in route.tables(site):
             yield from files(table)
+    # It is shown below any address, so it cannot go by where it lies.
+    lost = DrawnPage("404.html", None, site.whole)
+    yield lost.path, _draw(site, "404.html.jinja", lost, root=site.published.base_url or "/")
     yield from pictures(site.published.checkout, site.documents)
     yield from _exports(site)
 
 
-def _draw(site: Site, template: str, page: DrawnPage) -> bytes:
+def _draw(site: Site, template: str, page: DrawnPage, *, root: str | None = None) -> bytes:
+    """Draw a page; `root` leads to the first page where that is not by its own path."""
     return drawn_page(
         template,
         page=page.context,
-        root="../" * page.path.count("/"),
+        root="../" * page.path.count("/") if root is None else root,
         setting=page.setting,
         about=page.about,
-        feed=page.feed,
+        feed=site.feeds.get(page.path),
         base_url=site.published.base_url,
         source=site.published.source,
         navigation=site.navigation,
@@ -342,16 +381,19 @@ def _exports(site: Site) -> Files:
     yield "data/matrix.js", assignment("matrix", data(view))
     yield "data/known.js", assignment("known", signatures(view, site.whole.brief))
     yield "data/pins.js", assignment("pins", pins(view))
-    yield "cells.csv", encoded(as_csv(*listed(view.rows.values(), view.order)))
+    cells = encoded(as_csv(*listed(view.rows.values(), view.order)))
+    yield "cells.csv", cells
+    yield "cells.csv.gz", gzip.compress(cells, mtime=0)
     yield "cells.json", as_json(tabulate(view.rows.values(), view.order)).encode()
     for page in site.cases.values():
         if page.pinned is not None:
             yield page.pinned.path, encoded(page.pinned.text)
     yield feed.MAIN, feed.written(feed.feed(site.news, site.published))
-    for badge in badges.badges(view, site.settings):
+    for each in site.feeds.values():
+        yield each.path, feed.written(each)
+    for badge in site.badges:
         yield from badges.files(badge)
-    sentences = {name: site.of_case(name).sentences for name in view.cases}
-    yield from osv.entries(view, site.published, sentences)
+    yield from osv.files(site.entries)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -137,6 +137,11 @@ def in_address(name: str) -> str:
     return quote(name, safe="+", errors="replace")
 
 
+def in_path(path: str) -> str:
+    """Return the path of a file as a relative address."""
+    return "/".join(map(in_address, path.split("/")))
+
+
 def page_of(case: str) -> str:
     """Return the address of the page of a case, from the first page."""
     return f"case/{in_address(case)}.html"

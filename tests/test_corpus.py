@@ -121,18 +121,21 @@ def test_no_osv_range_holds_a_version_that_is_not_hit(corpus: Project) -> None:
         for case in corpus.cases.values()
         for affected in osv.entry(found, case, published, []).get("affected", [])
         for package in [affected["package"]["name"]]
-        for version, readings in _readings(found, case.name, affected).items()
+        for precision in affected["ecosystem_specific"]["precisions"]
+        for version, readings in _readings(found, case.name, affected, precision).items()
         if readings in ({Reading.ABSENT}, {Reading.GOOD}) and _holds(affected, version)
     ]
 
     assert wrong == []
 
 
-def _readings(found: Survey, case: str, affected: Mapping[str, Any]) -> dict[str, set[Reading]]:
+def _readings(
+    found: Survey, case: str, affected: Mapping[str, Any], precision: str
+) -> dict[str, set[Reading]]:
     """Return what was read in the environments of a series, by version of the package."""
-    where = affected["ecosystem_specific"]
+    device = Device(affected["ecosystem_specific"]["device"])
     readings: dict[str, set[Reading]] = {}
-    series = found.series(case)["", Device(where["device"]), Precision(where["precision"])]
+    series = found.series(case)["", device, Precision(precision)]
     for name, row in series.items():
         version = found.by_name[name].version(affected["package"]["name"])
         if version and not Version(version).is_devrelease:

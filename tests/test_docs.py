@@ -45,6 +45,7 @@ MADE = (
     "reports/own-site/",
     "badge/",
     "download/",
+    "feed/",
     "osv/",
     "work/",
 )

@@ -53,14 +53,15 @@ class Badge:
 
 
 def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
-    """Yield a badge for every case and every release, with what it was measured on."""
+    """Yield a badge for every case and every release, and for `main` where it was measured."""
     for case in survey.cases.values():
         yield _of_case(survey, case, settings.of_cases((case.name,), "this case"))
     known = statuses(survey)
     for environment in survey.columns:
-        if environment.source is Source.RELEASE:
-            name = environment.name
-            yield _of_release(name, known.get(name), settings.of_release(name))
+        name, status = environment.name, known.get(environment.name)
+        is_measured = environment.source is Source.MAIN and status is not None and status.judged
+        if environment.source is Source.RELEASE or is_measured:
+            yield _of_release(name, status, settings.of_release(name))
 
 
 def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -103,17 +104,16 @@ def entries(
     return tuple(sorted(found, key=attrgetter("date"), reverse=True))
 
 
-def feed(  # noqa: PLR0913 - a feed, and what it is picked from
+def feed(
     found: Iterable[FeedEntry],
     published: Published,
     *,
     path: str = MAIN,
     title: str = "precision bugs by release of transformers",
     href: str = "changes.html",
-    cases: Collection[str] | None = None,
 ) -> Feed:
-    """Return the feed of the newest entries about some cases, or about all."""
-    picked = [entry for entry in found if cases is None or entry.case in cases][:_KEPT]
+    """Return the feed of the newest entries."""
+    picked = [*islice(found, _KEPT)]
     newest = published.newest.date if published.newest else _NEVER
     return Feed(
         path=path,

@@ -6,7 +6,9 @@ Names begin with `x_`, as those of a database do that nobody aggregates.
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +24,47 @@ VERSION = "1.7.5"
 _OLDER = "A range from 0 fails on the oldest version that was measured; nothing older was."
 
 
+INDEX, ARCHIVE = "osv/index.json", "osv/all.zip"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The oldest time that an archive can name: the time of drawing would change its bytes."""
+
+
 def entries(
     survey: Survey, published: Published, settings: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, bytes]]:
-    """Yield a file for every bug that fails on some release; none before anything is published."""
-    for case in survey.cases.values():
-        found = entry(survey, case, published, settings[case.name])
-        if found:
-            yield f"osv/{found['id']}.json", f"{json.dumps(found, indent=1)}\n".encode()
+) -> tuple[dict[str, Any], ...]:
+    """Return an entry for every bug that fails on some release; none before a publication."""
+    found = (entry(survey, case, published, settings[case.name]) for case in survey.cases.values())
+    return tuple(filter(None, found))
+
+
+def path_of(entry: Mapping[str, Any]) -> str:
+    """Return the file of an entry, from the first page."""
+    return f"osv/{entry['id']}.json"
+
+
+def files(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
+    """Yield a file for each entry, an index, and an archive of all entries."""
+    contents = {path_of(one): f"{json.dumps(one, indent=1)}\n".encode() for one in entries}
+    yield from contents.items()
+    index = [
+        {
+            "id": one["id"],
+            "modified": one["modified"],
+            "summary": one["summary"],
+            "packages": sorted({affected["package"]["name"] for affected in one["affected"]}),
+            "file": path_of(one).removeprefix("osv/"),
+        }
+        for one in entries
+    ]
+    yield INDEX, f"{json.dumps(index, indent=1)}\n".encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path, content in contents.items():
+            member = zipfile.ZipInfo(path.removeprefix("osv/"), _EPOCH)
+            member.create_system = 3  # Unix, whatever system draws the site
+            member.external_attr = 0o644 << 16
+            archive.writestr(member, content, zipfile.ZIP_DEFLATED)
+    yield ARCHIVE, packed.getvalue()
 
 
 def entry(
@@ -71,6 +106,18 @@ def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
+    """Yield what is affected; precisions that are affected alike share one object."""
+    alike: dict[str, dict[str, Any]] = {}
+    for one in _by_precision(survey, case):
+        specific = one["ecosystem_specific"]
+        others = {key: value for key, value in specific.items() if key != "precisions"}
+        first = alike.setdefault(json.dumps(one | {"ecosystem_specific": others}), one)
+        if first is not one:
+            first["ecosystem_specific"]["precisions"] += specific["precisions"]
+    yield from alike.values()
+
+
+def _by_precision(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
     for (workaround, device, precision), rows in survey.series(case.name).items():
         seen = {name: row.seen for name, row in rows.items()}
         found = affected(case, survey.by_name, seen) if workaround == PLAIN else None
@@ -88,7 +135,7 @@ def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
                     }
                 ],
                 "versions": [version for one in found.intervals for version in one.failing],
-                "ecosystem_specific": {"precision": precision.value, "device": device.value},
+                "ecosystem_specific": {"precisions": [precision.value], "device": device.value},
             }
 
 

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from repromatrix.reports.text import first_sentence, in_address, visible
+from repromatrix.reports.text import first_sentence, in_path, visible
 
 _COMMENT = re.compile(r"(?m)^<!--.*?-->\n")
 _SHELL = frozenset({"sh", "console", "shell", "bash"})
@@ -122,7 +122,7 @@ def _lead(token: Token, name: str, files: Collection[str], source: str) -> None:
         near = posixpath.relpath(page, posixpath.dirname(name))
         token.attrSet("href", f"{near}{behind}")
     elif source:
-        token.attrSet("href", f"{source}/blob/HEAD/{in_address(path).replace('%2F', '/')}{behind}")
+        token.attrSet("href", f"{source}/blob/HEAD/{in_path(path)}{behind}")
         token.attrSet("rel", "noreferrer")
     else:
         token.attrs = {}

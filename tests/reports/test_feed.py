@@ -133,12 +133,10 @@ def test_a_case_is_new_where_a_publication_added_all_that_it_has() -> None:
     assert (day(27), day(26)) == ("2026-12-01", "2026-11-21")
 
 
-def test_a_feed_has_the_newest_entries_about_its_cases() -> None:
+def test_a_feed_has_the_newest_entries() -> None:
     many = tuple(replace(NEW, key=str(number)) for number in range(300))
-    other = replace(NEW, case="other")
 
     assert len(feed(many, PUBLISHED).entries) == 200
-    assert feed([other, NEW], PUBLISHED, cases={"cache_float"}).entries == (NEW,)
     assert feed([], PUBLISHED).updated == "2026-11-21"
     assert feed([], Published()).updated == "1970-01-01"
 

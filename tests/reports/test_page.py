@@ -872,13 +872,14 @@ def test_hostile_text_stays_text_in_every_field(tmp_path: Path) -> None:
 
     assert not tags & {"iframe", "style", "form", "object"}
     assert not [address for address in images if not address.startswith(("badge/", "../badge/"))]
-    own = {("src", name) for name in (*SCRIPTS, *OF_A_CASE)}
+    every = ("copy.js", "../copy.js", "/copy.js")
+    own = {("src", name) for name in (*SCRIPTS, *OF_A_CASE, *every)}
     assert own | {("type", "application/json")} == {
         next(iter(attributes.items())) for tag, attributes in found if tag == "script"
     }
     assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
     assert not [attributes for _, attributes in found if "style" in attributes]
-    assert not [address for address in addresses if address.startswith(("javascript", "data"))]
+    assert not [address for address in addresses if address.startswith(("javascript:", "data:"))]
 
 
 def test_what_marks_say_is_data_and_hostile_text_stays_in_it(tmp_path: Path) -> None:
@@ -934,8 +935,10 @@ def test_an_empty_site_is_drawn(tmp_path: Path) -> None:
     render({}, (), (), tmp_path)
 
     assert [name for name in pages(tmp_path) if name.endswith(".html")] == [
+        "404.html",
         "changes.html",
         "claims.html",
+        "data.html",
         "index.html",
         "models.html",
         "packages.html",

@@ -1,0 +1,58 @@
+"""The page of everything that can be downloaded or embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from repromatrix.reports.exports import osv
+from repromatrix.reports.text import Link, in_address, in_path, page_of, visible
+
+if TYPE_CHECKING:
+    from repromatrix.reports.exports.badges import Badge
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadgeRow:
+    """A badge, the page that it leads to, and the Markdown that embeds it."""
+
+    badge: Link
+    endpoint: str
+    page: Link
+    markdown: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataPage:
+    """Entries of the OSV format, feeds and badges; the tables stand in the template."""
+
+    entries: tuple[Link, ...]
+    feeds: tuple[Link, ...]
+    badges: tuple[BadgeRow, ...]
+
+
+def data_page(
+    entries: Sequence[Mapping[str, Any]],
+    feeds: Iterable[Link],
+    badges: Iterable[Badge],
+    base_url: str,
+) -> DataPage:
+    """Return the page; `base_url` is the address of the site, without which badges have none."""
+    return DataPage(
+        entries=tuple(Link(text=one["summary"], href=osv.path_of(one)) for one in entries),
+        feeds=tuple(feeds),
+        badges=tuple(_badge(badge, base_url) for badge in badges),
+    )
+
+
+def _badge(badge: Badge, base_url: str) -> BadgeRow:
+    address = in_path(badge.path)
+    _, kind, name = badge.path.split("/", 2)
+    href = page_of(name) if kind == "case" else f"release/{in_address(name)}.html"
+    return BadgeRow(
+        badge=Link(text=f"{badge.label}: {badge.message}", href=f"{address}.svg"),
+        endpoint=f"{address}.json",
+        page=Link(text=badge.label, href=href),
+        markdown=f"[![Badge of {visible(name)}]({base_url}{address}.svg)]({base_url}{href})",
+    )
