@@ -186,8 +186,8 @@ class Site:
     @cached_property
     def news(self) -> tuple[feed.FeedEntry, ...]:
         """What the feeds tell."""
-        setting = " ".join(self.whole.sentences)
-        return feed.entries(self.survey, self.steps, self.changes, self.published, setting)
+        line = self.whole.line
+        return feed.entries(self.survey, self.steps, self.changes, self.published, line)
 
     def _feed(self, page: str, title: str, cases: Collection[str]) -> tuple[str, feed.Feed]:
         """Return the path of a page about some cases, and its feed."""

@@ -1,4 +1,4 @@
-"""What everything was measured on, in one sentence per kind of machine, shown on every page.
+"""What everything was measured on: a line on every page, a sentence per kind of machine in files.
 
 A page counts the cells of its own subject.
 """
@@ -31,21 +31,18 @@ class Machine(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredOn:
-    """The sentences for pages, and the few words that a badge has room for."""
+    """The line for pages, the sentences for files, and the few words that a badge has room for."""
 
     cells: Mapping[Machine, int]
     """How many cells each machine ran."""
+    line: str
     sentences: tuple[str, ...]
     brief: str
 
     @property
     def summary(self) -> str:
         """Kinds of device, versions of torch and the newest snapshot of what was measured."""
-        ran_on = {"a GPU" if machine.device == "cuda" else "a CPU" for machine in self.cells}
-        torch = join(sorted({machine.torch.partition("+")[0] for machine in self.cells}))
-        others = "" if "a GPU" in ran_on else "; a GPU runs other kernels"
-        on = f"Measured on {join(sorted(ran_on))} with torch {torch}{others}."
-        return visible(f"{on} Data: {max(machine.source for machine in self.cells)}.")
+        return visible(f"Measured {_where(self.cells)}")
 
 
 class Settings:
@@ -94,11 +91,21 @@ def _told(
     for one in counts:
         found.update(one)
     machines = sorted(found)
+    line = f"{plural(found.total(), 'cell')}{which}, measured {_where(found)}" if found else nothing
     return MeasuredOn(
+        line=visible(line),
         cells={one: found[one] for one in machines},
         sentences=tuple(_sentence(one, found[one], which) for one in machines) or (nothing,),
         brief=visible("; ".join(dict.fromkeys(map(_brief, machines)))) or "nothing measured",
     )
+
+
+def _where(cells: Mapping[Machine, int]) -> str:
+    ran_on = {"a GPU" if machine.device == "cuda" else "a CPU" for machine in cells}
+    torch = join(sorted({machine.torch.partition("+")[0] for machine in cells}))
+    others = "" if "a GPU" in ran_on else "; a GPU runs other kernels"
+    data = max(machine.source for machine in cells)
+    return f"on {join(sorted(ran_on))} with torch {torch}{others}. Data: {data}."
 
 
 def _sentence(one: Machine, cells: int, which: str) -> str:

@@ -796,7 +796,11 @@ def test_a_page_says_on_what_it_was_measured() -> None:
     machine = Machine("cpu", "a CPU", "2.13.0+cpu", "3.11.7", "this machine")
 
     assert Settings(surveyed()).whole() == MeasuredOn(
-        cells={machine: 27}, sentences=(TOLD,), brief=BRIEF
+        cells={machine: 27},
+        line="27 cells, measured on a CPU with torch 2.13.0; a GPU runs other kernels. "
+        "Data: this machine.",
+        sentences=(TOLD,),
+        brief=BRIEF,
     )
     assert Settings(survey({}, (), ())).whole().sentences == ("Nothing has been measured yet.",)
 
@@ -813,7 +817,10 @@ def test_a_page_counts_the_cells_of_its_own_subject() -> None:
         of.format("27 cells with transformers installed"),
     )
     nothing = MeasuredOn(
-        cells={}, sentences=("Nothing of this has been measured yet.",), brief="nothing measured"
+        cells={},
+        line="Nothing of this has been measured yet.",
+        sentences=("Nothing of this has been measured yet.",),
+        brief="nothing measured",
     )
     assert found.of_cases(["other"], "this case") == nothing
     assert found.with_package("peft") == nothing
@@ -822,7 +829,9 @@ def test_a_page_counts_the_cells_of_its_own_subject() -> None:
 def test_every_page_says_once_on_what_its_own_cells_were_measured(tmp_path: Path) -> None:
     render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
     found = {
-        path.relative_to(tmp_path).as_posix(): re.findall(r"Python 3.11.7: (.*) from", text)
+        path.relative_to(tmp_path).as_posix(): re.findall(
+            r'class="setting">(.*), measured on a CPU', text
+        )
         for path in tmp_path.rglob("*.html")
         if path.name != "index.html" and (text := path.read_text("utf-8"))
     }
