@@ -147,13 +147,15 @@ def _unlink(tokens: Sequence[Token]) -> None:
 
 def _arranged(tokens: Sequence[Token], title: str) -> Iterator[Token]:
     """Yield the tokens with tables that scroll, code that can be copied, and no inline style."""
+    tables = 0
     for token in tokens:
         # The policy of the pages lets no style in that stands at its element.
         if "text-align:right" in str(token.attrs.pop("style", "")):
             token.attrSet("class", "end")
         match token.type:
             case "table_open":
-                label = escape(f"A table of {title}")
+                tables += 1
+                label = escape(f"Table {tables} of {title}")
                 region = f'<div class="wide" tabindex="0" role="region" aria-label="{label}">'
                 yield _html(f'{region}<table class="data">\n')
             case "table_close":

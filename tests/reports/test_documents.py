@@ -116,7 +116,7 @@ def test_code_of_a_shell_can_be_copied_and_every_block_scrolls_by_keyboard(check
 
     assert '<pre tabindex="0" data-copy><code>nox -s matrix\n</code></pre>' in body
     assert '<pre tabindex="0"><code>passed &lt; failed\n</code></pre>' in body
-    assert '<div class="wide" tabindex="0" role="region" aria-label="A table of' in body
+    assert '<div class="wide" tabindex="0" role="region" aria-label="Table 1 of' in body
 
 
 def test_pictures_that_a_document_shows_are_copied_and_no_other_file(checkout: Path) -> None:

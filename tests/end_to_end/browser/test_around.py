@@ -1,0 +1,111 @@
+"""What stands around the table in a real browser: reports, copied commands, documents, data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import small_site
+from chromium import violations
+
+from repromatrix.reports.build import Published, render
+from repromatrix.runner.paths import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    Show = Callable[..., Page]
+
+pytestmark = pytest.mark.browser
+
+SOURCE = "https://github.com/someone/repromatrix"
+KINDS = ("data.html", "docs/index.html", "docs/cli.html", "docs/gpu.html", "docs/performance.html")
+OPACITY = "one => getComputedStyle(one).opacity"
+WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Draw a site that knows its repository and its documents."""
+    folder = tmp_path_factory.mktemp("around")
+    environments = tuple(small_site.ENVIRONMENTS.values())
+    published = Published(source=SOURCE, checkout=ROOT)
+    render(
+        small_site.CASES,
+        environments,
+        small_site.judged(),
+        folder,
+        areas=small_site.AREAS,
+        published=published,
+    )
+    return folder
+
+
+def _asked(address: str | None) -> dict[str, str]:
+    return {key: value for key, [value] in parse_qs(urlsplit(address or "").query).items()}
+
+
+def test_an_opened_cell_fills_in_the_form_for_a_wrong_cell(show: Show) -> None:
+    page = show("index.html#at=cache_float&at=&at=cpu&at=4.50.0&open=4.50")
+    link = page.locator(".detail").get_by_role("link", name="Report a wrong cell")
+
+    assert _asked(link.get_attribute("href")) == {
+        "template": "wrong-cell.yml",
+        "title": "Wrong cell: cache_float on 4.50.0",
+        "case": "cache_float",
+        "release": "4.50.0",
+        "precision": "fp32, bf16, fp16",
+    }
+
+
+def test_a_command_is_copied_by_the_keyboard(show: Show) -> None:
+    page = show("docs/gpu.html", permissions=["clipboard-read", "clipboard-write"])
+    button = page.locator("button.copy").first
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('button.copy').textContent === 'Copied'")
+
+    assert (
+        page.evaluate("navigator.clipboard.readText()")
+        == (page.locator("[data-copy]").first.text_content() or "").strip()
+    )
+
+
+def test_without_a_clipboard_a_command_is_selected(show: Show) -> None:
+    page = show("docs/gpu.html")
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(); }")
+    page.evaluate("() => { document.execCommand = () => false; }")
+    button = page.locator("button.copy").first
+    button.click()
+
+    assert (
+        page.evaluate("getSelection().toString().trim()")
+        == (page.locator("[data-copy]").first.text_content() or "").strip()
+    )
+    assert button.text_content() == "Copy"
+
+
+def test_a_heading_links_to_itself_when_the_keyboard_comes_by(show: Show) -> None:
+    page = show("data.html")
+    link = page.locator("#cells h2 .anchor")
+
+    assert link.evaluate(OPACITY) == "0"
+    link.focus()
+    assert link.evaluate(OPACITY) == "1"
+    page.keyboard.press("Enter")
+    assert page.url.partition("#")[2] == "cells"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+def test_documents_and_data_fit_and_leave_nobody_out(show: Show, width: int, scheme: str) -> None:
+    found = {}
+    for kind in KINDS:
+        page = show(kind, viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        found[kind] = page.evaluate(WIDTH), violations(page)
+
+    assert found == {kind: (0, []) for kind in KINDS}
