@@ -31,7 +31,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_that_a_case_or_an_outcome_says_is_executed(show: Show, site: Path) -> None:
-    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    # The lost page goes by the root of a server, which a file has not.
+    every = (path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    pages = sorted(name for name in every if name != "404.html")
     found = {}
     for name in pages:
         page = show(name)
