@@ -157,7 +157,7 @@ def _arranged(tokens: Sequence[Token], title: str) -> Iterator[Token]:
                 tables += 1
                 label = escape(f"Table {tables} of {title}")
                 region = f'<div class="wide" tabindex="0" role="region" aria-label="{label}">'
-                yield _html(f'{region}<table class="data">\n')
+                yield _html(f"{region}<table>\n")
             case "table_close":
                 yield _html("</table></div>\n")
             case "fence" | "code_block":
