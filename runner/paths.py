@@ -65,7 +65,7 @@ class Paths:
 
     @property
     def mixtures(self) -> Path:
-        """The locks of packages put together for a question."""
+        """The locks of packages put together for a question, and of those that sources declare."""
         return self.state / "trials"
 
     @property

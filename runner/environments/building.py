@@ -29,8 +29,9 @@ class Recipe:
 
     `lock` is the text of the lock, `torch` its version, `beside` are requirements that stand in
     no lock (a development version), `overrides` those that the lock was resolved against what a
-    package says, `sdists` are packages of the lock that are built here, `versions` is what must be
-    installed afterwards.
+    package says, `metadata` is what packages are taken to need whatever they say (a `uv.toml`),
+    `sdists` are packages of the lock that are built here, `versions` is what must be installed
+    afterwards.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Recipe:
     torch: str
     beside: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
+    metadata: str = ""
     sdists: tuple[Sdist, ...] = ()
     versions: Mapping[str, str]
 
@@ -115,6 +117,9 @@ def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     over = folder / "overrides.txt"
     over.write_text("".join(f"{line}\n" for line in recipe.overrides))
     given = ["--requirement", wanted, *(("--overrides", over) if recipe.overrides else ())]
+    if recipe.metadata:
+        (folder / "uv.toml").write_text(recipe.metadata)
+        given += ["--config-file", folder / "uv.toml"]
     _run("pip", "install", "--quiet", "--python", python, *given, *options)
     install_sdists(recipe, python, folder)
     versions = installed(folder)

@@ -57,6 +57,10 @@ def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
     )
 
 
+class NoSolutionError(RunnerError):
+    """No versions satisfy all requirements; an index that does not answer is another error."""
+
+
 COOLING = dt.timedelta(days=7)
 _YEARS = 3650
 """Days that the search for a release's day goes back."""
@@ -114,19 +118,21 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
     dated: Sequence[str] = (),
     overrides: Sequence[str] = (),
     platform: str = "",
+    metadata: str = "",
 ) -> str:
     """Resolve requirements with the matrix's torch, as of a day if one is given.
 
     The day is for the packages in `dated` alone where any is named. Pins of `preferred` are kept
     where they fit, without a day; what is in `bound` holds or there is no resolution; `overrides`
-    stand for what any package says of theirs. With a `platform` it is for that one alone, else for
-    all. Raises RunnerError with the resolver's reason.
+    stand for what any package says of theirs, `metadata` for what one says of itself (`described`).
+    With a `platform` it is for that one alone, else for all. Raises NoSolutionError, and
+    RunnerError where the index does not answer, both with the resolver's reason.
     """
     # With --exclude-newer, uv 0.13 silently drops preferred pins: there only `bound` keeps them.
     torch = matrix.torch
     with scratch() as folder:
         (folder / "in.txt").write_text("\n".join([*wanted, f"torch=={torch.version}", ""]))
-        (folder / "uv.toml").write_text(_metadata(matrix))
+        (folder / "uv.toml").write_text(_metadata(matrix) + metadata)
         (folder / "out.txt").write_text(preferred)
         (folder / "bound.txt").write_text("".join(f"{line}\n" for line in bound))
         (folder / "over.txt").write_text("".join(f"{line}\n" for line in overrides))
@@ -141,6 +147,8 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
             *(_dates(matrix, until, dated) if until else ()),
             without=_FIND_LINKS,
         )
+        if done.code == 1:
+            raise NoSolutionError(_unresolved(where, done.err).faults)
         if done.code != 0:
             raise _unresolved(where, done.err)
         return (folder / "out.txt").read_text()
@@ -167,21 +175,22 @@ def _metadata(matrix: Matrix) -> str:
     And what those packages need that can be asked only where torch is installed.
     """
     requires = [requirement for requirement in matrix.torch.requires if not left_out(requirement)]
-    torch = _described("torch", matrix.torch.version, requires)
+    torch = described("torch", matrix.torch.version, requires)
     # To ask an sdist what it needs is to run its setup, which wants a torch.
     return torch + "".join(
-        _described(one.name, one.version, ["torch", *map(str, one.requires)])
+        described(one.name, one.version, ["torch", *map(str, one.requires)])
         for one in matrix.sdists
     )
 
 
-def _described(name: str, version: str, requires: Sequence[str]) -> str:
+def described(name: str, version: str, requires: Sequence[str]) -> str:
+    """Return the entry of `uv.toml` that says what a version of a package needs."""
     quoted = ", ".join(f'"{requirement}"' for requirement in requires)
     lines = ("[[dependency-metadata]]", f'name = "{name}"', f'version = "{version}"')
     return "\n".join([*lines, f"requires-dist = [{quoted}]", ""])
 
 
-def _unresolved(name: str, said: str) -> Exception:
+def _unresolved(name: str, said: str) -> RunnerError:
     reason = anonymous(" ".join(said.split()))[:600]
     fault = Problem(f"environments/locks/{name}.txt", f"its packages cannot be resolved ({reason})")
     return refuse(fault, ExitCode.UNBUILDABLE)

@@ -1,0 +1,148 @@
+"""The environment of a commit: what its sources declare, as of their day.
+
+Where the newest release before that day has all of it, that release's environment serves. Else one
+is resolved, with the packages of that release wherever they fit and nothing newer than the day.
+Its lock is kept below `.repromatrix/trials`, so a later search runs in the same environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from packaging.utils import canonicalize_name
+
+from repromatrix.runner import files
+from repromatrix.runner.environments import locks
+from repromatrix.runner.environments.building import Built, Recipe, build
+from repromatrix.runner.environments.locks import NoSolutionError
+from repromatrix.runner.model import requirements
+from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.environment_name import taken_apart, with_extras
+from repromatrix.runner.model.lock import Lock, inputs_digest, read_lock
+from repromatrix.runner.model.matrix import Matrix
+from repromatrix.runner.paths import Paths
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declaration:
+    """What the sources of a package say that they need, and since which day they say it."""
+
+    package: str
+    requirements: tuple[str, ...]
+    day: dt.date
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Home:
+    """Where environments of commits are made: a checkout's folders, its axes and its locks."""
+
+    paths: Paths
+    matrix: Matrix
+    locks: Mapping[str, Lock]
+
+    def environment(
+        self, declared: Declaration, extras: tuple[str, ...] = ()
+    ) -> tuple[Environment, Built]:
+        """Build the environment of some sources, without the sources.
+
+        Raises NoSolutionError, RunnerError where the index does not answer, and UnbuildableError.
+        """
+        base = self._base(declared.day)
+        known = self.locks.get(with_extras(base.name, extras))
+        if known is not None:
+            environment = locks.environment(self.matrix, known)
+            if not unmet(declared, environment):
+                recipe = locks.recipe(self.matrix, known, environment)
+                return environment, build(self.paths, recipe)
+        lock = self._lock(declared, base, extras)
+        environment = locks.environment(self.matrix, lock)
+        recipe = locks.recipe(self.matrix, lock, environment)
+        return environment, build(self.paths, _needing(recipe, declared, environment))
+
+    def _base(self, day: dt.date) -> Lock:
+        """Return the lock of the newest release whose packages are all as old as a day.
+
+        The oldest where there is none: its packages are a few days newer then.
+        """
+        old = [one for one in self.matrix.releases if one.date + locks.COOLING <= day]
+        newest = max(old, key=lambda one: one.date, default=self.matrix.releases[0])
+        return self.locks[newest.name]
+
+    def _lock(self, declared: Declaration, base: Lock, extras: tuple[str, ...]) -> Lock:
+        """Return the lock that is kept, or resolve one; raises RunnerError."""
+        lines = (
+            f"on {base.name} {base.digest}",
+            *(f"{declared.package} needs {needed}" for needed in declared.requirements),
+            *extras,
+            f"as of {declared.day}",
+        )
+        identity = inputs_digest(lines)
+        name = f"{base.name}~{identity[:8]}"
+        path = self.paths.mixtures / f"{name}.txt"
+        if not path.exists():
+            text = self._resolve(declared, base, extras, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write(path, f"# {lines[-1]}, for {declared.package}\n# input: {identity}\n{text}")
+        return read_lock(path.read_text(), name, self.paths.shown(path))
+
+    def _resolve(
+        self, declared: Declaration, base: Lock, extras: tuple[str, ...], name: str
+    ) -> str:
+        environment = locks.environment(self.matrix, base)
+        wanted = [f"transformers=={taken_apart(base.name).base}", *self.matrix.companions, *extras]
+        if declared.package != "transformers":
+            wanted.append(f"{declared.package}=={environment.version(declared.package)}")
+        reason: NoSolutionError | None = None
+        for bound in self._bounds(declared, base, environment):
+            try:
+                return locks.compile_lock(
+                    self.matrix,
+                    wanted,
+                    until=declared.day,
+                    where=name,
+                    bound=bound,
+                    metadata=_metadata(declared, environment),
+                )
+            except NoSolutionError as error:
+                reason = error
+        assert reason is not None  # noqa: S101 - there is always a bound to try
+        raise reason
+
+    def _bounds(
+        self, declared: Declaration, base: Lock, environment: Environment
+    ) -> Iterator[list[str]]:
+        """Yield what is held to the base: all that fits, then its companions, then nothing."""
+        moved = {canonicalize_name(needed) for needed in unmet(declared, environment)}
+        kept = [pin for pin in base.pins if canonicalize_name(pin.name) not in moved]
+        yield [str(pin) for pin in kept]
+        yield [str(pin) for pin in kept if pin.name in self.matrix.companions]
+        yield []
+
+
+def unmet(declared: Declaration, environment: Environment) -> tuple[str, ...]:
+    """Return the packages that some sources need and an environment lacks in that version."""
+    parsed = map(requirements.parse, declared.requirements)
+    return tuple(
+        needed.name
+        for needed in parsed
+        if not requirements.holds(needed, environment.pins, environment.markers)
+    )
+
+
+def _metadata(declared: Declaration, environment: Environment) -> str:
+    """Let the resolver take what the sources declare for what the installed release does.
+
+    The release stays installed beside them: other packages ask for its version by its name.
+    """
+    version = environment.version(declared.package)
+    return locks.described(declared.package, version, declared.requirements)
+
+
+def _needing(recipe: Recipe, declared: Declaration, environment: Environment) -> Recipe:
+    metadata = _metadata(declared, environment)
+    digest = hashlib.sha256(f"{recipe.digest}\n{metadata}".encode()).hexdigest()[:16]
+    return dataclasses.replace(recipe, digest=digest, metadata=metadata)
