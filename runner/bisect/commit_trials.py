@@ -1,60 +1,34 @@
-"""Try one commit, and the JSON plan that `git bisect run` hands to it."""
+"""Try commits: check one out, run cells with its sources in its environment, say what they did."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
 
+from repromatrix.runner.bisect.clone import Clone
 from repromatrix.runner.bisect.oracle import CaseQuestion, why_unknown
-from repromatrix.runner.bisect.repository import claimed_or_nothing
+from repromatrix.runner.bisect.repository import SHORT, Worktree, claimed_or_nothing
 from repromatrix.runner.bisect.search import Answer, agreed
-from repromatrix.runner.cases import load_case, load_script
 from repromatrix.runner.environments.building import Built, UnbuildableError
-from repromatrix.runner.environments.development import PackageSources, with_commit
+from repromatrix.runner.environments.commits import Home
+from repromatrix.runner.environments.declared import UndeclaredError
+from repromatrix.runner.environments.development import with_commit
+from repromatrix.runner.environments.locks import NoSolutionError
+from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence.answering import answering_row, is_standing
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready, Terms, Tree
 from repromatrix.runner.execution.run import measure
 from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
-from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.paths import Paths
+from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.text import shorten
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrialSide:
-    """The environment of one end, built."""
-
-    environment: Environment
-    built: Built
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """Everything that a trial of a commit needs; `sides` are tried in their order.
-
-    With `rerun` only rows of this run count. With `again`, a commit that was measured once is run
-    once more in a fresh process, to confirm its answer.
-    """
-
-    paths: Paths
-    asked: CaseQuestion
-    sides: tuple[TrialSide, ...]
-    sources: PackageSources
-    limits: Limits
-    run: str
-    rerun: bool = False
-    again: bool = False
-    sandbox: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +38,7 @@ class CommitTrial:
     commit: str
     answer: Answer
     environment: str
-    """The end in whose environment it ran."""
+    """The environment that its sources were run in; empty where none could be made."""
     version: str = ""
     file: str = ""
     known: bool = False
@@ -75,71 +49,15 @@ class CommitTrial:
     """Whether it was asked once more, to confirm what it had answered."""
 
 
-_PLAIN = ("run", "rerun", "again", "sandbox")
-"""Fields of a plan that JSON holds as they are."""
+class Trial(NamedTuple):
+    """What is to be tried: a commit, in its own environment or in that of another commit.
 
+    With `again` it is run once more in a fresh process where it ran once, to confirm its answer.
+    """
 
-def written(plan: Plan) -> str:
-    """Return a plan as JSON."""
-    asked = plan.asked
-    return json.dumps(
-        {
-            "places": {"root": str(plan.paths.root), "own": plan.paths.own},
-            "case": {name: getattr(asked.case, name) for name in ("path", "where", "extras")},
-            "cell": {name: getattr(asked, name) for name in ("workaround", "precision", "device")},
-            "bad": {"any_failure": asked.any_failure, "signature": asked.signature},
-            "sides": [asdict(side) for side in plan.sides],
-            "sources": asdict(plan.sources),
-            "limits": plan.limits.model_dump(),
-            **{name: getattr(plan, name) for name in _PLAIN},
-        },
-        indent=1,
-        default=str,  # a path
-    )
-
-
-def read(text: str) -> Plan:
-    """Return the plan of a text that we wrote; raises RunnerError where the case is gone."""
-    plan: Mapping[str, Any] = json.loads(text)
-    case, cell, own = plan["case"], plan["cell"], plan["places"]["own"]
-    path, where = Path(case["path"]), case["where"]
-    return Plan(
-        paths=Paths(root=Path(plan["places"]["root"]), own=own),
-        asked=CaseQuestion(
-            case=load_script(path, where) if own else load_case(path, where, case["extras"]),
-            workaround=cell["workaround"],
-            precision=Precision(cell["precision"]),
-            device=Device(cell["device"]),
-            **plan["bad"],
-        ),
-        sides=tuple(map(_read_side, plan["sides"])),
-        sources=PackageSources(**plan["sources"]),
-        limits=Limits.model_validate(plan["limits"]),
-        **{name: plan[name] for name in _PLAIN},
-    )
-
-
-def _read_side(side: Mapping[str, Any]) -> TrialSide:
-    environment, built = side["environment"], side["built"]
-    folders = {key: built[key] and Path(built[key]) for key in ("folder", "python", "torch")}
-    typed = {"source": Source(environment["source"]), "built": tuple(environment["built"])}
-    return TrialSide(
-        environment=Environment(**{**environment, **typed}), built=Built(**{**built, **folders})
-    )
-
-
-def trial_line(trial: CommitTrial) -> str:
-    """Return a trial as a line of a journal."""
-    return json.dumps(asdict(trial)) + "\n"
-
-
-def read_trials(journal: str) -> tuple[CommitTrial, ...]:
-    """Return the trials of a journal; a line that is still being written is none."""
-    *lines, _ = journal.split("\n")
-    return tuple(
-        CommitTrial(**{**trial, "answer": Answer(trial["answer"])})
-        for trial in map(json.loads, lines)
-    )
+    commit: str
+    within: str = ""
+    again: bool = False
 
 
 _NOT_IMPORTED = {"ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError"}
@@ -148,108 +66,172 @@ _WRAPPED = "Failed to import"
 """How transformers begins the message of whatever a module raised that it imported late."""
 
 
-def attempt(plan: Plan, tree: Path, commit: str) -> CommitTrial:
-    """Try a commit, in the next environment too where it cannot be imported in the first."""
-    trials: list[CommitTrial] = []
-    for side in plan.sides:
-        trial, imported = _try_in(plan, side, tree, commit)
-        if imported:
-            return trial
-        trials.append(trial)
-    return trials[0]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitRuns:
+    """Tries commits in one checkout; what they did is stored, and not run again.
+
+    With `rerun` only rows of this run count.
+    """
+
+    home: Home
+    clone: Clone
+    worktree: Worktree
+    terms: Terms
+    rerun: bool = False
+    environments: dict[tuple[object, ...], tuple[Environment, Built]] = field(default_factory=dict)
+    """The environments that were made, by what they were made for."""
+
+    def __call__(self, trial: Trial, asked: Sequence[CaseQuestion]) -> list[CommitTrial]:
+        """Return what a commit answers to each question, in their order.
+
+        Raises RunnerError where it cannot be checked out, and Interrupted.
+        """
+        self.worktree.check_out(trial.commit)
+        answers: dict[Cell, CommitTrial] = {}
+        by_extras = sorted(asked, key=lambda question: question.case.extras)
+        for extras, questions in groupby(by_extras, lambda question: question.case.extras):
+            answers |= self._tried(trial, list(questions), extras)
+        return [answers[question.cell("")] for question in asked]
+
+    def _tried(
+        self, trial: Trial, asked: Sequence[CaseQuestion], extras: tuple[str, ...]
+    ) -> dict[Cell, CommitTrial]:
+        """Return the answers of questions that share an environment, by the cell of each."""
+        nothing = CommitTrial(
+            commit=trial.commit, answer=Answer.UNKNOWN, environment="", again=trial.again
+        )
+        try:
+            end, built = self._environment(trial.within or trial.commit, extras)
+            environment = self._with_sources(end, trial.commit)
+            with contextlib.closing(Store(self.home.paths.trials, lambda _: None)) as store:
+                cells = _Cells(self, trial, environment, built, store)
+                where = dataclasses.replace(nothing, environment=end.name)
+                return dict(cells.answers(asked, where))
+        except (UndeclaredError, NoSolutionError, UnbuildableError) as error:
+            why = dataclasses.replace(nothing, reason=f"it has no environment: {error}")
+            return {question.cell(""): why for question in asked}
+
+    def _environment(self, commit: str, extras: tuple[str, ...]) -> tuple[Environment, Built]:
+        declared = self.clone.declared(commit)
+        key = (declared, extras)
+        if key not in self.environments:
+            try:
+                self.environments[key] = self.home.environment(declared, extras)
+            except UnbuildableError as error:
+                # It was resolved: that it cannot be installed here and now says nothing of the
+                # commit, and stepping over it would blame another.
+                what = f"the environment of {commit[:SHORT]} cannot be built ({error})"
+                fix = "Run the same command again: what was found is kept."
+                fault = Problem(self.clone.repository.where, what, fix)
+                raise refuse(fault, ExitCode.UNBUILDABLE) from error
+        return self.environments[key]
+
+    def _with_sources(self, end: Environment, commit: str) -> Environment:
+        """Return an environment with a commit in the place of the release."""
+        sources = self.clone.sources
+        pins = {name: version for name, version in end.pins.items() if name != sources.package}
+        with contextlib.suppress(OSError):
+            init = self.worktree.tree / sources.init
+            claims = claimed_or_nothing(init.read_text(encoding="utf-8", errors="replace"))
+            pins[sources.package] = with_commit(claims or "0", commit)
+        return dataclasses.replace(
+            end,
+            name=f"{end.name}@{commit[:12]}",
+            source=Source.INTERPRETER,
+            pins=pins,
+            stated_digest="",
+        )
 
 
-def _try_in(plan: Plan, side: TrialSide, tree: Path, commit: str) -> tuple[CommitTrial, bool]:
-    """Return what a commit answered in one environment, and whether it could be imported there."""
-    environment = _with(side.environment, plan.sources, tree, commit)
-    where = CommitTrial(commit=commit, answer=Answer.UNKNOWN, environment=side.environment.name)
-    case, device = plan.asked.case, plan.asked.device
-    if reasons := obstacles(case, environment, device):
-        return dataclasses.replace(where, reason="; ".join(reasons)), True
-    try:
-        row, known = _measured(plan, side, environment, tree)
-    except UnbuildableError as error:
-        return dataclasses.replace(where, reason=str(error)), True
-    package = plan.sources.package
-    bad = _answer(plan.asked, row, package)
-    trial = dataclasses.replace(
-        where,
-        answer=bad,
-        reason=_reason(row, package, bad),
-        version=row.provenance.packages.get(package, ""),
-        file=row.provenance.imported.get(package, ""),
-        known=known,
-    )
-    return trial, bad is not Answer.UNKNOWN or not _is_unimportable(row, package)
+class _Cells(NamedTuple):
+    """The cells of one commit in one environment."""
 
+    runs: CommitRuns
+    trial: Trial
+    environment: Environment
+    built: Built
+    store: Store
 
-def _with(end: Environment, sources: PackageSources, tree: Path, commit: str) -> Environment:
-    """Return an environment with a commit in the place of the release."""
-    pins = {name: version for name, version in end.pins.items() if name != sources.package}
-    with contextlib.suppress(OSError):
-        init = (tree / sources.init).read_text(encoding="utf-8", errors="replace")
-        pins[sources.package] = with_commit(claimed_or_nothing(init) or "0", commit)
-    return dataclasses.replace(
-        end,
-        name=f"{end.name}@{commit[:12]}",
-        source=Source.INTERPRETER,
-        pins=pins,
-        stated_digest="",
-    )
+    def answers(
+        self, asked: Sequence[CaseQuestion], where: CommitTrial
+    ) -> Iterator[tuple[Cell, CommitTrial]]:
+        """Yield the answer to each question; raises UnbuildableError."""
+        due = []
+        firsts: dict[Cell, Observation | None] = {}
+        for question in asked:
+            own = question.cell("")
+            if reasons := obstacles(question.case, self.environment, question.device):
+                yield own, dataclasses.replace(where, reason="; ".join(reasons))
+                continue
+            row = firsts[own] = self._known(question)
+            if row is not None and (row.repeats > 1 or not self.trial.again):
+                yield own, dataclasses.replace(self._judged(question, row, where), known=True)
+            else:
+                due.append(question)
+        rows = self._measured(due)
+        for question in due:
+            own, row = question.cell(""), rows[question.cell(self.environment.name)]
+            first = firsts[own]
+            self.store.put(row if first is None else _confirmed(question, first, row, self.package))
+            yield own, self._judged(question, row, where)
 
+    @property
+    def package(self) -> str:
+        """The package whose sources are tried."""
+        return self.runs.clone.sources.package
 
-def _measured(
-    plan: Plan, side: TrialSide, environment: Environment, tree: Path
-) -> tuple[Observation, bool]:
-    """Return the row, and whether it was stored before; raises UnbuildableError."""
-    asked = plan.asked
-    cell = asked.cell(environment.name)
-    with contextlib.closing(Store(plan.paths.trials, lambda _: None)) as store:
-        known = _known(store, cell, plan, environment)
-        if known is not None and (known.repeats > 1 or not plan.again):
-            return known, True
+    def _judged(self, question: CaseQuestion, row: Observation, where: CommitTrial) -> CommitTrial:
+        answer = _answer(question, row, self.package)
+        return dataclasses.replace(
+            where,
+            answer=answer,
+            reason=_reason(row, self.package, answer),
+            version=row.provenance.packages.get(self.package, ""),
+            file=row.provenance.imported.get(self.package, ""),
+        )
+
+    def _measured(self, asked: Sequence[CaseQuestion]) -> Mapping[Cell, Observation]:
+        """Run what is due in one worker, or each in a fresh process to confirm it."""
+        if not asked:
+            return {}
+        sources, paths = self.runs.clone.sources, self.runs.home.paths
         ready = Ready(
-            environment=environment,
-            built=side.built,
-            cells=(cell,),
+            environment=self.environment,
+            built=self.built,
+            cells=tuple(question.cell(self.environment.name) for question in asked),
             tree=Tree(
-                package=plan.sources.package,
-                path=tree / plan.sources.root,
-                kept=plan.paths.kept,
+                package=sources.package,
+                path=self.runs.worktree.tree / sources.root,
+                kept=paths.kept,
             ),
         )
-        terms = Terms(
-            run=plan.run,
-            limits=plan.limits,
-            device=asked.device,
-            jobs=1,
-            fork=not plan.again,  # confirmed in a fresh process
-            sandbox=plan.sandbox,
-        )
-        row = measure(ready, {asked.case.name: asked.case}, terms)[0]
-        store.put(row if known is None else _confirmed(plan, known, row))
-    return row, False
+        terms = self.runs.terms
+        terms = dataclasses.replace(terms, fork=terms.fork and not self.trial.again)
+        cases = {question.case.name: question.case for question in asked}
+        return {row.cell: row for row in measure(ready, cases, terms)}
+
+    def _known(self, asked: CaseQuestion) -> Observation | None:
+        """Return the stored row of today's case that answers; with `rerun`, only of this run."""
+        cell, runs = asked.cell(self.environment.name), self.runs
+        rows = [
+            row
+            for row in self.store.rows({cell.case})
+            if row.cell == cell and (not runs.rerun or row.provenance.run == runs.terms.run)
+        ]
+        if not rows:
+            return None
+        case, environment = asked.case, self.environment
+        row = answering_row(rows, lambda row: is_standing(row, case, environment))
+        return row if is_current(row, case, environment) and row.outcome.is_evidence else None
 
 
-def _known(store: Store, cell: Cell, plan: Plan, environment: Environment) -> Observation | None:
-    """Return the stored row of today's case that answers; with `rerun`, only one of this run."""
-    rows = [
-        row
-        for row in store.rows({cell.case})
-        if row.cell == cell and (not plan.rerun or row.provenance.run == plan.run)
-    ]
-    if not rows:
-        return None
-    case = plan.asked.case
-    row = answering_row(rows, lambda row: is_standing(row, case, environment))
-    return row if is_current(row, case, environment) and row.outcome.is_evidence else None
-
-
-def _confirmed(plan: Plan, known: Observation, repeat: Observation) -> Observation:
+def _confirmed(
+    asked: CaseQuestion, known: Observation, repeat: Observation, package: str
+) -> Observation:
     """Return what is stored of a row and its repeat: unstable where the two contradict."""
     if repeat.outcome.blames_machine:
         return known
-    first, second = (_answer(plan.asked, row, plan.sources.package) for row in (known, repeat))
+    first, second = (_answer(asked, row, package) for row in (known, repeat))
     if first is Answer.UNKNOWN:
         return dataclasses.replace(repeat, repeats=2)
     unstable = agreed({known.cell: first}, known.cell, second)

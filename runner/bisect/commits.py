@@ -14,7 +14,7 @@ from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
 from repromatrix.runner.errors import ExitCode
-from repromatrix.runner.text import plural, shorten
+from repromatrix.runner.text import join, plural, shorten
 
 _REPOSITORY = "https://github.com/huggingface"
 _WIDE = 160
@@ -249,17 +249,21 @@ def _contradictions(answer: CommitAnswer) -> str:
 
 
 def _by_environment(answer: CommitAnswer) -> str:
-    """Say that one commit, or the older end, is good in one environment and bad in the other."""
+    """Say that the packages beside the sources decide, and how to find the one."""
     before, after = answer.words
-    older, newer = answer.older.environment, answer.newer.environment
-    what = f"The sources of {answer.older.mark.revision} are"
+    ends = (answer.older.environment, answer.newer.environment)
+    good, bad = ends if answer.edge is Edge.RISE else ends[::-1]
     if answer.first_new is not None and answer.apart:
         newer, older = answer.environments(answer.first_new)[:2]
-        what = f"{answer.first_new.short} is"
-    good, bad = (older, newer) if answer.searched_edge is Edge.RISE else (newer, older)
+        what = (
+            f"{answer.first_new.short} is {after} with the packages of {newer} and {before} with"
+            f" those of {older}."
+        )
+    else:
+        sources = f"The sources of {answer.older.mark.revision} and {answer.newer.mark.revision}"
+        what = f"{sources} behave alike with the packages of their days."
     return (
-        f"{_what(answer)}: no commit of {answer.package} decides, the environment does."
-        f" {what} {after} with the packages of {newer} and {before} with those of {older}."
+        f"{_what(answer)}: no commit of {answer.package} decides, the environment does. {what}"
         f" Find the package: `{answer.question.blame(good, bad)}`"
     )
 
@@ -371,6 +375,9 @@ def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
         known = " before" if all(trial.known for trial in answer.confirmations) else ""
         trials += f", and both sides once more{known}"
     yield "trials", trials
+    environments = dict.fromkeys(trial.environment for trial in answer.trials)
+    if packages := [name for name in environments if name]:
+        yield "packages", f"those of {join(packages)}"
     if answer.is_dirty:
         yield "left out", "changes in the clone that are not committed"
 
@@ -399,7 +406,7 @@ def _release(end: End, package: str) -> str:
     mark = end.mark
     claims = f"claims {package} {mark.claims}" if mark.claims else "claims no version"
     tag = mark.revision if mark.agrees else f"{mark.revision} (no tag of its own name claims it)"
-    return f"{tag} at {mark.commit[:SHORT]}, {claims}; packages of {end.environment}"
+    return f"{tag} at {mark.commit[:SHORT]}, {claims}"
 
 
 def _row(answer: CommitAnswer, trial: CommitTrial) -> str:

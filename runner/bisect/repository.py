@@ -96,6 +96,10 @@ class Repository:
         """Return the commits that `until` has and `since` has not, newest first."""
         return parse_commits(self.read("log", FORMAT, until, f"^{since}"))
 
+    def parent(self, commit: str) -> str:
+        """Return the first parent of a commit; empty where it has none."""
+        return (self.ask("rev-parse", "--verify", "--quiet", f"{commit}^1") or "").strip()
+
     def first_parents(self, commit: str, *, until: str = "") -> tuple[str, ...]:
         """Return a commit and its first parents, newest first, without `until` and its past."""
         less = [f"^{until}"] if until else []
@@ -213,7 +217,6 @@ def parse_commits(text: str) -> tuple[Commit, ...]:
     )
 
 
-LIFE = "life"
 OWNER = "REPROMATRIX_SEARCH"
 """The variable that marks every process of a search."""
 # No hook, filter or setting of the user's may run in a checkout that is not the user's.
@@ -225,8 +228,6 @@ class Worktree:
     """One checkout, for as long as a search lasts."""
 
     folder: Path
-    life: IO[str]
-    """Locked while the search goes on; its trials end when the lock is free."""
 
     @property
     def tree(self) -> Path:
@@ -254,10 +255,6 @@ class Worktree:
         """Check out a commit; raises RunnerError."""
         self.must("checkout", "--quiet", "--force", "--detach", commit)
 
-    def let_go(self) -> None:
-        """Tell the trials that the search is over, by unlocking the file they wait for."""
-        fcntl.flock(self.life, fcntl.LOCK_UN)
-
 
 @contextlib.contextmanager
 def opened(home: Path, lender: Repository, sources: PackageSources) -> Iterator[Worktree]:
@@ -268,11 +265,9 @@ def opened(home: Path, lender: Repository, sources: PackageSources) -> Iterator[
     try:
         _remove(folder)
         (folder / "tree").mkdir(parents=True)
-        with (folder / LIFE).open("a") as life:
-            fcntl.flock(life, fcntl.LOCK_EX)
-            worktree = Worktree(folder=folder, life=life)
-            _make(worktree, lender, sources)
-            yield worktree
+        worktree = Worktree(folder=folder)
+        _make(worktree, lender, sources)
+        yield worktree
     finally:
         _remove(folder)
         lock.close()

@@ -13,23 +13,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner import project
 from repromatrix.runner.bisect import commit_search, commits, git_lines, releases
 from repromatrix.runner.bisect import render_releases as render
+from repromatrix.runner.bisect.clone import open_clone
 from repromatrix.runner.bisect.commit_search import Inquiry
-from repromatrix.runner.bisect.commit_trials import TrialSide
 from repromatrix.runner.bisect.commits import Heard
 from repromatrix.runner.bisect.oracle import CaseQuestion
-from repromatrix.runner.bisect.repository import find_sources, open_repository
 from repromatrix.runner.bisect.search import Edge, Sought
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
-from repromatrix.runner.environments import building
-from repromatrix.runner.environments.building import UnbuildableError
+from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import current
-from repromatrix.runner.execution.events import Terms, run_name
+from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -248,11 +245,10 @@ def clone(options: BisectOptions) -> Path | None:
 
 def _refuse_revisions(repo: Path, options: BisectOptions) -> None:
     """Raise RunnerError before anything is run, for a clone or a revision that does not serve."""
-    repository = open_repository(repo)
-    sources = find_sources(repository, repository.tip())
+    clone = open_clone(repo)
     for option, revision in (("--good", options.good), ("--bad", options.bad)):
         if revision:
-            git_lines.named(repository, sources, revision, option)
+            git_lines.named(clone.repository, clone.sources, revision, option)
 
 
 def _find_commit(
@@ -275,12 +271,7 @@ def _find_commit(
         what = "no two releases differ, so there are no commits to search"
         fix = "Try other releases (--release), every release (--all), or --any-failure."
         raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
-    inquiry = _inquiry(loaded, finding, options)
-
-    def hear(event: Heard) -> None:
-        console.print(f"  {commits.heard(event)}", markup=False)
-
-    answer = commit_search.search(loaded.paths, inquiry, repo, hear)
+    answer = _searched(loaded, finding, repo, options, console)
     typed = f"nox -s bisect -- {shlex.join(page.command)}"
     match options.format:
         case "markdown":
@@ -293,31 +284,36 @@ def _find_commit(
     return answer.ending.code
 
 
-def _inquiry(loaded: Project, finding: releases.Finding, options: BisectOptions) -> Inquiry:
+def _searched(
+    loaded: Project,
+    finding: releases.Finding,
+    repo: Path,
+    options: BisectOptions,
+    console: Console,
+) -> commits.CommitAnswer:
+    """Search the commits between the two releases of a change; raises RunnerError, Interrupted."""
     assert finding.found is not None  # noqa: S101 - the caller has looked
-    search = finding.search
-    older, newer = (search.names[place] for place in (finding.found.before, finding.found.at))
-    return Inquiry(
-        asked=search.question,
-        edge=search.sought.edge,
-        older=_side(loaded, older),
-        newer=_side(loaded, newer),
-        limits=loaded.matrix.limits,
-        run=run_name(),
+    older, newer = (
+        loaded.environments[finding.search.names[place]]
+        for place in (finding.found.before, finding.found.at)
+    )
+    inquiry = Inquiry(
+        asked=finding.search.question,
+        edge=finding.search.sought.edge,
+        older=older,
+        newer=newer,
         good=options.good,
         bad=options.bad,
-        rerun=options.rerun,
-        sandbox=options.sandbox is True,
     )
 
+    def hear(event: Heard) -> None:
+        console.print(f"  {commits.heard(event)}", markup=False)
 
-def _side(loaded: Project, name: str) -> TrialSide:
-    try:
-        built = building.build(loaded.paths, project.recipe(loaded, name))
-    except UnbuildableError as error:
-        problem = Problem(name, f"cannot be built: {error}")
-        raise refuse(problem, ExitCode.UNBUILDABLE) from error
-    return TrialSide(environment=loaded.environments[name], built=built)
+    home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
+    sandbox = options.sandbox is True
+    terms = Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
+    rerun, clone = options.rerun, open_clone(repo)
+    return commit_search.find_commits(home, clone, [inquiry], terms, hear, rerun=rerun)[0]
 
 
 def portable(typed: Sequence[str]) -> tuple[str, ...]:

@@ -1,26 +1,30 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import factories
 import pytest
-from laboratory import LIMITS, side
+from laboratory import LIMITS
 
 from repromatrix.runner.bisect import commit_trials
-from repromatrix.runner.bisect.commit_trials import CommitTrial, Plan
+from repromatrix.runner.bisect.commit_trials import CommitRuns, CommitTrial, Trial
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.environments.building import Built
+from repromatrix.runner.environments.declared import UndeclaredError
 from repromatrix.runner.environments.development import PackageSources
+from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from repromatrix.runner.execution.events import Ready, Terms
+    from repromatrix.runner.execution.events import Ready
     from repromatrix.runner.model.case import Case
+    from repromatrix.runner.model.cell import Environment
     from repromatrix.runner.model.observation import Failed, Observation
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -33,29 +37,51 @@ class Bench:
 
     folder: Path
     runs: list[str]
+    undeclared: bool = False
 
     @property
     def tree(self) -> Path:
         return self.folder / "tree"
 
-    def plan(self, **more: object) -> Plan:
+    def asked(self, **more: object) -> CaseQuestion:
         asked = CaseQuestion(
             case=factories.case(factories.BREAKS, dependencies=["torch", "transformers>=4.50"]),
             workaround="",
             precision=Precision.BF16,
             device=Device.CPU,
         )
-        return Plan(
-            paths=Paths(root=self.folder / "ours"),
-            asked=dataclasses.replace(asked, **more),  # type: ignore[arg-type]
-            sides=(side("4.51.0"), side("4.50.3")),
-            sources=PackageSources(package="transformers", root="src"),
-            limits=LIMITS,
-            run="a test",
-        )
+        return dataclasses.replace(asked, **more)  # type: ignore[arg-type]
 
-    def attempt(self, plan: Plan | None = None) -> CommitTrial:
-        return commit_trials.attempt(plan or self.plan(), self.tree, COMMIT)
+    def attempt(self, asked: CaseQuestion | None = None, *, again: bool = False) -> CommitTrial:
+        runs = CommitRuns(
+            home=self,  # type: ignore[arg-type]
+            clone=self,  # type: ignore[arg-type]
+            worktree=self,  # type: ignore[arg-type]
+            terms=Terms(limits=LIMITS, device=Device.CPU, run="a test"),
+        )
+        (trial,) = runs(Trial(COMMIT, again=again), [asked or self.asked()])
+        return trial
+
+    # The part of a worktree, of a clone and of a home that a trial uses.
+
+    sources = PackageSources(package="transformers", root="src")
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(root=self.folder / "ours")
+
+    def check_out(self, commit: str) -> None:
+        assert commit == COMMIT
+
+    def declared(self, commit: str) -> str:
+        if self.undeclared:
+            raise UndeclaredError(where="setup.py", why="it is empty")
+        return commit
+
+    def environment(self, declared: str, extras: tuple[str, ...]) -> tuple[Environment, Built]:
+        assert (declared, extras) == (COMMIT, ())
+        built = Built(name="4.51.0", folder=Path("nowhere"), python=Path("python"), versions={})
+        return factories.environment("4.51.0"), built
 
 
 @pytest.fixture
@@ -70,13 +96,12 @@ def claims(folder: Path, version: str) -> None:
     (package / "__init__.py").write_text(f'__version__ = "{version}"\n')
 
 
-def does(patch: pytest.MonkeyPatch, bench: Bench, **rows: Observation) -> None:
-    """Let the commit do something in the environment of each end: `newer`, `older`."""
+def does(patch: pytest.MonkeyPatch, bench: Bench, row: Observation | None = None) -> None:
+    """Let the commit do something."""
 
     def measure(ready: Ready, cases: Mapping[str, Case], _: Terms) -> tuple[Observation, ...]:
-        end = ready.environment.name.partition("@")[0]
-        bench.runs.append(end)
-        row = rows["older" if end == "4.50.3" else "newer"]
+        bench.runs.append(ready.environment.name.partition("@")[0])
+        assert row is not None
         ran = dataclasses.replace(
             factories.provenance(cases[ready.cells[0].case], ready.environment),
             imported=row.provenance.imported,
@@ -115,7 +140,7 @@ HANGS = row(Outcome.TIMES_OUT, imports=False)
 def test_what_a_commit_does_is_told_with_what_was_imported(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    does(monkeypatch, bench, newer=BREAKS)
+    does(monkeypatch, bench, BREAKS)
 
     assert bench.attempt() == CommitTrial(
         commit=COMMIT,
@@ -129,7 +154,7 @@ def test_what_a_commit_does_is_told_with_what_was_imported(
 
 
 def test_a_commit_that_was_run_is_known(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    does(monkeypatch, bench, newer=WORKS)
+    does(monkeypatch, bench, WORKS)
     first, second = bench.attempt(), bench.attempt()
 
     assert bench.runs == ["4.51.0"]
@@ -139,9 +164,9 @@ def test_a_commit_that_was_run_is_known(bench: Bench, monkeypatch: pytest.Monkey
 def test_what_the_machine_decided_is_run_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    does(monkeypatch, bench, newer=row(Outcome.OUT_OF_MEMORY))
+    does(monkeypatch, bench, row(Outcome.OUT_OF_MEMORY))
     first = bench.attempt()
-    does(monkeypatch, bench, newer=WORKS)
+    does(monkeypatch, bench, WORKS)
     second = bench.attempt()
 
     assert (first.answer, second.answer) == (Answer.UNKNOWN, Answer.NO)
@@ -163,12 +188,11 @@ def test_what_answers_otherwise_when_it_is_run_once_more_answers_nothing_later(
     said: Answer,
     later: Answer,
 ) -> None:
-    again = dataclasses.replace(bench.plan(), again=True)
-    does(monkeypatch, bench, newer=BREAKS)
+    does(monkeypatch, bench, BREAKS)
     bench.attempt()
-    does(monkeypatch, bench, newer=second)
-    confirmed = bench.attempt(again)
-    kept = [bench.attempt(), bench.attempt(again)]
+    does(monkeypatch, bench, second)
+    confirmed = bench.attempt(again=True)
+    kept = [bench.attempt(), bench.attempt(again=True)]
 
     assert (confirmed.answer, confirmed.known) == (said, False)
     assert [(one.answer, one.known) for one in kept] == [(later, True)] * 2
@@ -176,14 +200,24 @@ def test_what_answers_otherwise_when_it_is_run_once_more_answers_nothing_later(
 
 
 @pytest.mark.parametrize("first", [UNIMPORTABLE, LATE, DEEP, CRASHED, HANGS])
-def test_a_commit_that_cannot_be_imported_is_tried_in_the_other_environment(
+def test_a_commit_that_cannot_be_imported_is_not_judged(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, first: Observation
 ) -> None:
-    does(monkeypatch, bench, newer=first, older=WORKS)
-    found = bench.attempt()
+    does(monkeypatch, bench, first)
 
-    assert (found.answer, found.environment) == (Answer.NO, "4.50.3")
-    assert bench.runs == ["4.51.0", "4.50.3"]
+    assert bench.attempt().answer is Answer.UNKNOWN
+    assert bench.runs == ["4.51.0"]
+
+
+def test_a_commit_whose_needs_cannot_be_read_is_not_judged(bench: Bench) -> None:
+    bench.undeclared = True
+
+    assert bench.attempt() == CommitTrial(
+        commit=COMMIT,
+        answer=Answer.UNKNOWN,
+        environment="",
+        reason="it has no environment: setup.py does not say what it needs: it is empty",
+    )
 
 
 @pytest.mark.parametrize("any_failure", [False, True])
@@ -198,7 +232,7 @@ def test_a_commit_that_cannot_be_imported_is_tried_in_the_other_environment(
         (DEEP, "cannot be imported: TypeError: metaclass"),
     ],
 )
-def test_a_commit_that_cannot_be_imported_anywhere_is_never_blamed(
+def test_a_commit_that_cannot_be_imported_is_never_blamed(
     bench: Bench,
     monkeypatch: pytest.MonkeyPatch,
     unimportable: Observation,
@@ -206,8 +240,8 @@ def test_a_commit_that_cannot_be_imported_anywhere_is_never_blamed(
     *,
     any_failure: bool,
 ) -> None:
-    does(monkeypatch, bench, newer=unimportable, older=unimportable)
-    found = bench.attempt(bench.plan(any_failure=any_failure))
+    does(monkeypatch, bench, unimportable)
+    found = bench.attempt(bench.asked(any_failure=any_failure))
 
     assert (found.answer, found.environment, found.reason) == (Answer.UNKNOWN, "4.51.0", reason)
 
@@ -218,19 +252,19 @@ def test_an_end_that_may_have_come_while_importing_is_never_blamed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, *, any_failure: bool
 ) -> None:
     ended = row(outcome, factories.failed("SIGSEGV", "died by SIGSEGV"), imports=False)
-    does(monkeypatch, bench, newer=ended, older=ended)
-    found = bench.attempt(bench.plan(any_failure=any_failure, case=ends_so(outcome)))
+    does(monkeypatch, bench, ended)
+    found = bench.attempt(bench.asked(any_failure=any_failure, case=ends_so(outcome)))
 
     said = f"{outcome.verb}: SIGSEGV: died by SIGSEGV, maybe while importing transformers"
     assert (found.answer, found.environment, found.reason) == (Answer.UNKNOWN, "4.51.0", said)
-    assert bench.runs == ["4.51.0", "4.50.3"]
+    assert bench.runs == ["4.51.0"]
 
 
 def test_an_end_of_a_package_that_said_it_was_imported_is_judged(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    does(monkeypatch, bench, newer=row(Outcome.CRASHES, factories.failed("SIGSEGV", "died")))
-    found = bench.attempt(bench.plan(case=ends_so(Outcome.CRASHES)))
+    does(monkeypatch, bench, row(Outcome.CRASHES, factories.failed("SIGSEGV", "died")))
+    found = bench.attempt(bench.asked(case=ends_so(Outcome.CRASHES)))
 
     assert (found.answer, bench.runs) == (Answer.YES, ["4.51.0"])
 
@@ -244,8 +278,8 @@ def ends_so(outcome: Outcome) -> Case:
 def test_another_failure_is_unknown_unless_any_failure_is_bad(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    does(monkeypatch, bench, newer=OTHER)
-    plain, any_failure = bench.attempt(), bench.attempt(bench.plan(any_failure=True))
+    does(monkeypatch, bench, OTHER)
+    plain, any_failure = bench.attempt(), bench.attempt(bench.asked(any_failure=True))
 
     assert (plain.answer, any_failure.answer) == (Answer.UNKNOWN, Answer.YES)
     assert bench.runs == ["4.51.0"]
@@ -254,12 +288,12 @@ def test_another_failure_is_unknown_unless_any_failure_is_bad(
 def test_a_case_that_describes_nothing_is_bad_by_its_signature(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    does(monkeypatch, bench, newer=OTHER)
+    does(monkeypatch, bench, OTHER)
     assert OTHER.failed
     told = {"case": factories.case(), "signature": OTHER.failed.signature}
 
-    assert bench.attempt(bench.plan(**told)).answer is Answer.YES
-    assert bench.attempt(bench.plan(**{**told, "signature": "x"})).answer is Answer.UNKNOWN
+    assert bench.attempt(bench.asked(**told)).answer is Answer.YES
+    assert bench.attempt(bench.asked(**{**told, "signature": "x"})).answer is Answer.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -276,7 +310,7 @@ def test_a_case_that_describes_nothing_is_bad_by_its_signature(
 def test_a_pass_that_proves_nothing_is_unknown(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, seen: Observation, reason: str
 ) -> None:
-    does(monkeypatch, bench, newer=seen)
+    does(monkeypatch, bench, seen)
     found = bench.attempt()
 
     assert (found.answer, found.reason) == (Answer.UNKNOWN, reason)

@@ -10,29 +10,34 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import factories
 import pytest
 from histories import History, fingerprint, sources
-from laboratory import FAKE, HERE, LIMITS, Laboratory, laboratory, side, straight
+from laboratory import (
+    BY_ENVIRONMENT,
+    HERE,
+    STATE,
+    Laboratory,
+    QuickTrials,
+    laboratory,
+    measure,
+    straight,
+)
 from programs import started
 
-from repromatrix.runner.bisect.commit_search import search
-from repromatrix.runner.bisect.commit_trials import (
-    CommitTrial,
-    Plan,
-    read,
-    read_trials,
-    trial_line,
-    written,
-)
+from repromatrix.runner.bisect import commit_trials
+from repromatrix.runner.bisect.clone import open_clone
+from repromatrix.runner.bisect.commit_search import CommitSearch, search
+from repromatrix.runner.bisect.commit_trials import CommitTrial
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, sentence
 from repromatrix.runner.bisect.search import Answer, Edge
-from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.errors import ExitCode, RunnerError
-from repromatrix.runner.paths import Paths
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.mark.parametrize("at", [1, 171])
@@ -62,8 +67,10 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     states = ["works", "works", "breaks", "breaks"]
     folder = tmp_path_factory.mktemp("searched")
     lab = straight(folder, states, m2="Cache everything (#36001)")
-    first, second = lab.search(command=FAKE), lab.search(command=FAKE)
-    rerun = lab.search(lab.inquiry(rerun=True, run="another"), command=FAKE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commit_trials, "measure", measure)
+        first, second = lab.try_out(), lab.try_out()
+        rerun = lab.try_out("another", rerun=True)
     return Searched(lab=lab, first=first, second=second, rerun=rerun)
 
 
@@ -77,13 +84,13 @@ def test_the_whole_answer_is_told(searched: Searched) -> None:
         "2025-03-04T01:00:00+01:00",
     )
     assert [answer.older.mark.revision, answer.newer.mark.revision] == ["v4.50.3", "v4.51.0"]
-    assert lab.tried(answer) == [("0", "no"), ("3", "yes"), ("2", "yes"), ("1", "no")]
+    assert lab.tried(answer) == [("0", "no"), ("3", "yes"), ("1", "no"), ("2", "yes")]
     assert (answer.ran, answer.known, answer.unjudged, answer.is_dirty) == (4, 0, (), False)
-    trial = answer.trials[2]
+    trial = answer.trials[3]
     assert trial == CommitTrial(
         commit=lab.history.shas["2"],
         answer=Answer.YES,
-        environment="4.51.0",
+        environment="4.50.3",
         reason="ValueError: it breaks",
         version=f"4.51.0.dev0+g{lab.history.shas['2'][:12]}",
         file="transformers/__init__.py",
@@ -130,28 +137,8 @@ def test_a_commit_that_cannot_be_judged_is_never_blamed(tmp_path: Path) -> None:
     assert [one.reason for one in answer.unjudged] == ["unimportable"]
 
 
-def test_a_commit_that_only_the_older_environment_can_import_is_tried_there(
-    tmp_path: Path,
-) -> None:
-    states = ["imported only in the older", "imported only in the older", "breaks", "breaks"]
-    lab = straight(tmp_path, states)
-
-    answer = lab.search()
-
-    assert lab.named(answer) == ["2"]
-    assert [(one.environment, one.answer) for one in answer.trials] == [
-        ("4.50.3", "no"),
-        ("4.51.0", "yes"),
-        ("4.51.0", "yes"),
-        ("4.50.3", "no"),
-        ("4.50.3", "yes"),
-    ]
-    assert answer.apart
-
-
 def test_a_commit_is_not_blamed_for_what_the_environment_of_its_side_does(tmp_path: Path) -> None:
-    states = ["imported only in the older"] * 4 + ["works only in the older"] * 5
-    lab = straight(tmp_path, states)
+    lab = straight(tmp_path, ["older/works"] * 4 + ["works only in the older"] * 5)
 
     answer = lab.search()
 
@@ -159,32 +146,50 @@ def test_a_commit_is_not_blamed_for_what_the_environment_of_its_side_does(tmp_pa
     assert answer.last_old
     assert answer.first_new
     assert [lab.history.name(one.sha) for one in (answer.last_old, answer.first_new)] == ["3", "4"]
-    assert answer.environments(answer.first_new) == ("4.51.0", "4.50.3")
+    assert answer.environments(answer.first_new) == ("newer", "older")
+
+
+def test_a_commit_that_declares_other_needs_is_blamed_for_what_they_do(tmp_path: Path) -> None:
+    history = History()
+    history.commit("0", {**sources("4.51.0.dev0", "older/works"), **needing("hub<1")})
+    history.commit("1", {STATE: "works only in the older", **needing("hub>=1")})
+    history.commit("2", {"number": "2"})
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(lab.inquiry(good=history.shas["0"], bad="main"))
+
+    assert (answer.ending, lab.named(answer)) == (CommitOutcome.FOUND, ["1"])
+
+
+def needing(requirement: str) -> dict[str, str]:
+    return {"setup.py": f'setup(install_requires=["{requirement}"])\n'}
 
 
 def test_a_commit_that_the_environment_of_the_other_side_cannot_judge_is_a_candidate(
     tmp_path: Path,
 ) -> None:
-    states = ["imported only in the older"] * 2 + ["imported only in the newer"] * 2
-    lab = straight(tmp_path, states)
+    with_older = {"breaks only in the newer": {"newer": Answer.YES, "older": Answer.UNKNOWN}}
+    lab = straight(tmp_path, ["older/works"] * 2 + ["breaks only in the newer"] * 2)
 
-    answer = lab.search()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(BY_ENVIRONMENT, *with_older.popitem())
+        answer = lab.search()
 
     assert (answer.ending, answer.doubt) == (CommitOutcome.CANDIDATES, Doubt.ENVIRONMENTS)
     assert (lab.named(answer), answer.ending.code) == (["2"], ExitCode.UNDECIDED)
 
 
-def test_where_the_environment_decides_no_commit_is_blamed(tmp_path: Path) -> None:
-    lab = straight(tmp_path, ["works only in the older"] * 3)
-
-    answer = lab.search()
+@pytest.mark.parametrize("state", ["works", "breaks"])
+def test_where_releases_differ_and_their_sources_do_not_no_commit_is_blamed(
+    tmp_path: Path, state: str
+) -> None:
+    answer = straight(tmp_path, [state] * 3).search()
 
     assert (answer.ending, answer.ending.code) == (CommitOutcome.ENVIRONMENT, ExitCode.UNDECIDED)
-    assert [(one.environment, one.answer) for one in answer.trials] == [
-        ("4.51.0", "yes"),
-        ("4.50.3", "no"),
-    ]
     assert answer.culprit is None
+    assert "nox -s blame -- toy_breaks --precision bf16 --good 4.50.3 --bad 4.51.0" in sentence(
+        answer
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,7 +204,10 @@ def test_where_the_environment_decides_no_commit_is_blamed(tmp_path: Path) -> No
 def test_ends_that_do_not_differ_are_no_boundary(
     tmp_path: Path, states: list[str], ending: CommitOutcome, code: int
 ) -> None:
-    answer = straight(tmp_path, states).search()
+    lab = straight(tmp_path, states)
+    first = f"main~{len(states) - 1}"
+
+    answer = lab.search(lab.inquiry(good=first, bad="main"))
 
     assert (answer.ending, answer.ending.code, answer.candidates) == (ending, code, ())
 
@@ -256,7 +264,7 @@ def test_with_rerun_nothing_of_another_run_is_known(searched: Searched) -> None:
 @pytest.mark.parametrize(
     ("states", "left", "sides"),
     [
-        (["works", "works", "works", "breaks once", "breaks", "breaks"], ["3", "4"], "24"),
+        (["works", "works", "works", "breaks once", "breaks", "breaks"], ["3", "4", "5"], "25"),
         (["works", "works", "works once", "breaks", "breaks", "breaks"], ["1", "2", "3"], "03"),
     ],
 )
@@ -450,7 +458,7 @@ def test_the_clone_stays_as_it_was_and_nothing_stays_of_ours(tmp_path: Path) -> 
     (lab.clone / "new").write_text("mine")
     before = fingerprint(lab.clone)
 
-    answer = lab.search(command=FAKE)
+    answer = lab.try_out()
 
     assert answer.is_dirty
     assert fingerprint(lab.clone) == before
@@ -470,13 +478,9 @@ def test_missing_tags_are_refused_before_anything_is_run(tmp_path: Path) -> None
 
 def test_a_clone_of_a_package_that_did_not_change_is_refused(tmp_path: Path) -> None:
     lab = straight(tmp_path, ["works", "breaks"])
-    same = lab.inquiry(older=side("4.51.0"))
-    pins = {
-        name: version for name, version in same.older.environment.pins.items() if name == "torch"
-    }
-    without = dataclasses.replace(
-        same.older, environment=dataclasses.replace(same.older.environment, pins=pins)
-    )
+    same = lab.inquiry(older=factories.environment("4.51.0"))
+    pins = {name: version for name, version in same.older.pins.items() if name == "torch"}
+    without = dataclasses.replace(same.older, pins=pins)
 
     with pytest.raises(RunnerError, match=r"4\.51\.0 in 4\.51\.0 and 4\.51\.0 in 4\.51\.0.*blame"):
         lab.search(same)
@@ -484,22 +488,14 @@ def test_a_clone_of_a_package_that_did_not_change_is_refused(tmp_path: Path) -> 
         lab.search(dataclasses.replace(same, older=without))
 
 
-def test_a_trial_that_goes_wrong_blames_no_commit(tmp_path: Path) -> None:
+def test_a_trial_that_goes_wrong_blames_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab = straight(tmp_path, ["works", "works", "a state that raises KeyError", "breaks", "breaks"])
+    monkeypatch.setattr(commit_trials, "measure", measure)
 
-    with pytest.raises(RunnerError, match=r"exit code .*KeyError") as caught:
-        lab.search(command=FAKE)
-    assert caught.value.code is ExitCode.OUR_FAULT
-
-
-def test_a_program_that_cannot_start_blames_no_commit(tmp_path: Path) -> None:
-    lab = straight(tmp_path, ["works", "breaks"])
-    places = Paths(root=tmp_path / "ours")
-
-    with pytest.raises(RunnerError, match=r"exit code 1"):
-        search(
-            places, lab.inquiry(), lab.clone, command=(sys.executable, "-c", "raise SystemExit(1)")
-        )
+    with pytest.raises(KeyError, match="a state that raises"):
+        lab.try_out()
 
 
 def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
@@ -508,44 +504,20 @@ def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
     assert lab.named(lab.search()) == ["2"]
 
 
-def test_a_plan_is_what_was_written(tmp_path: Path) -> None:
-    lab = straight(tmp_path, ["works", "breaks"])
-    inquiry = lab.inquiry()
-    plan = Plan(
-        paths=Paths(root=tmp_path, own=True),
-        asked=inquiry.asked,
-        sides=(inquiry.newer, inquiry.older),
-        sources=PackageSources(package="transformers", root="src"),
-        limits=LIMITS,
-        run="a test",
-    )
-
-    found = read(written(plan))
-
-    assert found.asked.case.digest == plan.asked.case.digest
-    case = plan.asked.case
-    assert dataclasses.replace(found, asked=dataclasses.replace(found.asked, case=case)) == plan
-
-
-def test_a_line_that_is_being_written_is_no_trial() -> None:
-    trial = CommitTrial(commit="0" * 40, answer=Answer.NO, environment="4.51.0")
-    line = trial_line(trial)
-
-    assert read_trials(line + line[:20]) == (trial,)
-
-
 SEARCHING = """
 import signal, sys
 from pathlib import Path
 sys.path[:0] = {tests!r}
-from laboratory import FAKE, Laboratory
+from laboratory import Laboratory, measure
 from histories import History
+from repromatrix.runner.bisect import commit_trials
 from repromatrix.runner.errors import Interrupted
 def stop(*_): raise Interrupted
 signal.signal(signal.SIGINT, stop)
+commit_trials.measure = measure
 lab = Laboratory(folder=Path({folder!r}), history=History())
 try:
-    lab.search(command=FAKE)
+    lab.try_out()
 except Interrupted:
     sys.exit(130)
 """
@@ -554,74 +526,75 @@ except Interrupted:
 @contextlib.contextmanager
 def searching(lab: Laboratory) -> Iterator[subprocess.Popen[str]]:
     """Start a search in a process of its own and wait until it tries the slow commit."""
-    root = str(Path(__file__).parents[2])
     code = SEARCHING.format(tests=[str(HERE)], folder=str(lab.folder))
-    environ = {**os.environ, "PYTHONPATH": root}
-    journal = lab.folder / "ours/.repromatrix/bisect/1/journal"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    state = lab.folder / "ours/.repromatrix/bisect/1/tree" / STATE
     with started([sys.executable, "-c", code], env=environ) as process:
-        until(lambda: journal.exists() and journal.read_text().count("\n") >= 2)
-        until(lambda: len(workers(lab)) > 0)
+        until(lambda: state.exists() and state.read_text() == "slow")
         time.sleep(1)
         yield process
 
 
-def until(holds: object, seconds: float = 30) -> None:
-    assert callable(holds)
+def until(holds: Callable[[], bool], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def workers(lab: Laboratory) -> list[int]:
-    """Return the processes that work in the checkout of a laboratory."""
-    mark = f"REPROMATRIX_SEARCH={lab.folder}/ours/.repromatrix/bisect/1\0".encode()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def test_an_interrupted_search_ends_its_trial_and_goes_on_from_there(tmp_path: Path) -> None:
+def test_an_interrupted_search_goes_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
     before = fingerprint(lab.clone)
     with searching(lab) as process:
         process.send_signal(signal.SIGINT)
 
         assert process.wait(timeout=20) == 130
-    assert workers(lab) == []
     assert [path.name for path in (tmp_path / "ours/.repromatrix/bisect").iterdir()] == ["1.lock"]
     assert fingerprint(lab.clone) == before
-    again = hurried(lab)
+    again = hurried(lab, monkeypatch)
     assert (again.known, again.ran, lab.named(again)) == (2, 2, ["3"])
 
 
-def hurried(lab: Laboratory) -> CommitAnswer:
+def hurried(lab: Laboratory, patch: pytest.MonkeyPatch) -> CommitAnswer:
     """Search again, with the slow commit as quick as the others."""
     (lab.folder / "quick").touch()
-    return lab.search(command=FAKE)
+    patch.setattr(commit_trials, "measure", measure)
+    return lab.try_out()
 
 
-def test_the_next_search_cleans_up_after_one_that_was_killed(tmp_path: Path) -> None:
+def test_the_next_search_cleans_up_after_one_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
     with searching(lab) as process:
         process.kill()
     left = tmp_path / "ours/.repromatrix/bisect/1/tree"
 
     assert left.exists()
-    again = hurried(lab)
+    again = hurried(lab, monkeypatch)
     assert (again.known, again.ran, lab.named(again)) == (2, 2, ["3"])
     assert not left.exists()
-    until(lambda: workers(lab) == [])
 
 
-def test_a_trial_ends_by_itself_when_its_search_was_killed(tmp_path: Path) -> None:
-    lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
-    with searching(lab) as process:
-        process.kill()
+def test_a_commit_that_is_checked_out_answers_every_question_that_still_asks(
+    tmp_path: Path,
+) -> None:
+    """The two changes lie close together: shared, they cost less than one after the other."""
+    states = ["bf16 works, fp16 works"] * 60
+    states += ["bf16 breaks, fp16 works", *["bf16 breaks, fp16 breaks"] * 140]
+    lab = straight(tmp_path, states)
+    inquiries = [
+        lab.inquiry(asked=lab.asked(precision=precision))
+        for precision in (Precision.BF16, Precision.FP16)
+    ]
+    clone = open_clone(lab.clone)
+    apart, shared = QuickTrials(clone), QuickTrials(clone)
 
-    until(lambda: workers(lab) == [], seconds=10)
+    answers = search([CommitSearch(inquiry, clone) for inquiry in inquiries], shared)
+    alone = [search([CommitSearch(inquiry, clone)], apart)[0] for inquiry in inquiries]
+
+    assert [lab.named(answer) for answer in answers] == [["60"], ["61"]]
+    assert [lab.named(answer) for answer in alone] == [["60"], ["61"]]
+    assert len(shared.asked) <= 0.7 * len(apart.asked)

@@ -80,9 +80,10 @@ toy_breaks in bf16 is fixed by cccccccccccc of 2025-03-28: Heal it (#37044)
   same change   dddddddddddd of 2025-03-28: Heal it (#37044) (the branch of v4.51.0, the same patch)
   last bad      bbbbbbbbbbbb of 2025-03-28: B
   searched      main, 256 commits by first parents, aaaaaaaaaaaa to eeeeeeeeeeee
-  older end     v4.50.3 at 111111111111, claims transformers 4.50.3; packages of 4.50.3
-  newer end     v4.51.0 at 222222222222, claims transformers 4.51.0; packages of 4.51.0
+  older end     v4.50.3 at 111111111111, claims transformers 4.50.3
+  newer end     v4.51.0 at 222222222222, claims transformers 4.51.0
   trials        3, 1 of them known already
+  packages      those of 4.51.0
   left out      changes in the clone that are not committed
 
 Could not be judged:
@@ -135,8 +136,7 @@ def test_json_has_everything_and_nothing_that_json_lacks() -> None:
             CommitOutcome.ENVIRONMENT,
             (
                 "toy_breaks in bf16: no commit of transformers decides, the environment does."
-                " The sources of v4.50.3 are good with the packages of 4.51.0 and bad with those"
-                " of 4.50.3."
+                " The sources of v4.50.3 and v4.51.0 behave alike with the packages of their days."
                 " Find the package: `nox -s blame -- toy_breaks --precision bf16 --good 4.51.0"
                 " --bad 4.50.3`"
             ),

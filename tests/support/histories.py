@@ -21,6 +21,7 @@ def sources(version: str, state: str, package: str = "transformers") -> dict[str
     return {
         f"src/{package}/__init__.py": f'__version__ = "{version}"\n',
         f"src/{package}/state.txt": state,
+        "setup.py": "setup(install_requires=[])\n",
     }
 
 

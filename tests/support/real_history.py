@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from histories import git
 
 from repromatrix.runner import project
-from repromatrix.runner.bisect.commit_search import Inquiry, search
-from repromatrix.runner.bisect.commit_trials import TrialSide
+from repromatrix.runner.bisect.clone import open_clone
+from repromatrix.runner.bisect.commit_search import Inquiry, find_commits
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.environments import building
+from repromatrix.runner.environments.commits import Home
+from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import Paths
 
@@ -79,14 +81,10 @@ def found(real: Real, places: Paths, older: str, newer: str, **more: object) -> 
     inquiry: dict[str, object] = {
         "asked": CaseQuestion(case=case, **told),  # type: ignore[arg-type]
         "edge": Edge.RISE,
-        "older": side(real.loaded, older),
-        "newer": side(real.loaded, newer),
-        "limits": real.loaded.matrix.limits,
-        "run": "a test",
+        "older": real.loaded.environments[older],
+        "newer": real.loaded.environments[newer],
     }
-    return search(places, Inquiry(**{**inquiry, **more}), real.folder)  # type: ignore[arg-type]
-
-
-def side(loaded: Project, name: str) -> TrialSide:
-    built = building.build(loaded.paths, project.recipe(loaded, name))
-    return TrialSide(environment=loaded.environments[name], built=built)
+    asked = Inquiry(**{**inquiry, **more})  # type: ignore[arg-type]
+    terms = Terms(limits=real.loaded.matrix.limits, device=Device.CPU)
+    home = Home(paths=places, matrix=real.loaded.matrix, locks=real.loaded.locks)
+    return find_commits(home, open_clone(real.folder), [asked], terms)[0]

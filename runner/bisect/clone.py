@@ -1,0 +1,77 @@
+"""A clone of one package: its repository, and what each of its commits declares that it needs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repromatrix.runner.bisect.repository import Repository, find_sources, open_repository
+from repromatrix.runner.environments.commits import Declaration
+from repromatrix.runner.environments.declared import FILES, UndeclaredError, declared
+from repromatrix.runner.environments.development import PackageSources
+
+_AT_ONCE = 64
+"""Commits that touch the files which declare, listed in one call of git."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clone:
+    """A repository, the package whose sources it holds, and what was read of its commits."""
+
+    repository: Repository
+    sources: PackageSources
+    read: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    known: dict[str, Declaration] = field(default_factory=dict)
+
+    def needs(self, commit: str) -> tuple[str, ...]:
+        """Return the requirements of a commit; none where they cannot be read."""
+        try:
+            return self._read(commit)[1:]
+        except UndeclaredError:
+            return ()
+
+    def declared(self, commit: str) -> Declaration:
+        """Return what a commit declares; raises UndeclaredError where it cannot be read.
+
+        Its day is that of the first commit in a row, along first parents, which declares the same
+        and claims the same version: neighbours share an environment, and none of its packages is
+        younger than any of them.
+        """
+        if commit not in self.known:
+            said = self._read(commit)
+            since = self._since(commit, said)
+            day = self.repository.read("log", "-1", "--format=%cI", since).strip()
+            self.known[commit] = Declaration(
+                package=self.sources.package,
+                requirements=said[1:],
+                day=dt.datetime.fromisoformat(day).astimezone(dt.UTC).date(),
+            )
+        return self.known[commit]
+
+    def _read(self, commit: str) -> tuple[str, ...]:
+        """Return the version that a commit claims, and what it needs."""
+        if commit not in self.read:
+            found = declared(lambda path: self.repository.blob(commit, path))
+            claims = self.repository.claims(commit, self.sources)
+            self.read[commit] = (claims, *map(str, found))
+        return self.read[commit]
+
+    def _since(self, commit: str, said: tuple[str, ...]) -> str:
+        since = commit
+        for touched in self._touching(commit):
+            if self._read(touched) != said:
+                return since
+            since = touched
+        return since
+
+    def _touching(self, commit: str) -> list[str]:
+        paths = (*FILES, self.sources.init)
+        options = ("--first-parent", "--format=%H", f"--max-count={_AT_ONCE}")
+        return self.repository.read("log", *options, commit, "--", *paths).split()
+
+
+def open_clone(folder: Path) -> Clone:
+    """Return the clone in a folder; raises RunnerError where it does not serve."""
+    repository = open_repository(folder)
+    return Clone(repository=repository, sources=find_sources(repository, repository.tip()))
