@@ -70,6 +70,7 @@ def _clone(folder: Path) -> tuple[Path, Path]:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(sources, folder / "src" / "transformers", ignore=ignored)
     honest = (folder / MODEL).read_text()
+    (folder / "setup.py").write_text("setup(install_requires=[])\n")
     _git(folder, "init", "--quiet", "--initial-branch=main")
     _git(folder, "add", "--all")
     _git(folder, "commit", "--quiet", "--message=state 0")
@@ -94,6 +95,7 @@ def _git(folder: Path, *arguments: str, given: str = "") -> None:
         [shutil.which("git") or "git", *name, *arguments],
         cwd=folder,
         input=given.encode(),
+        env={**os.environ, "GIT_COMMITTER_DATE": "2025-03-01T00:00:00+00:00"},
         check=True,
     )
 

@@ -87,9 +87,14 @@ class History:
         return next(name for name, known in self.shas.items() if known == sha)
 
 
-def git(folder: Path, *arguments: str, given: str = "") -> str:
-    """Run git in a folder; a test that cannot prepare its repository fails."""
+def git(folder: Path, *arguments: str, given: str = "", day: str = "") -> str:
+    """Run git in a folder; a test that cannot prepare its repository fails.
+
+    A commit is made on `day`.
+    """
     environ = {**git_environ(), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    if day:
+        environ["GIT_COMMITTER_DATE"] = f"{day}T12:00:00+00:00"
     done = subprocesses.finish(
         ["git", "-c", "user.name=S", "-c", "user.email=s@example.org", *arguments],
         folder=folder,

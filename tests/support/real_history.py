@@ -12,7 +12,7 @@ from repromatrix.runner.bisect.clone import open_clone
 from repromatrix.runner.bisect.commit_search import Inquiry, find_commits
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Edge
-from repromatrix.runner.environments import building
+from repromatrix.runner.environments import building, locks
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -57,6 +57,13 @@ class Real:
         built = building.build(self.loaded.paths, project.recipe(self.loaded, release))
         installed = next(built.folder.glob("lib/python*/site-packages/transformers"))
         shutil.copytree(installed, there, ignore=shutil.ignore_patterns("__pycache__"))
+        (info,) = installed.parent.glob("transformers-*.dist-info")
+        lines = (info / "METADATA").read_text().partition("\n\n")[0].splitlines()
+        needs = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist: ")]
+        own = [needed for needed in needs if "extra ==" not in needed]
+        (self.folder / "setup.py").write_text(f"setup(install_requires={own!r})\n")
+        # A week after it: its own environment is then the newest one that is old enough.
+        self.day = str(self.loaded.matrix.release(release).date + locks.COOLING)
 
     def plant(self, *states: int) -> None:
         """Commit one file again and again, as it would be in each state."""
@@ -68,7 +75,8 @@ class Real:
 
     def commit(self, name: str, message: str = "") -> None:
         git(self.folder, "add", "--all")
-        git(self.folder, "commit", "--quiet", "--allow-empty", "--message", message or name)
+        told = ("--quiet", "--allow-empty", "--message", message or name)
+        git(self.folder, "commit", *told, day=self.day)
         self.shas[name] = git(self.folder, "rev-parse", "HEAD").strip()
 
     def name(self, sha: str) -> str:
