@@ -404,11 +404,14 @@ def _ends(clone: Clone, inquiry: Inquiry) -> tuple[TaggedCommit, TaggedCommit]:
     releases = (inquiry.older, inquiry.newer)
     if not (inquiry.good and inquiry.bad):
         _refuse_unmoved(sources.package, inquiry)
+    versions = [release.version(sources.package) for release in releases]
+    if not (inquiry.good or inquiry.bad):
+        return git_lines.released_ends(repository, sources, versions[0], versions[1])
     older, newer = (
         git_lines.named(repository, sources, revision, option)
         if revision
-        else git_lines.released(repository, sources, release.version(sources.package))
-        for (option, revision), release in zip(options, releases, strict=True)
+        else git_lines.released(repository, sources, version)
+        for (option, revision), version in zip(options, versions, strict=True)
     )
     return older, newer
 

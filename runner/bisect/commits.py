@@ -370,6 +370,9 @@ def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
             yield "reversed", f"it is a change on {searched.name} {lacks}"
     yield "older end", _release(answer.older, answer.package)
     yield "newer end", _release(answer.newer, answer.package)
+    for end in (answer.older, answer.newer):
+        if end.mark.note:
+            yield "derived end", end.mark.note
     trials = f"{len(answer.trials)}, {answer.known} of them known already"
     if answer.confirmations:
         known = " before" if all(trial.known for trial in answer.confirmations) else ""

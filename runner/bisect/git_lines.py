@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from packaging.version import Version
 
-from repromatrix.runner.bisect.repository import OPTION, Commit, Repository
+from repromatrix.runner.bisect.repository import (
+    OPTION,
+    SHORT,
+    Commit,
+    Repository,
+    claimed_or_nothing,
+)
 from repromatrix.runner.environments.development import PackageSources
-from repromatrix.runner.errors import InvalidValue, Problem, refuse
+from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
+from repromatrix.runner.text import join
 
-_NEIGHBOURS = 12
 _COMMIT = re.compile(r"g([0-9a-f]{7,40})")
+
+
+class EndSource(StrEnum):
+    """How the commit of an end is known."""
+
+    TAG = "tag"
+    REVISION = "revision"
+    """It was named."""
+    DECLARED = "declared"
+    """From the versions that the commits of the main line declare."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,14 +41,19 @@ class TaggedCommit:
     wanted: str
     """The version of the release; empty where a revision was named instead."""
     revision: str
-    """The tag, or the revision as it was named."""
+    """The tag, the revision as it was named, or the place on the main line."""
     commit: str
     claims: str
+    by: EndSource = EndSource.TAG
+    note: str = ""
+    """How the end was derived; empty where a tag or a revision says it."""
+    earliest: str = ""
+    """Of an end that was derived, the first commit at which the release can lie."""
 
     @property
     def agrees(self) -> bool:
-        """Whether the tag is the one that is named after the version that it claims."""
-        return self.revision in {f"v{self.claims}", self.claims} or not self.wanted
+        """Whether no tag of another version stands for the one that it claims."""
+        return self.by is not EndSource.TAG or self.revision in {f"v{self.claims}", self.claims}
 
 
 def named(
@@ -46,29 +69,126 @@ def named(
         revision=revision,
         commit=commit,
         claims=repository.claims(commit, sources),
+        by=EndSource.REVISION,
     )
 
 
 def released(repository: Repository, sources: PackageSources, version: str) -> TaggedCommit:
-    """Return the tag that a version was released from; raises RunnerError where there is none.
+    """Return where a version was released; raises RunnerError where the clone does not tell.
 
     A development version names its commit itself: `5.24.0.dev0+g0123456789ab`.
     """
     commit = _COMMIT.fullmatch(Version(version).local or "")
     if commit:
         return named(repository, sources, commit[1], OPTION)
-    names = repository.read("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").split()
-    tags = {name: parsed for name in names if (parsed := _version(name)) is not None}
-    for tag in _nearest(tags, Version(version)):
-        sha = repository.resolve(f"refs/tags/{tag}")
-        if sha and repository.claims(sha, sources) == str(Version(version)):
-            return TaggedCommit(wanted=version, revision=tag, commit=sha, claims=version)
+    points = release_points(repository, sources)
+    point = points.get(str(Version(version)))
+    if point is None:
+        raise _out_of_reach(repository, sources, version, points)
+    return point
+
+
+def released_ends(
+    repository: Repository, sources: PackageSources, older: str, newer: str
+) -> tuple[TaggedCommit, TaggedCommit]:
+    """Return the ends between two versions; raises RunnerError where the clone does not tell.
+
+    A patch release of a branch that the clone lacks gives way to the nearest release outside the
+    two that the clone has: from 4.50.3 to 4.51.0, the older end is where the 4.50 branch left
+    main. Two releases of one such branch are refused: what lies between them is not in the clone.
+    """
+    points = release_points(repository, sources)
+    versions = Version(older), Version(newer)
+    one_branch = versions[0].release[:2] == versions[1].release[:2]
+    ends = []
+    for text, version in zip((older, newer), versions, strict=True):
+        if str(version) in points or version.local:
+            ends.append(points.get(str(version)) or released(repository, sources, text))
+            continue
+        below, above = _around(points, version)
+        nearest = below if version == versions[0] else above
+        if nearest is None or one_branch:
+            raise _out_of_reach(repository, sources, text, points)
+        note = f"{text} is not in the clone; {nearest.wanted} stands for it"
+        note = "; ".join(filter(None, (note, nearest.note)))
+        ends.append(dataclasses.replace(nearest, wanted=text, note=note))
+    return ends[0], ends[1]
+
+
+def _around(
+    points: Mapping[str, TaggedCommit], version: Version
+) -> tuple[TaggedCommit | None, TaggedCommit | None]:
+    """Return the nearest releases below and above a version; `points` are in order."""
+    below = [point for name, point in points.items() if Version(name) < version]
+    above = [point for name, point in points.items() if Version(name) > version]
+    return (below[-1] if below else None), (above[0] if above else None)
+
+
+def _out_of_reach(
+    repository: Repository,
+    sources: PackageSources,
+    version: str,
+    points: Mapping[str, TaggedCommit],
+) -> RunnerError:
+    """Say why a clone does not tell where a version is, and where its neighbours are."""
     what = f"no tag claims to be {sources.package} {version}"
-    if tag := next((tag for tag in tags if tags[tag] == Version(version)), ""):
-        sha = repository.resolve(f"refs/tags/{tag}") or ""
-        what += f"; {tag} claims {repository.claims(sha, sources) or 'no version'}"
-    fix = "Fetch the tags with `git fetch --tags`, or give --good and --bad."
-    raise refuse(Problem(repository.where, what, fix))
+    for tag in (f"v{version}", version):
+        if sha := repository.resolve(f"refs/tags/{tag}"):
+            what += f"; {tag} claims {repository.claims(sha, sources) or 'no version'}"
+    below, above = _around(points, Version(version))
+    if Version(version).micro:
+        what += "; a patch release lies on a branch, and the clone lacks it"
+    elif above is None:
+        what += "; the main branch of the clone ends before it"
+    else:
+        what += "; no commit of the main branch opens the version after it"
+    sides = [f"{end.wanted} is at {end.commit[:SHORT]}" for end in (below, above) if end]
+    near = f" ({join(sides)})" if sides else ""
+    fix = f"Fetch the tags with `git fetch --tags`, or give --good and --bad{near}."
+    return refuse(Problem(repository.where, what, fix))
+
+
+def release_points(repository: Repository, sources: PackageSources) -> Mapping[str, TaggedCommit]:
+    """Return every release whose commit a clone tells, in the order of versions.
+
+    A tag says it where one claims the version. Otherwise the versions that the commits of the
+    main branch declare say it, along first parents: 4.56.0 is taken to be the last commit before
+    the one that opens 4.57.0.dev0, and 5.0.0 the last before 5.0.1.dev0. A version that main
+    declares itself, as peft does for 0.18.0, is the first commit that does so.
+
+    Of the 75 releases of peft and accelerate that are derived so, 57 are the very commit at which
+    the tag's branch leaves main, and 69 are at most two commits from it; of the other six, one is
+    12 commits early and five are 4 to 61 late. Where a bump was forgotten, a release is late by as
+    long: transformers 5.3.0 by 22 days. `earliest` bounds that.
+
+    Patch releases lie on branches, and where main skips a version (5.8.0.dev0 is followed by
+    5.10.0.dev0) a release has no place of its own: both are missing.
+    """
+    main = _newest_main(repository)
+    points = {**_declared_points(repository, sources, main), **_tagged(repository, sources)}
+    return {version: points[version] for version in sorted(points, key=Version)}
+
+
+def _newest_main(repository: Repository) -> str:
+    """Return the main branch whose last commit is the newest; `HEAD` where there is none."""
+    listed = repository.read("for-each-ref", "--format=%(committerdate:unix) %(refname)", *_MAIN)
+    dates = {name: int(date) for date, name in map(str.split, listed.splitlines())}
+    return max((name for name in _MAIN if name in dates), key=dates.__getitem__, default="HEAD")
+
+
+def _tagged(repository: Repository, sources: PackageSources) -> dict[str, TaggedCommit]:
+    """Return the tags by the version that they claim, the one of that name where several do."""
+    peeled = "%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end)"
+    listed = repository.read("for-each-ref", f"--format={peeled} %(refname:strip=2)", "refs/tags")
+    commits = {tag: sha for sha, tag in map(str.split, listed.splitlines()) if _version(tag)}
+    claims = _claims(repository, sources, [*commits.values()])
+    points: dict[str, TaggedCommit] = {}
+    for tag, sha in commits.items():
+        claimed = claims.get(sha, "")
+        own = Version(tag) == _version(claimed)
+        if own or (claimed and claimed not in points and not Version(claimed).is_devrelease):
+            points[claimed] = TaggedCommit(wanted=claimed, revision=tag, commit=sha, claims=claimed)
+    return points
 
 
 def _version(tag: str) -> Version | None:
@@ -78,11 +198,79 @@ def _version(tag: str) -> Version | None:
         return None
 
 
-def _nearest(tags: dict[str, Version], version: Version) -> Iterable[str]:
-    """Return the tag of a version, then its neighbours in the order of versions."""
-    ordered = sorted(tags, key=lambda tag: tags[tag])
-    at = next((n for n, tag in enumerate(ordered) if tags[tag] >= version), len(ordered))
-    return sorted(ordered, key=lambda tag: abs(ordered.index(tag) - at))[:_NEIGHBOURS]
+def _declared_points(
+    repository: Repository, sources: PackageSources, main: str
+) -> dict[str, TaggedCommit]:
+    """Return the releases that the versions along the main branch place."""
+    log = ("log", "--first-parent", "--reverse", "--format=%H %P", main)
+    listed = repository.ask(*log, "--", f":(top,literal){sources.init}") or ""
+    changed = [line.split() for line in listed.splitlines()]
+    claims = _claims(repository, sources, [sha for sha, *_ in changed])
+    points: dict[str, TaggedCommit] = {}
+    before, since = "", ""
+    for sha, *parents in changed:
+        opens = claims.get(sha, before)
+        if opens == before:
+            continue
+        version = _closed(before, opens, merges=len(parents) > 1)
+        where = f"{short(main)} before {opens}"
+        if not Version(opens).is_devrelease:
+            version, where = opens, f"{short(main)} at {opens}"
+        if version:
+            points[version] = TaggedCommit(
+                wanted=version,
+                revision=where,
+                commit=sha if version == opens else parents[0],
+                claims=opens if version == opens else before,
+                by=EndSource.DECLARED,
+                note=f"{version} has no tag: {sha[:SHORT]} is the first to declare {opens}",
+                earliest=since,
+            )
+        before, since = opens, sha
+    return points
+
+
+def _closed(before: str, opens: str, *, merges: bool) -> str:
+    """Return the release that lies before a development version; empty where it is unknown.
+
+    `before` is what was declared until then. A merge that brings several versions at once, as
+    into the main branch of a fork, says nothing of those between.
+    """
+    if not before:
+        return ""
+    old, new = Version(before), Version(opens)
+    match new.minor, new.micro:
+        case _, 1:
+            closed = f"{new.major}.{new.minor}.0"
+        case 0, 0:
+            closed = f"{old.major}.{old.minor}.0"
+        case minor, 0:
+            closed = f"{new.major}.{minor - 1}.0"
+        case _:
+            return ""
+    if merges and Version(closed).release[:2] != old.release[:2]:
+        return ""
+    return closed if old < Version(closed) < new else ""
+
+
+def _claims(
+    repository: Repository, sources: PackageSources, commits: Sequence[str]
+) -> dict[str, str]:
+    """Return the versions that a package claims at commits; one that claims none is left out.
+
+    `git grep` prints one line of each file: a thousand files of 200 kB would take seconds to read.
+    """
+    if not commits:
+        return {}
+    looks = ("--null", "--full-name", "--text", "--no-color", "--no-line-number", "--no-column")
+    where = ("--", f":(top,literal){sources.init}")
+    printed = repository.ask("grep", *looks, "-G", "-e", "^__version__", *commits, *where) or ""
+    claims: dict[str, str] = {}
+    for line in printed.split("\n"):
+        place, _, assigned = line.partition("\x00")
+        if claimed := claimed_or_nothing(assigned):
+            claims.setdefault(place.partition(":")[0], claimed)
+    return claims
 
 
 _PICTURE = ("--no-color", "--no-ext-diff", "--no-textconv", "--full-index", "--binary")

@@ -17,7 +17,7 @@ from repromatrix.runner.bisect.commits import (
     Searched,
     sentence,
 )
-from repromatrix.runner.bisect.git_lines import CommitLine, TaggedCommit, Twin
+from repromatrix.runner.bisect.git_lines import CommitLine, EndSource, TaggedCommit, Twin
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge
@@ -266,6 +266,27 @@ def test_a_tag_that_claims_another_version_is_said_to() -> None:
     )
 
     assert "v5.10.3 (no tag of its own name claims it) at 333333333333, claims" in page
+
+
+def test_an_end_without_a_tag_is_said_to_be_derived() -> None:
+    mark = dataclasses.replace(
+        OLD.mark,
+        revision="main before 4.51.0.dev0",
+        claims="4.50.0.dev0",
+        by=EndSource.DECLARED,
+        note="4.50.3 is not in the clone; 4.50.0 stands for it",
+    )
+    answer = dataclasses.replace(FOUND, older=dataclasses.replace(OLD, mark=mark))
+    page = telling.commits_text(answer, "x")
+
+    assert "older end     main before 4.51.0.dev0 at 111111111111, claims" in page
+    assert "derived end   4.50.3 is not in the clone; 4.50.0 stands for it" in page
+    assert "- derived end: 4.50.3 is not in the clone" in telling.commits_markdown(answer, "x")
+    told = json.loads(json.dumps(telling.commits_json(answer)))
+    assert [(told[end]["by"], told[end]["note"]) for end in ("older", "newer")] == [
+        ("declared", mark.note),
+        ("tag", ""),
+    ]
 
 
 def test_a_change_on_the_older_branch_is_said_to_turn_round() -> None:
