@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from packaging.version import Version
+
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import (
     Answer,
@@ -35,6 +37,7 @@ from repromatrix.runner.model.case import EVERY, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project, recipe
 
@@ -124,10 +127,12 @@ def _along(
     }
     axis = tuple(point for place, point in enumerate(points) if place not in apart)
     first = points.index(axis[0]) if axis else len(points)
+    hints = _hints(question, sought.edge, environments, axis)
+    probes = _first_of_lines(axis, environments) if runs else ()
     return Search(
         question=question,
         axis=axis,
-        sought=dataclasses.replace(sought, hints=_hints(question, sought.edge, environments, axis)),
+        sought=dataclasses.replace(sought, hints=hints, probes=probes),
         older={points[at].label: reason for at, reason in apart.items() if at < first},
         left_out={points[at].label: reason for at, reason in apart.items() if at > first},
         runs=runs,
@@ -145,6 +150,17 @@ def _hints(
         said[place] = Answer.NO if entry is None else Answer.YES
     sides = ((change.at, change.before) for change in changes(said) if change.edge is edge)
     return next(sides, ())
+
+
+def _first_of_lines(axis: Axis, environments: Mapping[str, Environment]) -> tuple[int, ...]:
+    """Return the first release of each minor line, newest first; a stack is of no line."""
+    first: dict[tuple[int, ...], int] = {}
+    for place, point in enumerate(axis):
+        environment = environments[point.environment]
+        if environment.source is Source.RELEASE:
+            minor = Version(environment.version(TRANSFORMERS)).release[:2]
+            first.setdefault(minor, place)
+    return tuple(sorted(first.values(), reverse=True))
 
 
 def failing_precisions(case: Case, workaround: str) -> tuple[Precision, ...]:
@@ -212,6 +228,11 @@ class Finding:
         """Return the first and the last point that answer."""
         said = [place for place, one in sorted(self.answers.items()) if one is not Answer.UNKNOWN]
         return (said[0], said[-1]) if said else None
+
+    @property
+    def ends_pass(self) -> bool:
+        """Whether the first and the last point that answer are good."""
+        return {self.answers[place] for place in self.ends() or ()} == {Answer.NO}
 
     @property
     def code(self) -> ExitCode:

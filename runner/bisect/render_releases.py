@@ -57,6 +57,8 @@ def further(finding: Finding) -> Iterator[str]:
     again = isinstance(finding.step, Result) and finding.step.again
     if again and not finding.search.sought.every:
         yield "The answer changes more than once; `--all` runs every release."
+    if finding.found and finding.ends_pass and len(finding.answers) < len(finding.search.axis):
+        yield f"Both ends pass; {_asked(finding)}."
     if finding.search.left_out:
         yield f"Skipped: {_apart(finding.search.left_out)}."
     if finding.contested:
@@ -105,10 +107,17 @@ def _never(finding: Finding, first: str, last: str) -> str:
     count = len(finding.search.axis)
     ends = first if first == last else f"{first} to {last}, wherever it was measured"
     judged = " where it could be judged" if finding.silent else ""
-    line = f"Not reproduced{judged}: passes in {ends} ({good} of {count})."
+    line = f"Not reproduced{judged}: passes in {ends}"
     if len(finding.answers) == count:
-        return line
-    return f"{line} `--all` runs every release, to find a bug that came and went between them."
+        return f"{line} ({good} of {count})."
+    every = "`--all` runs every release, to find a bug that came and went between them."
+    return f"{line} ({_asked(finding)}). {every}"
+
+
+def _asked(finding: Finding) -> str:
+    """Say how many points gave the answer: `asked 14 of 76 releases`."""
+    points = "release" if finding.search.runs else "version"
+    return f"asked {len(finding.answers)} of {plural(len(finding.search.axis), points)}"
 
 
 def _apart(points: Mapping[str, str]) -> str:

@@ -140,7 +140,7 @@ class SearchQuestion:
     high: int
     """… to here can tell more."""
     at_most: int
-    """Questions that are left where every point answers, this one counted."""
+    """Questions that are left where every point answers, this one counted; probes come on top."""
     alone: bool = False
     """Whether no other point would help, as long as no two points are known to differ."""
 
@@ -163,11 +163,14 @@ class Sought:
     """What is looked for.
 
     `hints` are points to be asked early, as where a case says that it changes; they save
-    questions where they are right and cost one each where they are wrong. `every` asks all points.
+    questions where they are right and cost one each where they are wrong. `probes` are asked in
+    their order where both ends say no, until one says yes: its edge is searched. `every` asks all
+    points.
     """
 
     edge: Edge = Edge.RISE
     hints: tuple[int, ...] = ()
+    probes: tuple[int, ...] = ()
     every: bool = False
 
 
@@ -178,8 +181,13 @@ def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> SearchQue
         return end
     if sought.every and (left := _untried(range(count), answers)):
         return SearchQuestion(point=_middle(left), low=left[0], high=left[-1], at_most=len(left))
-    if end is None:
-        return Result(ending=SearchOutcome.UNDECIDED)
+    return _inside(count, end, answers, sought) if end else Result(ending=SearchOutcome.UNDECIDED)
+
+
+def _inside(
+    count: int, end: tuple[int, int], answers: Mapping[int, Answer], sought: Sought
+) -> SearchQuestion | Result:
+    """Look for the change where both ends answered; then bring the ends nearer, then probe."""
     low, high = end
     if sought.edge is Edge.RISE and answers[low] is Answer.YES:
         always = Result(ending=SearchOutcome.ALWAYS, again=_open(answers, sought.edge))
@@ -187,8 +195,22 @@ def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> SearchQue
     found = _between(low, high, answers, sought)
     if isinstance(found, SearchQuestion) or found.ending is SearchOutcome.FOUND:
         return found
-    above = _nearer(range(high + 1, count), answers)
-    return above or _nearer(range(low), answers) or found
+    if nearer := _nearer(range(high + 1, count), answers) or _nearer(range(low), answers):
+        return nearer
+    if found.ending is SearchOutcome.NEVER:
+        return _probe(range(low + 1, high), answers, sought) or found
+    return found
+
+
+def _probe(within: range, answers: Mapping[int, Answer], sought: Sought) -> SearchQuestion | None:
+    """Return the question about the next probe between two ends that say no."""
+    left = [probe for probe in sought.probes if probe in within and probe not in answers]
+    if not left:
+        return None
+    at_most = len(left) + halvings(len(within) + 1)
+    return SearchQuestion(
+        point=left[0], low=within[0], high=within[-1], at_most=at_most, alone=True
+    )
 
 
 def _nearer(beyond: range, answers: Mapping[int, Answer]) -> SearchQuestion | None:

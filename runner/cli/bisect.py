@@ -19,7 +19,7 @@ from repromatrix.runner.bisect.clone import open_clone
 from repromatrix.runner.bisect.commit_search import Inquiry
 from repromatrix.runner.bisect.commits import Heard
 from repromatrix.runner.bisect.oracle import CaseQuestion
-from repromatrix.runner.bisect.search import Edge, Sought
+from repromatrix.runner.bisect.search import Answer, Edge, Sought
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments.commits import Home
@@ -203,8 +203,16 @@ def _print_most(asking: releases.ReleaseSearches, console: Console) -> None:
     most = plural(min(alone, len(points)), "run")
     verb = "needs" if len(opened) == 1 else "need"
     several = plural(len(opened), "search", "searches")
-    text = f"{several} {verb} at most {most}, each in its own environment."
-    console.print(text if opened else "0 runs needed.", style="dim")
+    text = f"{several} {verb} at most {most}, each in its own environment"
+    probes = {
+        search.names[place]
+        for search, each in opened
+        if Answer.YES not in each.answers.values() and not search.sought.every
+        for place in search.sought.probes
+        if place not in each.answers
+    }
+    more = f"; where both ends pass, up to {len(probes)} more" if probes else ""
+    console.print(f"{text}{more}." if opened else "0 runs needed.", style="dim")
 
 
 def _run(

@@ -206,6 +206,26 @@ def test_endings_and_what_they_tell_a_script(
     assert summary(from_nothing(unhinted(search), known)) == expected
 
 
+@pytest.mark.parametrize(
+    ("edge", "ran", "sides"),
+    [
+        (Edge.RISE, ("4.50.0", "4.50.1"), ("4.50.1", "4.51.0")),
+        (Edge.FALL, ("4.51.1",), ("4.51.1", "5.0.0")),
+    ],
+)
+def test_where_both_ends_pass_the_first_release_of_each_line_is_asked_newest_first(
+    edge: Edge, ran: tuple[str, ...], sides: tuple[str, str]
+) -> None:
+    names = ("4.49.0", "4.50.0", "4.50.1", "4.51.0", "4.51.1", "5.0.0", "5.0.1", "5.1.0")
+    search, known = history("nnnyynnn", case(), environments(*names), edge=edge)
+    finding = from_nothing(search, known)
+
+    assert search.sought.probes == (7, 5, 3, 1, 0)
+    assert finding.ran == ("5.1.0", "4.49.0", "5.0.0", "4.51.0", *ran)
+    assert summary(finding) == (SearchOutcome.FOUND, sides, ExitCode.AS_EXPECTED)
+    assert finding.ends_pass
+
+
 def test_a_case_that_fails_since_its_first_release_is_answered() -> None:
     of = case(BREAKS, dependencies=("torch", "transformers>=4.50"))
     search, known = history("yyynn", of, environments(*RELEASES))

@@ -186,6 +186,37 @@ def test_every_ending_is_a_sentence(
     assert text(page(*found)) == told("toy_breaks, bf16", *lines, KNOWN)
 
 
+@pytest.mark.parametrize(
+    ("letters", "lines"),
+    [
+        (
+            "nn-n",
+            [
+                (
+                    "  Not reproduced: passes in 4.49.0 to 4.51.0, wherever it was measured (asked"
+                    " 3 of 4 releases). `--all` runs every release, to find a bug that came and"
+                    " went between them."
+                )
+            ],
+        ),
+        (
+            "ny-n",
+            [
+                "  Broken in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
+                "  Also seen: fixed after 4.50.0, by 4.51.0.",
+                "  Both ends pass; asked 3 of 4 releases.",
+                "  Packages that also changed: accelerate 1.4.0 to 1.5.2.",
+                f"  Find the package: {BLAME}",
+            ],
+        ),
+    ],
+)
+def test_where_both_ends_pass_the_answer_says_how_many_releases_were_asked(
+    letters: str, lines: list[str]
+) -> None:
+    assert text(page(*asking(letters).findings())) == told("toy_breaks, bf16", *lines, KNOWN)
+
+
 def test_a_search_that_is_not_at_its_end_says_how_far_it_came() -> None:
     (found,) = asking("n--y").findings()
 

@@ -227,6 +227,69 @@ def test_a_history_that_changes_more_than_once_says_so_where_it_was_seen() -> No
     )
 
 
+@given(known_histories, edges, st.data())
+def test_where_both_ends_say_no_a_probe_that_says_yes_is_searched_to_its_edge(
+    history: list[Answer], edge: Edge, data: st.DataObject
+) -> None:
+    history = [NO, *history, NO]
+    probes = data.draw(st.lists(st.integers(0, len(history) - 1), unique=True))
+    result, asked = search(history, Sought(edge=edge, probes=tuple(probes)))
+
+    hit = next((probe for probe in probes if history[probe] is YES), None)
+    if hit is None:
+        assert result == Result(ending=SearchOutcome.NEVER)
+        assert set(asked) == {0, len(history) - 1, *probes}
+        return
+    tried = {0, len(history) - 1, *probes[: probes.index(hit) + 1]}
+    assert set(asked[: len(tried)]) == tried
+    assert result.found is not None
+    assert (history[result.found.before], history[result.found.at]) == edge.sides
+    assert result.found.at == result.found.before + 1
+    spell = (result.found.at, hit) if edge is Edge.RISE else (hit, result.found.before)
+    assert spell[0] <= spell[1]
+    assert len(asked) <= len(tried) + math.ceil(math.log2(len(history)))
+
+
+@given(histories, edges, st.lists(st.integers(0, 39), max_size=6), st.data())
+def test_probes_cost_nothing_where_an_end_says_yes(
+    history: list[Answer], edge: Edge, probes: list[int], data: st.DataObject
+) -> None:
+    history[data.draw(st.sampled_from([0, -1]))] = YES
+    probed = Sought(edge=edge, probes=tuple(probes))
+
+    assert search(history, probed) == search(history, Sought(edge=edge))
+
+
+@given(known_histories, st.permutations(range(20)))
+def test_the_announced_number_holds_from_the_first_probe_on(
+    history: list[Answer], probes: list[int]
+) -> None:
+    history = [NO, *history, NO]
+    answers = {0: NO, len(history) - 1: NO}
+    left = len(history) + 40
+    sought = Sought(probes=tuple(probes))
+    while isinstance(step := look(len(history), answers, sought), SearchQuestion):
+        assert step.at_most < left
+        left = step.at_most
+        answers[step.point] = history[step.point]
+
+    assert left >= 1
+
+
+def test_a_failure_in_the_middle_is_found_from_its_newest_probe() -> None:
+    history = read("nnnnnnnnyyyynnnnnnnn")
+    probes = (16, 12, 8, 4, 0)
+
+    assert search(history, Sought(probes=probes)) == (
+        Result(ending=SearchOutcome.FOUND, found=rise(7, 8)),
+        [19, 0, 16, 12, 8, 4, 6, 7],
+    )
+    assert search(history, Sought(edge=Edge.FALL, probes=probes)) == (
+        Result(ending=SearchOutcome.FOUND, found=fall(11, 12)),
+        [19, 0, 16, 12, 8, 10, 11],
+    )
+
+
 def test_where_nothing_answers_few_points_are_asked() -> None:
     result, asked = search([UNKNOWN] * 76)
 
