@@ -49,6 +49,9 @@ def first_line(finding: Finding) -> str:
 
 def further(finding: Finding) -> Iterator[str]:
     """Yield what else the reader should know, a sentence each."""
+    seen = finding.search.sought.seen
+    if seen is not None and finding.answers.get(seen) is Answer.NO:
+        yield f"{label(finding, seen)}, where it was seen, passes here."
     if finding.silent and finding.ends():
         yield f"Could not be judged: {_reasons(finding, finding.silent)}."
     others = [short(finding, change) for change in finding.changes if change != finding.found]

@@ -9,6 +9,7 @@ element less does. Unknown counts as no, and is listed: behind it there may be a
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -164,38 +165,54 @@ class Sought:
 
     `hints` are points to be asked early, as where a case says that it changes; they save
     questions where they are right and cost one each where they are wrong. `probes` are asked in
-    their order where both ends say no, until one says yes: its edge is searched. `every` asks all
+    their order where both ends say no, until one says yes: its edge is searched. `seen` is asked
+    first: if it says yes, the rise is looked for below it, or the fall above it. `every` asks all
     points.
     """
 
     edge: Edge = Edge.RISE
     hints: tuple[int, ...] = ()
     probes: tuple[int, ...] = ()
+    seen: int | None = None
     every: bool = False
 
 
 def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> SearchQuestion | Result:
     """Return the next question about `count` points, or what the answers say."""
-    end = _end(count, answers)
+    seen, points = sought.seen, range(count)
+    if seen is not None and seen not in answers:
+        most = 3 + halvings(count - 1)  # this one, both ends, and what lies between them
+        return SearchQuestion(point=seen, low=0, high=count - 1, at_most=most, alone=True)
+    if seen is None or sought.every or answers[seen] is not Answer.YES:
+        sought = dataclasses.replace(sought, seen=None)
+    else:
+        points = points[: seen + 1] if sought.edge is Edge.RISE else points[seen:]
+        answers = {point: answers[point] for point in points if point in answers}
+    end = _end(points, answers)
     if isinstance(end, SearchQuestion):
         return end
-    if sought.every and (left := _untried(range(count), answers)):
+    if sought.every and (left := _untried(points, answers)):
         return SearchQuestion(point=_middle(left), low=left[0], high=left[-1], at_most=len(left))
-    return _inside(count, end, answers, sought) if end else Result(ending=SearchOutcome.UNDECIDED)
+    if end is None:
+        return Result(ending=SearchOutcome.UNDECIDED)
+    return _inside(points, end, answers, sought)
 
 
 def _inside(
-    count: int, end: tuple[int, int], answers: Mapping[int, Answer], sought: Sought
+    points: range, end: tuple[int, int], answers: Mapping[int, Answer], sought: Sought
 ) -> SearchQuestion | Result:
     """Look for the change where both ends answered; then bring the ends nearer, then probe."""
     low, high = end
-    if sought.edge is Edge.RISE and answers[low] is Answer.YES:
-        always = Result(ending=SearchOutcome.ALWAYS, again=_open(answers, sought.edge))
-        return _nearer(range(low), answers) or always
+    below, above = range(points.start, low), range(high + 1, points.stop)
+    opened = _open(answers, sought.edge)
+    anchored = sought.seen is not None and opened
+    if sought.edge is Edge.RISE and answers[low] is Answer.YES and not anchored:
+        always = Result(ending=SearchOutcome.ALWAYS, again=opened)
+        return _nearer(below, answers) or always
     found = _between(low, high, answers, sought)
     if isinstance(found, SearchQuestion) or found.ending is SearchOutcome.FOUND:
         return found
-    if nearer := _nearer(range(high + 1, count), answers) or _nearer(range(low), answers):
+    if nearer := _nearer(above, answers) or _nearer(below, answers):
         return nearer
     if found.ending is SearchOutcome.NEVER:
         return _probe(range(low + 1, high), answers, sought) or found
@@ -236,7 +253,7 @@ def _between(
     low: int, high: int, answers: Mapping[int, Answer], sought: Sought
 ) -> SearchQuestion | Result:
     """Look between two ends that answered: halve until no point between them is left to ask."""
-    first = next(iter(_open(answers, sought.edge)), None)
+    first = _first(answers, sought)
     within = range(low + 1, high) if first is None else first.between
     hint = next((one for one in sought.hints if one in within and one not in answers), None)
     if hint is not None:
@@ -256,6 +273,13 @@ def _between(
     return Result(ending=SearchOutcome.FOUND, found=first, again=again)
 
 
+def _first(answers: Mapping[int, Answer], sought: Sought) -> Transition | None:
+    """Return the change to search: the first, or the one that is nearest to what was seen."""
+    opened = _open(answers, sought.edge)
+    nearest = -1 if sought.seen is not None and sought.edge is Edge.RISE else 0
+    return opened[nearest] if opened else None
+
+
 def changes(answers: Mapping[int, Answer]) -> tuple[Transition, ...]:
     """Return every change between neighbours among the points that answered."""
     said = [point for point in sorted(answers) if answers[point] is not Answer.UNKNOWN]
@@ -270,14 +294,15 @@ def _open(answers: Mapping[int, Answer], edge: Edge) -> tuple[Transition, ...]:
     return tuple(change for change in changes(answers) if change.edge is edge)
 
 
-def _end(count: int, answers: Mapping[int, Answer]) -> SearchQuestion | tuple[int, int] | None:
+def _end(points: range, answers: Mapping[int, Answer]) -> SearchQuestion | tuple[int, int] | None:
     """Return both ends that answer, the question about one of them, or None where none does."""
-    high = _unasked_end(range(count - 1, -1, -1), answers)
-    point = _unasked_end(range(count), answers) if high is None else high
+    high = _unasked_end(points[::-1], answers)
+    point = _unasked_end(points, answers) if high is None else high
     if point is not None:
-        ends = 1 if high is None or count == 1 else 2
-        at_most = ends + halvings(count - 1)
-        return SearchQuestion(point=point, low=0, high=count - 1, at_most=at_most, alone=True)
+        ends = 1 if high is None or len(points) == 1 else 2
+        at_most = ends + halvings(len(points) - 1)
+        low, last = points[0], points[-1]
+        return SearchQuestion(point=point, low=low, high=last, at_most=at_most, alone=True)
     said = [point for point in answers if answers[point] is not Answer.UNKNOWN]
     return (min(said), max(said)) if said else None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from packaging.version import Version
 
 from repromatrix.runner.bisect import commit_search, commits, git_lines, releases
 from repromatrix.runner.bisect import render_releases as render
@@ -23,12 +24,20 @@ from repromatrix.runner.bisect.search import Answer, Edge, Sought
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments.commits import Home
-from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
+from repromatrix.runner.errors import (
+    ExitCode,
+    Interrupted,
+    InvalidValue,
+    Problem,
+    RunnerError,
+    refuse,
+)
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import (
@@ -45,6 +54,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _COMMITS = "--commits"
+_SEEN = "--seen"
 _FORMATS = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
 
 
@@ -79,6 +89,10 @@ class BisectOptions:
     fix: Annotated[bool, typer.Option("--fix", help="Find the release that fixes the case.")] = (
         False
     )
+    seen: Annotated[
+        str,
+        typer.Option(help="The release in which you saw the failure: it is asked first."),
+    ] = ""
     every: Annotated[
         bool,
         typer.Option(
@@ -111,6 +125,8 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     runnable = tuple(search for search in every if search.axis)
     if not runnable:
         raise _no_release(every)
+    if options.seen and all(search.sought.seen is None for search in runnable):
+        raise _not_asked(every, options)
     asking = _asking(loaded, runnable, options, console)
     _print_most(asking, console)
     if not options.evidence_only and (asking.open() or repo):
@@ -143,6 +159,7 @@ def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Sear
     )
     selection = select(request, loaded.cases, loaded.names, CASE)
     within = environments_of(options.release, loaded.names) if options.release else None
+    seen = _seen(loaded, options.seen) if options.seen else ""
     workaround = PLAIN if options.workaround in {"", NONE} else options.workaround
     sought = Sought(edge=Edge.FALL if options.fix else Edge.RISE, every=options.every)
     for case in loaded.cases.values():
@@ -156,7 +173,7 @@ def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Sear
                 device=options.device,
                 any_failure=options.any_failure,
             )
-            yield from releases.searches(question, sought, loaded.environments, within)
+            yield from releases.searches(question, sought, loaded.environments, within, seen)
 
 
 def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Precision, ...]:
@@ -179,6 +196,39 @@ def _no_release(every: Sequence[releases.Search]) -> RunnerError:
     }
     what = f"no release can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
     return refuse(Problem(CASE, what), ExitCode.NOTHING_SELECTED)
+
+
+def _seen(loaded: Project, typed: str) -> str:
+    """Return the release that `--seen` names; raises RunnerError where it is not measured."""
+    if typed.partition("@")[0] == MAIN:
+        newest = loaded.matrix.releases[-1].name
+        what = f"{typed} is a commit, and bisect asks releases"
+        fix = f"Check it out and compare it: `nox -s diff -- {newest} CHECKOUT`."
+        raise refuse(Problem(_SEEN, what, fix))
+    try:
+        version = Version(typed)
+    except ValueError as error:  # also for a number of 5,000 digits
+        raise refuse(InvalidValue(_SEEN, typed, "a release such as 5.2.0")) from error
+    names = [release.name for release in loaded.matrix.releases]
+    if str(version) in names:
+        return str(version)
+    below = [name for name in names if Version(name) < version][-1:]
+    above = [name for name in names if Version(name) > version][:1]
+    fix = f"Give the nearest release: {join([*below, *above], 'or')}."
+    if not (above or version.is_prerelease):
+        fix = f"{fix} `nox -s lock -- {version}` adds a newer one."
+    raise refuse(Problem(_SEEN, f"{typed} is not a release that is measured", fix))
+
+
+def _not_asked(every: Sequence[releases.Search], options: BisectOptions) -> RunnerError:
+    """Say why no search asks the release that `--seen` names."""
+    name = str(Version(options.seen))
+    apart = (reason for each in every for reason in [{**each.older, **each.left_out}.get(name)])
+    if reason := next(filter(None, apart), ""):
+        return refuse(Problem(_SEEN, f"{name} cannot run it ({reason})"))
+    if not options.release:
+        return refuse(Problem(_SEEN, f"{name} is not searched for what is selected"))
+    return refuse(Conflict(_SEEN, "--release", f"{name} is not among the releases that it selects"))
 
 
 def _asking(
