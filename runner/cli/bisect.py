@@ -25,6 +25,7 @@ from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import (
+    Conflict,
     ExitCode,
     Interrupted,
     InvalidValue,
