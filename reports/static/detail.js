@@ -92,9 +92,19 @@ const Detail = (() => {
     const says = track.workaround ? entry.ways[track.workaround].says : entry.title;
     const blocks = runs(book, asked).map((run) => block(book, asked, run));
     const links = element("p", { class: "quiet" }, element("a", { href: `${entry.href}#workarounds` }, "What to do"), " · ", element("a", { href: `${entry.href}#ranges` }, "where it fails"), " · ", element("a", { href: `${entry.href}#failures` }, "messages and tracebacks"), ...report(book, asked));
-    const inside = element("div", { role: "gridcell" }, element("div", { class: "inside" }, button, title, element("p", {}, says), ...blocks.reverse(), links));
-    return element("div", { role: "row", class: "detail" }, inside);
+    return element("div", { class: "inside" }, button, title, element("p", {}, says), ...blocks.reverse(), links);
   };
 
-  return { draw, sentence };
+  // What a cell is called: its column, and what each precision did in it.
+  const name = (book, asked) => {
+    const groups = new Map();
+    for (const precision of asked.precisions) {
+      const outcomes = new Set(having(asked).map((column) => toldAt(book, asked.track, column, precision).outcome.replaceAll("-", " ")));
+      const said = [...outcomes].join(" or ");
+      groups.set(said, [...(groups.get(said) ?? []), book.precisions[precision]]);
+    }
+    return `${asked.place.label}: ${[...groups].map(([said, names]) => `${names.join(", ")} ${said}`).join("; ")}`;
+  };
+
+  return { draw, sentence, name };
 })();

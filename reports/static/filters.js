@@ -1,6 +1,9 @@
 "use strict";
-// The line of filters: the query is the one truth, and what is chosen beside it is written into it.
+// The search box with its filters: the text is the one truth, and what is chosen beside it is
+// written into it.
 const Filters = (() => {
+  const LINES = 8; // of the box, when something long is pasted
+
   const quoted = (value) => (/[\s(),"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
   // The terms of a key that hold for the whole query; others are somebody's own words.
@@ -18,8 +21,8 @@ const Filters = (() => {
     const box = form.querySelector("#query");
     const list = form.querySelector("#completions");
     const fault = form.querySelector("#fault");
-    const ways = form.querySelector("#ways");
-    const more = form.querySelector("#more");
+    const ways = document.getElementById("ways");
+    const more = document.getElementById("more");
     const selects = new Map();
     let tree = { type: "and", parts: [] };
     let options = [];
@@ -36,17 +39,29 @@ const Filters = (() => {
     }
 
     const put = (key, value) => {
-      const [old, ...more] = termsOf(tree, key);
+      const [old, ...others] = termsOf(tree, key);
       const text = box.value;
+      const { error } = Paste.split(text);
       const term = value ? `${key}:${quoted(value)}` : "";
       let next = text;
-      for (const one of [...more].reverse()) next = without(next, one);
+      for (const one of [...others].reverse()) next = without(next, one);
       if (old) next = term ? next.slice(0, old.start) + term + next.slice(old.end) : without(next, old);
+      else if (term && error) next = `${text.trimEnd()}\n${term}`;
       else if (term) next = tree.type === "or" ? `(${text}) ${term}` : `${text} ${term}`;
-      set(next.replace(/\s+/g, " ").trim());
+      set(error ? next.trim() : next.replace(/\s+/g, " ").trim());
       on.change(box.value, true);
     };
-    const set = (text) => { box.value = text; };
+    const set = (text) => {
+      box.value = text;
+      grow();
+    };
+    // One line, and as many as what is pasted needs.
+    const grow = () => {
+      box.rows = 1;
+      if (box.value.length < 20 && !box.value.includes("\n")) return;
+      const line = Number.parseFloat(getComputedStyle(box).lineHeight);
+      box.rows = Math.max(1, Math.min(LINES, Math.floor(box.scrollHeight / line)));
+    };
 
     // Completion ----------------------------------------------------------------------------
     const close = () => {
@@ -54,24 +69,24 @@ const Filters = (() => {
       chosen = -1;
       list.hidden = true;
       list.replaceChildren();
-      box.setAttribute("aria-expanded", "false");
       box.removeAttribute("aria-activedescendant");
     };
     const offer = (asked) => {
       const found = Query.complete(box.value, box.selectionStart ?? box.value.length, book);
       const empty = found.start === found.end && !box.value.slice(0, found.start).endsWith(":");
       const only = found.options.length === 1 && box.value.slice(found.start, found.end) === found.options[0].text;
-      if (!found.options.length || (empty && !asked) || only) { close(); return; }
+      if (!found.options.length || (empty && !asked) || only || Paste.split(box.value).error) { close(); return; }
       options = found.options.map((option) => ({ ...option, start: found.start, end: found.end }));
       chosen = -1;
-      list.replaceChildren(...options.map((option, at) => {
+      const drawn = options.map((option, at) => {
         const made = element("li", { role: "option", id: `completion-${at}`, "aria-selected": "false" }, element("b", {}, option.text), " ", element("small", {}, option.says));
         made.addEventListener("mousedown", (event) => { event.preventDefault(); take(at); });
         return made;
-      }));
+      });
+      if (found.more) drawn.push(element("li", { role: "option", "aria-disabled": "true" }, element("small", {}, `${found.more} more: type on`)));
+      list.replaceChildren(...drawn);
       list.hidden = false;
       list.style.left = `${box.offsetLeft}px`;
-      box.setAttribute("aria-expanded", "true");
       box.removeAttribute("aria-activedescendant");
     };
     const choose = (at) => {
@@ -84,8 +99,7 @@ const Filters = (() => {
     const take = (at) => {
       const { start, end, text } = options[at];
       const ended = text.endsWith(":") ? text : `${text} `;
-      const next = box.value.slice(0, start) + ended + box.value.slice(end).trimStart();
-      set(next);
+      set(box.value.slice(0, start) + ended + box.value.slice(end).trimStart());
       box.setSelectionRange(start + ended.length, start + ended.length);
       close();
       if (text.endsWith(":")) offer(true);
@@ -93,6 +107,7 @@ const Filters = (() => {
     };
 
     box.addEventListener("input", () => {
+      grow();
       offer(false);
       clearTimeout(waiting);
       waiting = setTimeout(() => on.change(box.value, false), 80);
@@ -105,10 +120,11 @@ const Filters = (() => {
     box.addEventListener("change", commit);
     box.addEventListener("keydown", (event) => {
       const open = options.length > 0;
-      if (event.key === "ArrowDown") { event.preventDefault(); if (open) choose(chosen + 1); else offer(true); }
+      const lines = box.value.includes("\n"); // where the arrows move the caret, and Enter begins a line
+      if (event.key === "ArrowDown" && (open || !lines)) { event.preventDefault(); if (open) choose(chosen + 1); else offer(true); }
       else if (event.key === "ArrowUp" && open) { event.preventDefault(); choose(chosen < 0 ? options.length - 1 : chosen - 1); }
       else if ((event.key === "Enter" || event.key === "Tab") && open && chosen >= 0) { event.preventDefault(); take(chosen); }
-      else if (event.key === "Enter") { event.preventDefault(); close(); commit(); }
+      else if (event.key === "Enter" && !event.shiftKey && !lines) { event.preventDefault(); close(); commit(); }
       else if (event.key === "Escape" && open) { event.preventDefault(); event.stopPropagation(); close(); }
     });
     form.querySelector("#clear").addEventListener("click", () => { set(""); on.change("", true); box.focus(); });
@@ -117,7 +133,8 @@ const Filters = (() => {
 
     // What was understood ---------------------------------------------------------------------
     const show = (state, compiled) => {
-      if (box.value !== state.q && document.activeElement !== box) set(state.q);
+      // A box that lost its last empty line would move what is clicked just then.
+      if (box.value.trim() !== state.q && document.activeElement !== box) set(state.q);
       ways.checked = state.ways;
       more.checked = state.more;
       box.removeAttribute("aria-invalid");
@@ -133,10 +150,16 @@ const Filters = (() => {
         select.value = known ? known.value : "";
       }
     };
-    const refuse = (text, error) => {
+    // Somebody is still at the words that the fault is in: nothing turns red, nothing moves.
+    const isTyping = (text, error) => document.activeElement === box && (error.open || !/\s/.test(text.slice(error.start, box.selectionStart)));
+    const refuse = (text, error, ended) => {
       if (error.tree) mirror(error.tree);
       else tree = { type: "and", parts: [] };
       if (document.activeElement !== box) set(text);
+      const early = !ended && isTyping(text, error);
+      box.toggleAttribute("aria-invalid", false);
+      fault.replaceChildren();
+      if (early) return;
       box.setAttribute("aria-invalid", "true");
       const wrong = element("mark", {}, text.slice(error.start, error.end) || " ");
       fault.replaceChildren(

@@ -1,18 +1,62 @@
 "use strict";
+// What is looked at, in the part of the address behind the #; an anchor of the page stays one.
+const Address = (() => {
+  const read = () => {
+    const text = location.hash.slice(1);
+    const found = new URLSearchParams(text.includes("=") ? text : "");
+    const at = found.getAll("at");
+    return {
+      q: found.get("q") ?? "",
+      open: new Set(found.getAll("open")),
+      ways: found.get("ways") === "1",
+      more: found.get("more") === "1",
+      at: at.length === 4 ? { case: at[0], workaround: at[1], device: at[2], column: at[3] } : null,
+    };
+  };
+  const LONGEST = 1500; // a pasted traceback is no address
+  const isLong = (q) => q.length > LONGEST;
+  const written = (state) => {
+    const parts = new URLSearchParams();
+    if (state.q && !isLong(state.q)) parts.set("q", state.q);
+    for (const line of state.open) parts.append("open", line);
+    if (state.ways) parts.set("ways", "1");
+    if (state.more) parts.set("more", "1");
+    if (state.at) for (const key of ["case", "workaround", "device", "column"]) parts.append("at", state.at[key]);
+    return parts.toString();
+  };
+  // A step can be gone back to; what is only typed on the way replaces the last one.
+  const write = (state, step) => {
+    const text = written(state);
+    if (text === location.hash.slice(1)) return;
+    const address = text ? `#${text}` : "#q=";
+    if (step) location.hash = address;
+    else location.replace(address);
+  };
+  const isAnchor = () => location.hash.length > 1 && !location.hash.includes("=");
+  // Whether it says what is looked at already: a long text is not in it, and must not be lost.
+  const says = (state) => location.hash.slice(1) === (written(state) || "q=");
+  return { read, write, isLong, isAnchor, says };
+})();
+
 // The first page: the address says what is looked at, everything else follows from it.
 (() => {
   const book = Book.open(matrix);
+  const errors = Paste.create(known);
   const at = (id) => document.getElementById(id);
   const help = at("help");
+  const narrow = matchMedia("(max-width: 640px)");
+  const FEW = 3; // columns, and fewer are read as a list
+  const NEAREST = 5; // cases that words lead to, above the table
   let state = Address.read();
   let drawn = null;
   let shown = null; // the last query that could be read, compiled,
   let answered = ""; // and its text
+  let rows = null; // the table or the list, whichever shows them
 
   const go = (change, step = true) => {
     state = { ...state, ...change };
     Address.write(state, step);
-    apply();
+    apply(step);
   };
   const table = Table.create(at("matrix"), book, {
     fold: (line) => {
@@ -22,6 +66,7 @@
     },
     open: (where) => go({ at: where }),
   });
+  const list = List.create(at("list"), book, { open: (where) => go({ at: where }) });
   const filters = Filters.create(at("filters"), book, {
     change: (q, step) => go({ q: q.trim(), at: q.trim() === state.q ? state.at : null }, step),
     ways: (ways) => go({ ways }),
@@ -40,11 +85,25 @@
     at("none").hidden = cases.length > 0;
   };
 
-  // Who types words wants a case, not a table.
-  const near = (compiled) => {
-    const links = compiled.nearest.slice(0, 5).map((entry) => element("li", {}, element("a", { href: entry.href }, entry.title), " ", element("small", {}, entry.name)));
-    at("near").replaceChildren(...links);
-    at("near").hidden = !links.length;
+  // Above the table stands what was asked for in words: cases, not cells.
+  const answer = ({ error, failures, nearest, texts }) => {
+    const link = (entry) => element("li", {}, element("a", { href: entry.href }, entry.title), " ", element("small", {}, entry.name));
+    const words = nearest.slice(0, NEAREST).map(link);
+    const measured = error || failures.length ? Paste.answer(failures, errors.measured) : null;
+    const says = [
+      measured ? measured.says : "",
+      error && !failures.length && words.length ? "By its words:" : "",
+      Paste.isPackages(error) ? "This is a list of packages: “Check my versions” reads it." : "",
+      Address.isLong(state.q) ? "This text is too long for an address, so a link to this page does not hold it." : "",
+    ].filter(Boolean).join(" ");
+    const meant = error ? [] : Rank.meant(texts, book.cases);
+    at("answer").replaceChildren(...(says ? [element("p", {}, says)] : []), ...meant.map(suggestion), element("ol", {}, ...(failures.length ? measured.items : words)));
+    at("answer").hidden = !says && !meant.length && !nearest.length;
+  };
+  const suggestion = ([word, near]) => {
+    const at = state.q.toLowerCase().indexOf(word);
+    const q = state.q.slice(0, at) + near + state.q.slice(at + word.length);
+    return element("p", {}, "Did you mean ", element("a", { href: `#${new URLSearchParams({ q })}` }, near), "?");
   };
 
   // What a query that cannot be read leaves behind is no answer to it.
@@ -58,38 +117,48 @@
   // The address of a cell shows its column, whatever else is shown.
   const isAside = (where) => Boolean(where) && book.columns.some((column) => column.source !== "release" && column.name === where.column);
 
-  const apply = () => {
+  const isList = (scope) => narrow.matches || Book.shown(book, scope, state.more || isAside(state.at)).length <= FEW;
+  const show = (compiled, cases) => {
+    rows = isList(compiled.scope) ? list : table;
+    at("list").hidden = rows !== list;
+    at("matrix").hidden = rows !== table;
+    rows.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || isAside(state.at), at: state.at });
+  };
+
+  // `ended`: the text is whole, and not on the way to be.
+  const apply = (ended = true) => {
     let compiled;
     let fault = null;
     try {
-      compiled = Search.compile(state.q, book);
+      compiled = Search.compile(state.q, book, errors);
       filters.show(state, compiled);
     } catch (error) {
       if (!(error instanceof Query.Fault)) throw error;
       fault = error;
-      filters.refuse(state.q, error);
-      compiled = shown ?? Search.compile("", book); // there is a table although the address is wrong
+      filters.refuse(state.q, error, ended);
+      compiled = shown ?? Search.compile("", book, errors); // there is a table although the address is wrong
     }
     if (!fault) answered = state.q;
     shown = compiled;
-    const key = JSON.stringify([answered, Boolean(fault), [...state.open], state.ways, state.more]);
+    const key = JSON.stringify([answered, Boolean(fault), [...state.open], state.ways, state.more, narrow.matches]);
     if (drawn !== key) {
       const cases = book.cases.filter(compiled.holds);
-      near(compiled);
+      if (!fault) answer(compiled);
       if (fault) unanswered();
       else summary(cases, compiled.scope);
-      table.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || isAside(state.at), at: state.at });
+      show(compiled, cases);
       drawn = key;
     } else {
-      table.openAt(state.at);
+      rows.openAt(state.at);
     }
   };
 
   addEventListener("hashchange", () => {
-    if (Address.isAnchor()) return;
+    if (Address.isAnchor() || Address.says(state)) return;
     state = Address.read();
     apply();
   });
+  narrow.addEventListener("change", () => apply());
   addEventListener("keydown", (event) => {
     const typing = event.target.matches("input, textarea, select");
     if (typing || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -105,13 +174,12 @@
   at("take").addEventListener("click", (event) => {
     const kind = event.target.dataset.as;
     if (!kind || !shown) return;
-    const rows = Rows.cells(book, table.tracks(), shown.scope);
-    if (kind === "csv") save("rows.csv", "text/csv", Rows.csv(rows));
-    else save("rows.json", "application/json", Rows.json(rows, answered));
+    const cells = Rows.cells(book, rows.tracks(), shown.scope);
+    if (kind === "csv") save("rows.csv", "text/csv", Rows.csv(cells));
+    else save("rows.json", "application/json", Rows.json(cells, answered));
   });
 
-  Paste.attach(at("pasted"), at("answer"), known);
   apply();
-  const wanted = state.at && document.querySelector(".cell.opened");
+  const wanted = state.at && document.querySelector(".cell.opened, #list .detail");
   if (wanted) wanted.scrollIntoView({ block: "center", inline: "center" });
 })();

@@ -7,6 +7,26 @@ const Paste = (() => {
   const SHOWN = 8;
   const HUGE = 200000; // the end of a log is where the error stands
   const LONG = 5000; // a signature is the beginning of a message
+  const NAMED = 4; // what a name beside the message is worth: less than the class of the error
+
+  // A text is a pasted error where it has lines, or begins as a traceback or an exception does.
+  const CLASSES = "(?:Error|Exception|Warning|Interrupt|Exit|Invalid|Failure|Unavailable)";
+  const IS_CLASS = new RegExp(CLASSES);
+  const BEGINS = new RegExp(`^\\s*(?:Traceback \\(most recent|File "|(?:\\w+\\.)*\\w*${CLASSES}:\\s*\\S)`);
+  const isError = (text) => /\n\s*\S/.test(text.trim()) || BEGINS.test(text);
+  // Lines that hold nothing but keys with values are the query, wherever they stand in an error.
+  const TERMS = new RegExp(`^(?:\\s*-?(?:${Object.keys(Query.KEYS).join("|")}):(?:"[^"]*"|[^\\s"])+(?=\\s|$))+\\s*$`, "i");
+  const split = (text) => {
+    if (!isError(text)) return { query: text, error: "" };
+    const lines = text.split("\n");
+    const isQuery = lines.map((line) => TERMS.test(line));
+    const kept = (wanted) => lines.map((line, at) => (isQuery[at] === wanted ? line : " ".repeat(line.length))).join("\n");
+    // In the query a term stands where it stands in the text, so that it can be written over.
+    return { query: kept(true), error: kept(false).trim() };
+  };
+
+  // What pip freeze and requirements.txt hold is no error, whatever it stands beside.
+  const isPackages = (text) => (text.match(/^[A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*(?:==|>=|~=)\s*\d\S*\s*$/gm) ?? []).length > 1;
 
   const create = (known) => {
     const noise = known.noise.map(([pattern, put]) => [new RegExp(pattern, "gu"), put]);
@@ -39,7 +59,7 @@ const Paste = (() => {
       const frames = lines.map((line) => /File "([^"]*)", line \d+, in ([\p{L}\p{N}_<>]+)/u.exec(line)).filter(Boolean).map((found) => `${inside(found[1])}:${found[2]}`);
       for (let at = lines.length - 1; at >= 0; at -= 1) {
         const found = CLASS.exec(lines[at].trim());
-        if (found && /(Error|Exception|Warning|Interrupt|Exit|Invalid|Failure|Unavailable)/.test(found[1])) {
+        if (found && IS_CLASS.test(found[1])) {
           return { name: found[1], message: [found[2] ?? "", ...lines.slice(at + 1)].join("\n").trim(), frames };
         }
       }
@@ -79,7 +99,8 @@ const Paste = (() => {
     const unseen = (one) => ({ one, words: new Set(), trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing", fixes: [] } });
     const every = [...traces, ...known.cases.filter((one) => !one.traces.length).map(unseen)];
 
-    const rank = (pasted) => {
+    // `namesOf` says what the text names of a case, or null for a case that is not asked for.
+    const rank = (pasted, namesOf = () => []) => {
       const found = read(pasted);
       if (!found.message && !found.name && !found.frames.length) return [];
       const error = { ...found, signature: signature(found.name, found.message), clean: clean(found.message), words: wordsOf(`${found.name}: ${clean(found.message)}`) };
@@ -89,9 +110,15 @@ const Paste = (() => {
         const name = judged.one.case;
         if (judged.score >= NEAR && judged.score > (best.get(name)?.score ?? 0)) best.set(name, judged);
       }
+      for (const judged of best.values()) {
+        const names = namesOf(judged.one.case);
+        if (!names) { best.delete(judged.one.case); continue; }
+        judged.score += NAMED * names.length;
+        if (names.length) judged.why.push(`your text names ${names.join(", ")}`);
+      }
       return [...best.values()].sort((a, b) => b.score - a.score || (a.one.case < b.one.case ? -1 : 1)).slice(0, SHOWN);
     };
-    return { rank, read, signature };
+    return { rank, read, signature, measured: known.measured };
   };
 
   const item = (found, tied) => {
@@ -100,39 +127,26 @@ const Paste = (() => {
     const what = same ? "it" : "the failure above";
     const fixes = (same || expects) && trace.fixes.length ? ` (${trace.fixes.join(", ")} ${trace.fixes.length > 1 ? "were" : "was"} measured to fix ${what})` : "";
     return element("li", {},
-      element("a", { href: `${one.href}#${trace.anchor}` }, one.case), ` ${one.title}`,
+      element("a", { href: `${one.href}#${trace.anchor}` }, one.title), " ", element("code", {}, one.case),
       trace.headline ? element("div", {}, element("code", {}, trace.headline)) : "",
       element("div", { class: "quiet" }, trace.where),
-      element("div", { class: "quiet" }, `Why: ${why.join("; ")}${tied ? "; others are equally near, in the order of the alphabet" : ""}.`),
+      element("div", { class: "quiet" }, `Why: ${why.join("; ")}${tied ? "; others are equally near, in alphabetical order" : ""}.`),
       element("div", {}, element("a", { href: `${one.href}#workarounds` }, "What to do"), fixes, " · ", element("a", { href: `${one.href}#ranges` }, "which releases")));
   };
-  const attach = (box, answer, known) => {
-    const engine = create(known);
-    // What is equally near stands in the order of the alphabet, which says nothing.
-    const tied = (found, at) => [at - 1, at + 1].some((beside) => found[beside] && Math.abs(found[beside].score - found[at].score) < 1e-9);
-    let waiting = 0;
-    const look = () => {
-      const pasted = box.value.trim();
-      const found = pasted ? engine.rank(pasted) : [];
-      const nothing = "Nothing near: no case here was seen to fail like this. It may be new, or no dtype bug; a case that shows it is welcome.";
-      const very = found.filter((one) => one.same).length;
-      const cases = (count, verb) => `${count} ${count === 1 ? `case ${verb}s` : `cases ${verb}`}`;
-      const awaited = found.filter((one) => one.expects).length;
-      const others = found.length - very - awaited;
-      const parts = [`${very ? cases(very, "fail") : "No case fails"} with this message`];
-      if (awaited) parts.push(`${cases(awaited, "expect")} its words`);
-      if (others) parts.push(`${others} similar`);
-      const exact = parts.join("; ");
-      const measured = `Held against what was measured on ${known.measured}.`;
-      const says = pasted ? `${found.length ? `${exact}, the nearest first.` : nothing} ${measured}` : "";
-      answer.replaceChildren(element("p", { role: "status" }, says), element("ol", {}, ...found.map((one, at) => item(one, tied(found, at)))));
-    };
-    box.addEventListener("input", () => {
-      clearTimeout(waiting);
-      answer.replaceChildren(); // an old answer beside a new text would be a wrong one
-      waiting = setTimeout(look, 120);
-    });
-    if (box.value) look(); // a browser that came back keeps what was typed
+  // Which of the measured failures are as the pasted one, in a sentence and a list.
+  const answer = (found, measured) => {
+    const nothing = "Nothing near: no case here was seen to fail like this. It may be new, or no dtype bug; a case that shows it is welcome.";
+    const very = found.filter((one) => one.same).length;
+    const cases = (count, verb) => `${count} ${count === 1 ? `case ${verb}s` : `cases ${verb}`}`;
+    const awaited = found.filter((one) => one.expects).length;
+    const others = found.length - very - awaited;
+    const parts = [`${very ? cases(very, "fail") : "No case fails"} with this message`];
+    if (awaited) parts.push(`${cases(awaited, "expect")} its words`);
+    if (others) parts.push(`${others} similar`);
+    const says = `${found.length ? `${parts.join("; ")}, the nearest first.` : nothing} Compared with what was measured on ${measured}.`;
+    // What is equally near stands in alphabetical order, which says nothing.
+    const tied = (at) => [at - 1, at + 1].some((beside) => found[beside] && Math.abs(found[beside].score - found[at].score) < 1e-9);
+    return { says, items: found.map((one, at) => item(one, tied(at))) };
   };
-  return { create, attach };
+  return { create, split, isPackages, answer };
 })();

@@ -3,9 +3,10 @@
 // may stand at the caret. It knows words, and nothing of the page.
 const Query = (() => {
   class Fault extends Error {
-    constructor(message, start, end) {
+    // `open`: what would mend it may still come behind the text.
+    constructor(message, start, end, open = false) {
       super(message);
-      Object.assign(this, { start, end });
+      Object.assign(this, { start, end, open });
     }
   }
 
@@ -58,7 +59,7 @@ const Query = (() => {
     const quoted = () => {
       const start = at;
       const end = text.indexOf('"', at + 1);
-      if (end < 0) throw new Fault("this quote is never closed", start, text.length);
+      if (end < 0) throw new Fault("this quote is never closed", start, text.length, true);
       at = end + 1;
       return { text: text.slice(start + 1, end), start, end: at };
     };
@@ -108,12 +109,17 @@ const Query = (() => {
     });
     return row.length ? row[row.length - 1] : a.length;
   };
-  const nearest = (text, names) => {
+  // The name that is spelled nearly so, by at most so many letters; empty where there is none.
+  const closest = (text, names, most) => {
     const wanted = text.toLowerCase();
     const ranked = names
       .map((name) => [name.toLowerCase().startsWith(wanted) && wanted ? 0 : distance(wanted, name.toLowerCase()), name])
       .sort((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1));
-    return ranked.length && ranked[0][0] <= Math.max(1, wanted.length / 2) ? ` Did you mean ${ranked[0][1]}?` : "";
+    return ranked.length && ranked[0][0] <= Math.max(1, most) ? ranked[0][1] : "";
+  };
+  const nearest = (text, names) => {
+    const found = closest(text, names, text.length / 2);
+    return found ? ` Did you mean ${found}?` : "";
   };
 
   // Tokens to a tree --------------------------------------------------------------------------
@@ -138,7 +144,7 @@ const Query = (() => {
       }
       if (!parts.length && (before || open || list[at])) {
         const near = before ?? open ?? list[at];
-        throw new Fault(`nothing stands beside this ${near.type === "or" ? "or" : "parenthesis"}`, near.start, near.end);
+        throw new Fault(`nothing stands beside this ${near.type === "or" ? "or" : "parenthesis"}`, near.start, near.end, !list[at]);
       }
       return { type: "and", parts };
     };
@@ -159,7 +165,7 @@ const Query = (() => {
       }
       if (token.type === "(") {
         const inner = either(token);
-        if (list[at]?.type !== ")") throw new Fault("this parenthesis is never closed", token.start, token.end);
+        if (list[at]?.type !== ")") throw new Fault("this parenthesis is never closed", token.start, token.end, true);
         at += 1;
         return inner;
       }
@@ -267,8 +273,8 @@ const Query = (() => {
     const wanted = text.slice(from, caret).replace(/^"/, "").toLowerCase();
     const names = (book.words[key] ?? []).filter((name) => name.toLowerCase().includes(wanted));
     names.sort((a, b) => b.toLowerCase().startsWith(wanted) - a.toLowerCase().startsWith(wanted));
-    return { start: from, end: caret, options: names.slice(0, 12).map((name) => ({ text: /[\s(),"]/.test(name) ? `"${name.replaceAll('"', "")}"` : name, says: "" })) };
+    return { start: from, end: caret, more: Math.max(0, names.length - 12), options: names.slice(0, 12).map((name) => ({ text: /[\s(),"]/.test(name) ? `"${name.replaceAll('"', "")}"` : name, says: "" })) };
   };
 
-  return { Fault, KEYS, FLAGS, parse, complete, version, compare, holds };
+  return { Fault, KEYS, FLAGS, parse, complete, closest, version, compare, holds };
 })();

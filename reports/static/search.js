@@ -1,4 +1,99 @@
 "use strict";
+// Plain words, as people type them: which cases are nearest, when none has all of the words.
+// It knows texts, and nothing of the page.
+const Rank = (() => {
+  const LITTLE = new Set("a an and are as at be bug but by can do does fix fixed for from got has how i if in into is issue issues it leads my not of on or same should support the this to type using when which why with".split(" "));
+  // What people call a thing, and what cases call it.
+  const ALSO = {
+    lora: ["lora", "adapter", "peft"], qlora: ["lora", "adapter"], finetune: ["trainer", "train"], finetuning: ["trainer", "train"], training: ["train"],
+    half: ["half", "fp16", "bf16", "16-bit", "16 bit"], bfloat16: ["bf16"], float16: ["fp16"], float32: ["fp32"], amp: ["autocast"],
+    wrong: ["wrong"], gibberish: ["wrong numbers", "nan or inf"], garbage: ["wrong numbers", "nan or inf"], corrupt: ["wrong numbers"], silent: ["wrong numbers", "nan or inf", "wrong dtype"],
+    infinite: ["inf"], infinity: ["inf"], overflow: ["overflow", "inf"], gpu: ["gpu", "cuda"], eval: ["eval"], evaluation: ["eval"], rope: ["rope", "rotary"],
+    uninitialized: ["uninitialised"], normalization: ["normalisation", "norm"], optimizer: ["optimizer", "optimiser"],
+  };
+  const MOST = 60; // words of a text that are looked up: a pasted log has thousands
+  const LONGEST = 80;
+  const squashed = (text) => text.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, "");
+  const stem = (word) => (word.length > 5 ? word.replace(/(?:ations?|ings?|ed|es|s)$/, "") : word);
+
+  // An address of an issue is known by its owner, name and number.
+  const plain = (text) => text.replaceAll(/https?:\/\/github\.com\/([\w.-]+\/[\w.-]+)\/(?:issues|pull)\/(\d+)\S*/g, "$1#$2");
+
+  // A field by how much it tells of the case: its name, its title, then everything that is said.
+  const fields = (entry, book) => {
+    const precisions = book.precisions.filter((_, i) => entry.tracks.some((track) => !track.workaround && track.cells.some((stack) => stack >= 0 && Book.FAILS.has(book.told[book.stacks[stack][i]].mark))));
+    const names = [entry.name, ...entry.models, ...namesOf(entry)].join(" ");
+    const texts = [names, entry.title, [...entry.badges, ...precisions].join(" "), entry.haystack];
+    return texts.map((text) => ({ text: text.toLowerCase(), squashed: squashed(text) }));
+  };
+  const namesOf = (entry) => entry.packages.filter((name) => name !== "torch" && name !== "transformers");
+  const WEIGHTS = [6, 3, 2, 1];
+
+  // Each word with its parts: DebertaForMaskedLM, pixtral-12b.
+  const words = (texts) => {
+    const all = texts.flatMap((text) => plain(text).split(/[\s,;()[\]{}"'`]+/)).filter((word) => squashed(word)).slice(0, 20 * MOST);
+    const telling = all.filter((word) => !LITTLE.has(squashed(word)));
+    return [...new Set(telling.length ? telling : all)].slice(0, MOST).map((word) => {
+      const parts = word.slice(0, LONGEST).replaceAll(/([a-z\d])([A-Z])/g, "$1 $2").toLowerCase().split(/[^\p{L}\p{N}.]+/u);
+      return { word: word.slice(0, LONGEST).toLowerCase(), parts: parts.filter((part) => part.length > 1 && !LITTLE.has(part)) };
+    });
+  };
+  const formsOf = (word) => [word, ...(ALSO[squashed(word)] ?? [])].map((form) => ({ form: stem(form), bare: squashed(stem(form)) }));
+  const weightIn = (entry, forms) => {
+    let best = 0;
+    entry.fields.forEach((field, i) => {
+      const has = forms.some(({ form, bare }) => field.text.includes(form) || (bare.length > 3 && field.squashed.includes(bare)));
+      if (has) best = Math.max(best, WEIGHTS[i]);
+    });
+    return best;
+  };
+  const having = (entries, forms) => entries.map((entry) => [entry, weightIn(entry, forms)]).filter(([, weight]) => weight);
+
+  // Two or three words side by side may be one name: qwen 2.5 vl.
+  const joined = (list) => list.flatMap((_, i) => [2, 3].map((size) => list.slice(i, i + size)).filter((some) => some.length > 1 && some.length === new Set(some).size)).map((some) => some.join(""));
+
+  // The cases that have anything of it, the nearest first; `share` is how many of the words, of 1, a
+  // case must have.
+  const nearest = (texts, entries, share = 0) => {
+    const scores = new Map();
+    const add = (found, factor) => {
+      // What few cases have tells more than what most have.
+      const rare = Math.log(1 + entries.length / (found.length || 1));
+      for (const [entry, weight] of found) scores.set(entry, (scores.get(entry) ?? 0) + factor * weight * rare);
+    };
+    const single = words(texts);
+    const had = new Map();
+    for (const { word, parts } of single) {
+      const found = having(entries, formsOf(word));
+      for (const [entry] of found) had.set(entry, (had.get(entry) ?? 0) + 1);
+      // A word that nobody has may be put together from words that somebody has.
+      if (found.length || parts.length < 2) add(found, 1);
+      else for (const part of new Set(parts)) add(having(entries, formsOf(part)), 1);
+    }
+    for (const word of joined(single.map((one) => one.word))) add(having(entries, [{ form: word, bare: squashed(word) }]), 2);
+    const ranked = [...scores].sort((a, b) => b[1] - a[1] || (a[0].name < b[0].name ? -1 : 1));
+    const isNear = ([entry, score]) => score >= ranked[0][1] / 3 && (had.get(entry) ?? 0) >= share * single.length;
+    return ranked.filter(isNear).slice(0, 10).map(([entry]) => entry);
+  };
+
+  // For the words that no case has, those of names and titles that are spelled nearly so.
+  const meant = (texts, entries) => {
+    const known = new Set(entries.flatMap((entry) => [...entry.models, ...namesOf(entry), ...entry.name.split("_"), ...entry.trigger, ...entry.symptom, ...entry.title.toLowerCase().split(/[^\p{L}\p{N}.-]+/u)]).filter((word) => word.length > 3));
+    return words(texts).filter(({ word, parts }) => /\p{L}{2}/u.test(word) && ![word, ...parts].some((one) => having(entries, formsOf(one)).length)).flatMap(({ word }) => {
+      const near = Query.closest(word, [...known], word.length / 3);
+      return near ? [[word, near]] : [];
+    });
+  };
+
+  // What a text names beside its message: the models and packages of a case.
+  const named = (text, entry) => {
+    const bare = squashed(text);
+    return [...entry.models, ...namesOf(entry)].filter((name) => name !== "any" && bare.includes(squashed(name)));
+  };
+
+  return { fields, nearest, meant, named };
+})();
+
 // From a query's tree to the cases that it holds for, and the columns and precisions to look at.
 // It knows the data and nothing of the page.
 const Search = (() => {
@@ -16,11 +111,10 @@ const Search = (() => {
     return compare(found, bound) <= 0 || within(found, bound);
   };
 
-  const PASSES = new Set(["passes", "fixed"]);
   const cellHolds = (node, told, precision) => node.values.some((value) => {
     switch (node.key) {
       case "fails": return Book.FAILS.has(told.mark) && (value === "any" || value === precision);
-      case "passes": return PASSES.has(told.mark) && (value === "any" || value === precision);
+      case "passes": return Book.PASSES.has(told.mark) && (value === "any" || value === precision);
       case "verdict": return told.verdict === value;
       case "outcome": return told.outcome === value;
       case "is": return value === "stale" ? told.stale : told.mark === value || (value === "not-exercised" && told.exercised === "no");
@@ -133,29 +227,54 @@ const Search = (() => {
 
   const plainOf = (tree) => (tree.type === "and" ? tree.parts.filter((part) => part.type === "atom" && part.key === "text").flatMap((part) => part.values) : []);
 
+  // The words that are typed rank the cases; what else is asked for still has to hold.
+  const byWords = (texts, tree, book) => {
+    const others = group({ type: "and", parts: tree.parts.filter((part) => part.key !== "text") }, everything(book), book).test;
+    return Rank.nearest(texts, book.cases.filter(others));
+  };
+  const MESSAGE = 4; // words
+  // The columns whose versions a text names: 4.50.3, peft==0.15.2, torch 2.6.0.
+  const placesIn = (text, book) => {
+    const versions = [...text.matchAll(/(?:([a-z][\w-]*)\s*(?:==|:|version)?\s*)?\b(\d+(?:\.\d+){2,})\b/gi)].map(([, name, number]) => [name?.toLowerCase(), number]);
+    return book.columns.flatMap((column, at) => (versions.some(([name, number]) => column.name === number || column.pins.includes(`${name}==${number}`)) ? [at] : []));
+  };
+  const failsIn = (entry, column, book) => entry.tracks.some((track) => !track.workaround && track.cells[column] >= 0 && book.stacks[track.cells[column]].some((told) => Book.FAILS.has(book.told[told].mark)));
+  const namedIn = (text, entry, columns, book) => {
+    const column = columns.find((one) => failsIn(entry, one, book));
+    return [...Rank.named(text, entry), ...(column === undefined ? [] : [`versions with which it fails (${book.columns[column].name})`])];
+  };
+
   // Parse and compile: which cases it holds for, and the columns and precisions to look at.
-  const compile = (text, book) => {
-    const tree = Query.parse(text, book.words);
+  const compile = (text, book, errors) => {
+    const { query, error } = Paste.split(text);
+    const tree = Query.parse(query, book.words);
     let found;
     try {
       found = group(tree, everything(book), book);
-    } catch (error) {
-      if (error instanceof Query.Fault) error.tree = tree; // it was read: what is chosen beside it can mend it
-      throw error;
+    } catch (fault) {
+      if (fault instanceof Query.Fault) fault.tree = tree; // it was read: what is chosen beside it can mend it
+      throw fault;
     }
-    const texts = plainOf(tree);
-    let nearest = [];
-    let holds = found.test;
-    if (texts.length) {
-      // The words that are typed rank the cases; what else is asked for still has to hold.
-      const others = group({ type: "and", parts: tree.parts.filter((part) => part.key !== "text") }, everything(book), book).test;
-      nearest = Rank.nearest(texts, book.cases.filter(others));
-      if (!book.cases.some(holds)) {
-        const near = new Set(nearest);
-        holds = (entry) => near.has(entry);
-      }
+    const read = { tree, scope: found.scope, asked: found.together ?? [], error, texts: plainOf(tree), failures: [], nearest: [], holds: found.test };
+    const entries = new Map(book.cases.filter(error ? found.test : () => true).map((entry) => [entry.name, entry]));
+    const ranked = (message) => {
+      const columns = placesIn(message, book);
+      return errors.rank(message, (name) => (entries.has(name) ? namedIn(message, entries.get(name), columns, book) : null));
+    };
+    const casesOf = (failures) => failures.map((one) => entries.get(one.one.case));
+    if (error) {
+      const failures = ranked(error);
+      const { name, message } = errors.read(error);
+      const nearest = failures.length ? casesOf(failures) : Rank.nearest([name, message], [...entries.values()], 0.5);
+      return { ...read, failures, nearest, holds: (entry) => nearest.includes(entry) };
     }
-    return { tree, scope: found.scope, holds, asked: found.together ?? [], nearest };
+    if (read.texts.length) {
+      // A message without its class is words: only a failure that says the same answers it.
+      if (errors && read.texts.length >= MESSAGE) read.failures = ranked(text).filter((one) => one.same || one.expects);
+      read.nearest = [...new Set([...casesOf(read.failures), ...byWords(read.texts, tree, book)])];
+      if (!book.cases.some(read.holds)) read.holds = (entry) => read.nearest.includes(entry);
+    }
+    return read;
   };
 
   return { compile };

@@ -1,6 +1,7 @@
 "use strict";
 // The grid: rows are drawn when they come into view, marks are copied from the few that there are.
-// It is one stop of the Tab key, and the arrows move inside it.
+// It is one stop of the Tab key, and the arrows move inside it. It is as high as its rows, so that a
+// wheel turns the page; what is wider than the page is moved sideways, heads and rows together.
 const Table = (() => {
   const AHEAD = "240px";
   const REM = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // who reads large has larger marks
@@ -10,7 +11,7 @@ const Table = (() => {
   const LETTERS = 10; // of a head that holds releases only
   const EASY = 25 * REM; // pixels of a column beside which titles may take what is left
   const TITLE = 560 * REM; // pixels of the longest titles
-  const EDGES = 18; // borders, and a scrollbar
+  const EDGES = 2; // borders
 
   const create = (root, book, on) => {
     let view = null;
@@ -24,7 +25,15 @@ const Table = (() => {
     const trackOf = new WeakMap();
     const observer = new IntersectionObserver((entries) => {
       for (const entry of entries) if (entry.isIntersecting) fill(entry.target);
-    }, { root, rootMargin: AHEAD });
+    }, { rootMargin: AHEAD });
+    const top = element("div", { role: "rowgroup", class: "top" });
+    const body = element("div", { class: "body" });
+    const width = element("div");
+    // A scrollbar that is in sight wherever the table is.
+    const bar = element("div", { class: "bar", "aria-hidden": "true", tabindex: "-1" }, width);
+    const together = [top, body, bar];
+    for (const one of together) one.addEventListener("scroll", () => { for (const other of together) if (other.scrollLeft !== one.scrollLeft) other.scrollLeft = one.scrollLeft; });
+    root.replaceChildren(top, body, bar);
 
     // Marks ---------------------------------------------------------------------------------
     const signOf = (tolds) => {
@@ -53,21 +62,20 @@ const Table = (() => {
     const fill = (row) => {
       if (row.filled === places || !trackOf.has(row)) return;
       row.filled = places;
-      const { track } = trackOf.get(row);
+      const { track, entry } = trackOf.get(row);
       row.replaceChildren(row.firstChild, ...places.map((place) => {
         const cell = drawn(stacksAt(track, place));
         if (place.first) cell.classList.add("first");
+        if (cell.firstChild) cell.setAttribute("aria-label", Detail.name(book, { entry, track, place, precisions: view.precisions }));
         return cell;
       }));
     };
 
     // Heads and rows ------------------------------------------------------------------------
     // Pairs, stacks and main are few cells in many columns: they are shown to who asks for them.
-    const isRelease = (column) => book.columns[column].source === "release";
-    const isAside = () => !view.more && book.columns.some((_, column) => view.scope.columns[column] && isRelease(column));
     const placesOf = () => {
-      const releases = isAside();
-      return book.lines.flatMap((line) => placesIn(line, (column) => view.scope.columns[column] && (!releases || isRelease(column))));
+      const shown = new Set(Book.shown(book, view.scope, view.more));
+      return book.lines.flatMap((line) => placesIn(line, (column) => shown.has(column)));
     };
     const placesIn = (line, isIn) => {
       const columns = line.columns.filter(isIn);
@@ -118,7 +126,7 @@ const Table = (() => {
         const group = element("div", { role: "rowgroup" }, element("div", { role: "row", class: "area" }, element("div", { role: "rowheader" }, title)), ...rows);
         return { area, title, rows, group };
       });
-      root.replaceChildren(element("div", { role: "rowgroup", class: "top" }), ...groups.map((one) => one.group));
+      body.replaceChildren(...groups.map((one) => one.group));
     };
     const isShown = (cases, { entry, track }) => cases.has(entry) && view.scope.devices.has(track.device) && (!track.workaround || view.ways || hit(track));
     const choose = () => {
@@ -150,20 +158,22 @@ const Table = (() => {
       const column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - head) / lines)));
       sizes = { head, room, column };
       root.style.setProperty("--fit", `${column}px`);
-      const letters = Math.min(isAside() ? LETTERS : Infinity, Math.max(...places.map((place) => place.label.length)));
+      const releases = places.every((place) => place.columns.every((column) => book.columns[column].source === "release"));
+      const letters = Math.min(releases ? LETTERS : Infinity, Math.max(...places.map((place) => place.label.length)));
       root.style.setProperty("--heads", `${Math.ceil((8 + LETTER * letters) * REM)}px`);
       // What the heads cover is out of sight for whoever goes through the table by keyboard.
-      root.style.scrollPadding = `${root.firstChild.offsetHeight}px 0 0 ${head}px`;
+      root.style.setProperty("--covered", `${top.offsetHeight}px`);
       stretch();
     };
     const stretch = () => {
       root.style.setProperty("--places", String(places.length));
-      const width = sizes.head + places.length * sizes.column;
-      for (const group of root.children) group.style.width = `${width}px`;
+      const wide = sizes.head + places.length * sizes.column;
+      for (const one of [top.firstChild, width, ...body.children]) one.style.width = `${wide}px`;
+      bar.hidden = wide <= sizes.room;
       const inside = root.querySelector(".inside");
-      if (inside) inside.style.width = `${Math.min(width, sizes.room)}px`;
+      if (inside) inside.style.width = `${Math.min(wide, sizes.room)}px`;
     };
-    addEventListener("resize", fit);
+    addEventListener("resize", () => { if (root.hidden) drawnAs.places = ""; else fit(); });
 
     const show = (next) => {
       const kept = stop && root.contains(stop) ? whereIs(stop) : null;
@@ -175,7 +185,7 @@ const Table = (() => {
         places = placesOf();
         cached.clear();
         const corner = element("div", { role: "columnheader", class: "corner" }, "case", element("small", {}, "transformers"));
-        root.firstChild.replaceChildren(element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf)));
+        top.replaceChildren(element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf)));
         if (now.precisions !== drawnAs.precisions) root.style.setProperty("--precisions", String(view.precisions.length || 1));
         root.setAttribute("aria-colcount", String(places.length + 1));
         fit();
@@ -224,7 +234,8 @@ const Table = (() => {
       const { entry, track } = trackOf.get(row);
       const place = places[[...row.children].indexOf(cell) - 1];
       cell.classList.add("opened");
-      row.after(Detail.draw(book, { entry, track, place, precisions: view.precisions }, () => on.open(null)));
+      const inside = Detail.draw(book, { entry, track, place, precisions: view.precisions }, () => on.open(null));
+      row.after(element("div", { role: "row", class: "detail" }, element("div", { role: "gridcell" }, inside)));
       stretch();
       shownAt = where;
       stopAt(cell);

@@ -46,7 +46,7 @@ def test_nothing_that_a_case_or_an_outcome_says_is_executed(show: Show, site: Pa
 
 def test_a_hostile_message_that_is_pasted_stays_text(show: Show) -> None:
     page = show("index.html")
-    page.fill("#pasted", HOSTILE.encode("utf-8", "replace").decode())
+    page.fill("#query", "ValueError: " + HOSTILE.encode("utf-8", "replace").decode())
     page.wait_for_timeout(200)
 
     assert page.evaluate(BROUGHT_IN) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,9 +24,17 @@ pytestmark = pytest.mark.browser
 QUERIES = Path(__file__).parents[2] / "fixtures" / "queries.toml"
 NEAREST = """(query) => {
   const book = Book.open(matrix);
-  return Search.compile(query, book).nearest.map((entry) => entry.name);
+  return Search.compile(query, book, Paste.create(known)).nearest.map((entry) => entry.name);
 }"""
 FIRST, AMONG_THREE = 0.75, 0.9
+
+
+def asked() -> tuple[dict[str, list[str]], dict[str, str], list[str]]:
+    """Return the queries with their cases, the source of each report, and the known misses."""
+    read = tomllib.loads(QUERIES.read_text("utf-8"))
+    reports = {query: cases for query, (_, cases) in read["reports"].items()}
+    sources = {query: source for query, (source, _) in read["reports"].items()}
+    return read["own"] | reports, sources, read["missed"]
 
 
 @pytest.fixture(scope="module")
@@ -42,27 +51,40 @@ def real(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_what_people_type_finds_its_case(real: Page) -> None:
-    wanted: dict[str, list[str]] = tomllib.loads(QUERIES.read_text())
+    wanted, _, known_misses = asked()
     found = {query: real.evaluate(NEAREST, query) for query in wanted}
-    first = [
-        query for query, cases in wanted.items() if found[query][:1] in [[one] for one in cases]
-    ]
-    among = [query for query, cases in wanted.items() if set(found[query][:3]) & set(cases)]
+    first = [query for query, cases in wanted.items() if {*found[query][:1]} & {*cases}]
+    among = [query for query, cases in wanted.items() if {*found[query][:3]} & {*cases}]
     missed = {query: found[query][:3] for query in wanted if query not in first}
 
     assert len(first) >= FIRST * len(wanted), missed
     assert len(among) >= AMONG_THREE * len(wanted), missed
+    assert list(missed) == known_misses, missed
+
+
+def test_no_case_cites_the_reports_whose_titles_are_asked() -> None:
+    wanted, sources, _ = asked()
+    cases = "\n".join(path.read_text("utf-8") for path in Paths().cases.rglob("*.py"))
+    spelled = [
+        f"{repository}{between}{number}"
+        for repository, number in (source.split("#") for source in sources.values())
+        for between in ("#", "/issues/", "/pull/")
+    ]
+
+    assert len(wanted) - len(sources) >= 30
+    assert len(sources) >= 30
+    assert [text for text in spelled if re.search(rf"{re.escape(text)}\b", cases)] == []
 
 
 def test_the_nearest_cases_are_listed_and_a_bare_miss_says_what_to_try(real: Page) -> None:
     real.fill("#query", "gemma3 eval bf16")
-    real.wait_for_selector("#near a")
-    link = real.locator("#near a").first
+    real.wait_for_selector("#answer a")
+    link = real.locator("#answer a").first
 
     assert link.get_attribute("href") == "case/gemma3_trainer_eval.html"
     real.fill("#query", "zzzz")
     real.wait_for_selector("#none:not([hidden])")
-    assert real.locator("#near").is_hidden()
+    assert real.locator("#answer").is_hidden()
     assert (
         real.inner_text("#none") == "No matching cases. Try fewer words, or the words of the error."
     )
