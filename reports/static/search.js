@@ -28,6 +28,7 @@ const Rank = (() => {
   };
   const namesOf = (entry) => entry.packages.filter((name) => name !== "torch" && name !== "transformers");
   const WEIGHTS = [6, 3, 2, 1];
+  const NAMES = 2; // of the fields, those that name the case
 
   // Each word with its parts: DebertaForMaskedLM, pixtral-12b.
   const words = (texts) => {
@@ -39,15 +40,12 @@ const Rank = (() => {
     });
   };
   const formsOf = (word) => [word, ...(ALSO[squashed(word)] ?? [])].map((form) => ({ form: stem(form), bare: squashed(stem(form)) }));
-  const weightIn = (entry, forms) => {
-    let best = 0;
-    entry.fields.forEach((field, i) => {
-      const has = forms.some(({ form, bare }) => field.text.includes(form) || (bare.length > 3 && field.squashed.includes(bare)));
-      if (has) best = Math.max(best, WEIGHTS[i]);
-    });
-    return best;
+  // The first field that has it weighs most, so that the long ones are rarely read.
+  const weightIn = (entry, forms, fields = WEIGHTS.length) => {
+    const at = entry.fields.slice(0, fields).findIndex((field) => forms.some(({ form, bare }) => field.text.includes(form) || (bare.length > 3 && field.squashed.includes(bare))));
+    return at < 0 ? 0 : WEIGHTS[at];
   };
-  const having = (entries, forms) => entries.map((entry) => [entry, weightIn(entry, forms)]).filter(([, weight]) => weight);
+  const having = (entries, forms, fields) => entries.map((entry) => [entry, weightIn(entry, forms, fields)]).filter(([, weight]) => weight);
 
   // Two or three words side by side may be one name: qwen 2.5 vl.
   const joined = (list) => list.flatMap((_, i) => [2, 3].map((size) => list.slice(i, i + size)).filter((some) => some.length > 1 && some.length === new Set(some).size)).map((some) => some.join(""));
@@ -70,7 +68,7 @@ const Rank = (() => {
       if (found.length || parts.length < 2) add(found, 1);
       else for (const part of new Set(parts)) add(having(entries, formsOf(part)), 1);
     }
-    for (const word of joined(single.map((one) => one.word))) add(having(entries, [{ form: word, bare: squashed(word) }]), 2);
+    for (const word of joined(single.map((one) => one.word))) add(having(entries, [{ form: word, bare: squashed(word) }], NAMES), 2);
     const ranked = [...scores].sort((a, b) => b[1] - a[1] || (a[0].name < b[0].name ? -1 : 1));
     const isNear = ([entry, score]) => score >= ranked[0][1] / 3 && (had.get(entry) ?? 0) >= share * single.length;
     return ranked.filter(isNear).slice(0, 10).map(([entry]) => entry);
