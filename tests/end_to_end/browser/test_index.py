@@ -679,6 +679,15 @@ def test_a_phone_shows_a_card_for_each_case(show: Show) -> None:
     page.wait_for_selector("#matrix:not([hidden])")
 
 
+def test_what_a_finger_touches_on_a_phone_is_large_enough(show: Show) -> None:
+    page = show("index.html#q=cache", viewport={"width": 390, "height": 844})
+    small = """() => [...document.querySelectorAll("#table :is(button, select, input, textarea)")]
+      .filter((one) => one.offsetParent && (one.offsetHeight < 24 || one.offsetWidth < 24))
+      .map((one) => one.outerHTML)"""
+
+    assert page.evaluate(small) == []
+
+
 def test_a_query_that_is_being_typed_is_not_red_and_moves_nothing(show: Show) -> None:
     page = show()
     page.focus("#query")
