@@ -41,6 +41,7 @@ from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, between, changes_table
 from repromatrix.reports.text import Link, in_path
+from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.published import Publication
@@ -92,7 +93,15 @@ class Site:
     @cached_property
     def cases(self) -> dict[str, CasePage]:
         """The pages of cases by name."""
-        return {name: case_page(self.survey, case) for name, case in self.survey.cases.items()}
+        return {
+            name: case_page(self.survey, case, self.standings[name])
+            for name, case in self.survey.cases.items()
+        }
+
+    @cached_property
+    def standings(self) -> dict[str, Standing]:
+        """How each case stands in the newest release."""
+        return standings(self.survey)
 
     @cached_property
     def claims(self) -> dict[str, tuple[Stated, ...]]:
@@ -318,15 +327,17 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     folder: Path,
     *,
     areas: Mapping[str, str] | None = None,
+    dates: Mapping[str, str] | None = None,
     note: str = "",
     published: Published | None = None,
 ) -> None:
     """Write the site; the same input gives the same bytes, and no page is ever half written.
 
     `environments` come in the order of the table, oldest first. `areas` gives titles, in the order
-    of the page. `note` is one sentence for the headline. What is no longer drawn is removed.
+    of the page, `dates` the day of each release. `note` is one sentence for the headline. What is
+    no longer drawn is removed.
     """
-    view = survey(cases, environments, judged, areas)
+    view = survey(cases, environments, judged, areas, dates)
     content_of = dict(draw(Site(survey=view, published=published or Published(), note=note)))
     for parent in {(folder / name).parent for name in content_of}:
         parent.mkdir(parents=True, exist_ok=True)

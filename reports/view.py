@@ -46,6 +46,8 @@ class Survey:
     environments: Sequence[Environment]
     rows: Mapping[Cell, Judged]
     areas: Mapping[str, str] = field(default_factory=dict)
+    dates: Mapping[str, str] = field(default_factory=dict)
+    """The day on which each release was published, `2025-03-21`."""
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -275,6 +277,7 @@ def survey(
     environments: Sequence[Environment],
     judged: Iterable[Judged],
     areas: Mapping[str, str] | None = None,
+    dates: Mapping[str, str] | None = None,
 ) -> Survey:
     """Arrange the rows that answer, one for each cell."""
     known = {environment.name for environment in environments}
@@ -284,4 +287,6 @@ def survey(
         cell = row.seen.cell
         if cell.environment in known and cell.workaround in variants.get(cell.case, ()):
             rows[cell] = row
-    return Survey(cases=cases, environments=environments, rows=rows, areas=areas or {})
+    return Survey(
+        cases=cases, environments=environments, rows=rows, areas=areas or {}, dates=dates or {}
+    )

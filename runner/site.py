@@ -48,6 +48,7 @@ def identity(
         content.update(path.read_bytes() if path.exists() else b"absent")
     for case in project.cases.values():
         content.update(repr((case.head, case.block, case.digest)).encode())
+    content.update(repr(project.matrix.releases).encode())
     for environment in project.environments.values():
         content.update(f"{environment.name} {environment.digest}\n".encode())
     for shown in sorted(map(_shown, rows)):
@@ -110,7 +111,8 @@ def render(
     )
     environments = list(known_to.environments.values())
     stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
-    draw(known_to.cases, environments, judged, paths.site, published=told)
+    dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
+    draw(known_to.cases, environments, judged, paths.site, dates=dates, published=told)
     stamp.write_text(wanted)
     return True
 

@@ -6,7 +6,7 @@ Releases run from left to right; a line is named where there is room.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -14,7 +14,7 @@ from itertools import groupby
 from repromatrix.reports.text import number, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.text import join
 
@@ -216,20 +216,33 @@ class Plot:
 
 
 def plots(survey: Survey, case: Case) -> tuple[Plot, ...]:
-    """Return a plot of every number that was measured on two releases or more."""
-    found: dict[tuple[Device, str, str], dict[Precision, Points]] = {}
+    """Return one plot of every number that was measured on two releases or more."""
+    found: dict[tuple[Device, str], dict[str, dict[Precision, Points]]] = {}
     columns = {survey.standing(case, column): column for column in survey.releases}
     for (variant, device, precision), rows in survey.series(case.name).items():
         for environment, row in rows.items():
             if environment in columns and row.seen.outcome.is_evidence:
                 for name, value in row.seen.measured.items():
-                    lines = found.setdefault((device, variant, name), {})
+                    lines = found.setdefault((device, name), {}).setdefault(variant, {})
                     lines.setdefault(precision, {})[columns[environment]] = value
     return tuple(
-        _plot(survey.releases, key, lines)
-        for key, lines in found.items()
-        if max(map(len, lines.values())) > 1
+        _plot(survey.releases, (device, variant, name), lines)
+        for (device, name), variants in found.items()
+        for variant, lines in _plotted(variants)
     )
+
+
+def _plotted(
+    variants: Mapping[str, dict[Precision, Points]],
+) -> Iterator[tuple[str, dict[Precision, Points]]]:
+    """Yield the variant that a number is drawn of: the plain case, else the first that has it.
+
+    The table beside the plots has the others: they hardly differ.
+    """
+    for variant in sorted(variants, key=lambda name: name != PLAIN):
+        if max(map(len, variants[variant].values())) > 1:
+            yield variant, variants[variant]
+            return
 
 
 class _Height:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ from repromatrix.reports.pages.claims import Stated, stated
 from repromatrix.reports.sections import cells
 from repromatrix.reports.sections.failures import Signed, Wording, failures, wording
 from repromatrix.reports.sections.grid import GridTable, grid
+from repromatrix.reports.sections.history import CaseSummary, summary
 from repromatrix.reports.sections.numbers import Dtypes, Measured, dtypes, measured
+from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.sections.workarounds import WorkaroundAdvice, advise
 from repromatrix.reports.text import (
     Link,
@@ -65,6 +68,7 @@ class CasePage:
 
     name: str
     title: str
+    summary: CaseSummary
     sentence: str
     rest: tuple[str, ...]
     simulates: str
@@ -87,19 +91,22 @@ class CasePage:
     numbers: tuple[Measured, ...]
     dtypes: Dtypes
     repeat: tuple[cells.Repeat, ...]
+    source: str
+    """The case as a file that runs by itself."""
     pinned: Pinned | None
     sources: PinSources | None
     commands: tuple[cells.SuggestedCommand, ...]
     blocks: tuple[cells.CellBlock, ...]
 
 
-def case_page(survey: Survey, case: Case) -> CasePage:
-    """Return the context of the page of one case."""
+def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> CasePage:
+    """Return the context of the page of one case; `standing` where it is known already."""
     sentence, rest = first_sentence(case.docstring)
     made_of = sources(survey, case)
     return CasePage(
         name=visible(case.name),
         title=visible(case.block.title),
+        summary=summary(survey, case, standing or standings(survey)[case.name]),
         sentence=visible(sentence),
         rest=tuple(visible(text) for text in paragraphs(rest)),
         simulates=visible(case.block.simulates or ""),
@@ -113,11 +120,7 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         ),
         sheet=f"case/{in_address(case.name)}",
         grids=tuple(grid(survey, case, device) for device in survey.devices),
-        # Releases follow each other; stacks and pairs do not.
-        timelines=tuple(
-            timeline(survey, case, device)
-            for device in (() if survey.only_in(case) else survey.devices)
-        ),
+        timelines=_timelines(survey, case),
         ranges=_derived(survey, case),
         claims=stated(survey, case),
         expectations=tuple(_expectation(entry) for entry in case.block.fails),
@@ -128,11 +131,26 @@ def case_page(survey: Survey, case: Case) -> CasePage:
         numbers=measured(survey, case.name),
         dtypes=dtypes(survey, case.name),
         repeat=cells.repeat(survey, case),
+        source=visible(_standalone(case)),
         pinned=pinned(survey, case, made_of),
         sources=made_of,
         commands=cells.commands(survey, case),
         blocks=cells.blocks(survey, case),
     )
+
+
+def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
+    # Releases follow each other; stacks and pairs do not.
+    devices = () if survey.only_in(case) else survey.devices
+    return tuple(timeline(survey, case, device) for device in devices)
+
+
+def _standalone(case: Case) -> str:
+    """Return the code of a case with what must be installed, without what is expected of it."""
+    wanted = json.dumps([str(dependency) for dependency in case.head.dependencies])
+    python = json.dumps(str(case.head.requires_python))
+    head = f"# /// script\n# requires-python = {python}\n# dependencies = {wanted}\n# ///\n"
+    return head + case.script.code.lstrip("\n")
 
 
 def _facts(survey: Survey, case: Case) -> dict[str, str]:

@@ -18,7 +18,7 @@ from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import COMPANIONS
 
 _ONE_REASON_FOR_ALL = frozenset(
@@ -70,6 +70,8 @@ class Repeat:
     cell: str
     nox: str
     uv: str
+    alone: str
+    """The latter for the file of the case by itself."""
 
 
 def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
@@ -144,9 +146,16 @@ def _entry(seen: SeenMark) -> CellEntry:
 def repeat(survey: Survey, case: Case) -> tuple[Repeat, ...]:
     """Return the commands for the cell that shows the bug best, plain and with a workaround."""
     shown = _telling(survey, case)
-    advised = [name for name, kind in case.block.workarounds.items() if not kind.skips]
-    cells = [shown, *(shown._replace(workaround=name) for name in advised[:1])]
+    ways = [name for name, kind in case.block.workarounds.items() if not kind.skips]
+    beside = [shown._replace(workaround=name) for name in ways]
+    helping = [cell for cell in beside if _passes(survey, cell)]
+    cells = [shown, *(helping or beside)[:1]]
     return tuple(_repeat(survey, cell) for cell in cells) if shown.environment else ()
+
+
+def _passes(survey: Survey, cell: Cell) -> bool:
+    row = survey.rows.get(cell)
+    return row is not None and row.seen.outcome is Outcome.PASSES
 
 
 def _telling(survey: Survey, case: Case) -> Cell:
@@ -168,7 +177,8 @@ def _repeat(survey: Survey, cell: Cell) -> Repeat:
     return Repeat(
         cell=visible(f"{cell.precision} on {cell.environment}{survey.on(cell.device)}{with_}"),
         nox=f"{shlex.join(nox)} --rerun",
-        uv=_uv(survey, cell),
+        uv=_uv(survey, cell, f"cases/{cell.case}.py"),
+        alone=_uv(survey, cell, f"{cell.case}.py"),
     )
 
 
@@ -176,7 +186,7 @@ def _nox(case: str, release: str) -> list[str]:
     return ["nox", "-s", "matrix", "--", "--case", case, "--release", release]
 
 
-def _uv(survey: Survey, cell: Cell) -> str:
+def _uv(survey: Survey, cell: Cell, path: str) -> str:
     source = survey.by_name[cell.environment].source
     if not source.has_lock or source is Source.STACK:  # a stack holds more than its name says
         return ""
@@ -184,8 +194,7 @@ def _uv(survey: Survey, cell: Cell) -> str:
     words = ["uv", "run", "--with", f"transformers=={parts.base}"]
     for package, version in parts.changed:
         words += ["--with", f"{package}=={version}"]
-    words += [f"cases/{cell.case}.py"]
-    words += [cell.precision.value, *([cell.workaround] if cell.workaround else [])]
+    words += [path, cell.precision.value, *([cell.workaround] if cell.workaround else [])]
     prefix = "REPRO_DEVICE=cuda " if cell.device is Device.CUDA else ""
     return prefix + shlex.join(words)
 

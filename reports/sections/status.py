@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from repromatrix.reports.view import Survey
-from repromatrix.runner.model.case import PLAIN, CaseKind
-from repromatrix.runner.model.outcomes import Outcome, Reading
-from repromatrix.runner.text import plural
+from repromatrix.runner.model.case import PLAIN, Case, CaseKind
+from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
+from repromatrix.runner.text import join, plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,3 +120,62 @@ def newest(survey: Survey, known: Mapping[str, Status]) -> Newest | None:
 def _ever_failed(survey: Survey, case: str) -> bool:
     series = survey.failing(case).items()
     return any(any(found.values()) for (workaround, *_), found in series if workaround == PLAIN)
+
+
+class CaseState(StrEnum):
+    """How a case stands in the newest release; what matters most to a reader comes first."""
+
+    OPEN = "open"
+    UNKNOWN = "unknown"
+    UNMEASURED = "not measured"
+    FIXED = "fixed"
+    PASSING = "passing"
+    """It never failed."""
+
+
+class Standing(NamedTuple):
+    """The state of a case, and the same in words."""
+
+    state: CaseState
+    says: str
+
+
+def standings(survey: Survey) -> dict[str, Standing]:
+    """Return how each case stands in the newest release with a result, or its newest stack."""
+    found = newest(survey, statuses(survey))
+    release = found.release if found else ""
+    return {name: _standing(survey, case, release) for name, case in survey.cases.items()}
+
+
+def _standing(survey: Survey, case: Case, release: str) -> Standing:
+    if says := survey.unmeasured(case.name):
+        return Standing(CaseState.UNMEASURED, says)
+    columns = [one.name for one in survey.only_in(case)] or [release]
+    known = _known_in(survey, case, survey.standing(case, columns[-1]))
+    where = columns[-1] if survey.only_in(case) else f"{release}, the newest release"
+    ever = _ever_failed(survey, case.name)
+    if failing := [one.value for one in Precision if known.get(one) is True]:
+        return Standing(CaseState.OPEN, f"fails in {join(failing)} on {where}")
+    if None in known.values():
+        return Standing(CaseState.UNKNOWN, f"unknown on {where}")
+    state = CaseState.FIXED if ever else CaseState.PASSING
+    if not known:
+        return Standing(state, f"does not apply to {where}")
+    return Standing(state, f"passes on {where}" if ever else "no measured release fails")
+
+
+def _known_in(survey: Survey, case: Case, environment: str) -> dict[Precision, bool | None]:
+    """Return by precision whether a plain case fails; None where it may for all that is known."""
+    found: dict[Precision, bool | None] = {}
+    for (workaround, device, precision), rows in survey.series(case.name).items():
+        row = rows.get(environment)
+        if workaround != PLAIN or device not in survey.measured_on or row is None:
+            continue
+        match row.seen.reading:
+            case Reading.GOOD | Reading.BAD:
+                found[precision] = found.get(precision) or row.seen.reading.fails
+            case Reading.UNKNOWN:
+                found.setdefault(precision, None)
+            case Reading.SILENT | Reading.ABSENT:
+                pass
+    return found

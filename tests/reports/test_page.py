@@ -756,12 +756,14 @@ def test_the_commands_repeat_the_newest_cell_that_shows_the_bug() -> None:
             cell="bf16 on 4.50.1",
             nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 --rerun",
             uv="uv run --with transformers==4.50.1 cases/cache_float.py bf16",
+            alone="uv run --with transformers==4.50.1 cache_float.py bf16",
         ),
         Repeat(
             cell="bf16 on 4.50.1 with cache-off",
             nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 "
             "--workaround cache-off --rerun",
             uv="uv run --with transformers==4.50.1 cases/cache_float.py bf16 cache-off",
+            alone="uv run --with transformers==4.50.1 cache_float.py bf16 cache-off",
         ),
     )
 
@@ -775,6 +777,7 @@ def test_a_command_for_a_gpu_says_so() -> None:
         nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 "
         "--device cuda --rerun",
         uv="REPRO_DEVICE=cuda uv run --with transformers==4.50.1 cases/cache_float.py bf16",
+        alone="REPRO_DEVICE=cuda uv run --with transformers==4.50.1 cache_float.py bf16",
     )
 
     assert expected == case_page(found, CASE).repeat[0]

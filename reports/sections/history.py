@@ -1,0 +1,227 @@
+"""Since when the plain case fails, and what fixed it: releases with their dates, pull requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from packaging.version import Version
+
+from repromatrix.reports.sections.status import Standing
+from repromatrix.reports.text import Link, in_address, kinds, link_to, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
+from repromatrix.runner.judging.verdicts import covers, live
+from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.outcomes import Device, Precision, Reading
+from repromatrix.runner.model.packages import TRANSFORMERS
+from repromatrix.runner.text import join
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Milestone:
+    """A release, with its date, or another version; `href` is empty where it has no page."""
+
+    name: str
+    href: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BrokenBy:
+    """What a range begins with: a release that broke it, or the first one that can have it."""
+
+    is_known: bool
+    """Whether an older release passes, so that this one broke it."""
+    at: Milestone
+    says: str
+    commits: tuple[Link, ...] = ()
+    """Those that were measured to break it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FixedBy:
+    """What a range ends with: the first release that passes, and who is on record for it."""
+
+    at: Milestone
+    says: str
+    pulls: tuple[Link, ...]
+    commits: tuple[Link, ...] = ()
+    """Those that were measured to fix it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailingSpan:
+    """One range in which the plain case fails, precisions that agree together."""
+
+    precisions: str
+    device: str
+    first: Milestone
+    last: Milestone
+    note: str
+    """What is unknown within it, or where it was seen; empty for most."""
+    origin: BrokenBy
+    mend: FixedBy | None
+    """None where it is not fixed."""
+
+
+def history(survey: Survey, case: Case) -> tuple[FailingSpan, ...]:
+    """Return the ranges of the plain case: of releases, else of the package that decides."""
+    alike: dict[FailingSpan, list[str]] = {}
+    for device in survey.devices:
+        for precision in Precision:
+            for span in _spans(survey, case, device, precision):
+                alike.setdefault(span, []).append(precision.value)
+    return tuple(replace(span, precisions=join(found)) for span, found in alike.items())
+
+
+def _spans(
+    survey: Survey, case: Case, device: Device, precision: Precision
+) -> Iterator[FailingSpan]:
+    rows = survey.series(case.name).get((PLAIN, device, precision), {})
+    seen = {name: row.seen for name, row in rows.items()}
+
+    def pulls(environments: Iterable[str]) -> tuple[Link, ...]:
+        cells = (rows[name].seen.cell for name in environments if name in rows)
+        entries = (
+            (entry, cell)
+            for cell in cells
+            for entry in live(case, survey.by_name[cell.environment])
+        )
+        found = (entry.fixed_by for entry, cell in entries if covers(entry, cell))
+        return tuple(link_to(address) for address in dict.fromkeys(filter(None, found)))
+
+    decides = affected(case, survey.by_name, seen)
+    if decides is not None and decides.package != TRANSFORMERS:
+        failing = [name for name, row in seen.items() if row.reading.fails]
+        passing = {
+            survey.by_name[name].version(decides.package)
+            for name, row in seen.items()
+            if row.reading.fails is False
+        }
+        where = f"seen on {survey.spans(failing)}"
+        yield from _of_package(decides, passing, device, where, pulls(failing))
+        return
+    for axis in axes(case, survey.by_name):
+        able = [point for point in axis if not _is_absent(survey, case, point.environment)]
+        at = dict(able)
+        for span in ranges_along(axis, seen):
+            recorded = pulls(at[label] for label in span.releases)
+            yield _of_releases(survey, axis, [*at], span, device, recorded)
+
+
+def _is_absent(survey: Survey, case: Case, environment: str) -> bool:
+    """Say whether no plain cell of a case can run in an environment."""
+    rows = [
+        found[environment].seen.reading
+        for (workaround, *_), found in survey.series(case.name).items()
+        if workaround == PLAIN and environment in found
+    ]
+    return bool(rows) and set(rows) == {Reading.ABSENT}
+
+
+def _of_releases(  # noqa: PLR0913, PLR0917 - all that a range depends on
+    survey: Survey,
+    axis: Axis,
+    able: Sequence[str],
+    failing: Range,
+    device: Device,
+    pulls: tuple[Link, ...],
+) -> FailingSpan:
+    def at(label: str) -> Milestone:
+        return _milestone(survey, label)
+
+    mend = None
+    if failing.until:
+        by = f"after {failing.releases[-1]}, by this one" if failing.unknown_behind else ""
+        mend = FixedBy(at=at(failing.until), says=visible(by), pulls=pulls)
+    unknown = len(failing.unknown_within)
+    return FailingSpan(
+        precisions="",
+        device=device.value,
+        first=at(failing.releases[0]),
+        last=at(failing.releases[-1]),
+        note=f"{unknown} of these unknown" if unknown else "",
+        origin=_origin(survey, axis, able, failing),
+        mend=mend,
+    )
+
+
+def _origin(survey: Survey, axis: Axis, able: Sequence[str], failing: Range) -> BrokenBy:
+    first = failing.releases[0]
+    if failing.after:
+        gap = f"after {failing.after}, by this one: those between are unknown"
+        says = gap if failing.unknown_before else f"{failing.after} passes"
+    elif first != able[0]:
+        says = "older ones are unknown"
+    elif first != axis[0].label or first in survey.releases[1:]:
+        says = "the first one where it can run"
+    else:
+        says = "the oldest one that is measured"
+    return BrokenBy(is_known=bool(failing.after), at=_milestone(survey, first), says=visible(says))
+
+
+def _milestone(survey: Survey, label: str) -> Milestone:
+    return Milestone(
+        name=visible(label),
+        href=f"release/{in_address(label)}.html" if label in survey.releases else "",
+        date=survey.dates.get(label, ""),
+    )
+
+
+def _of_package(
+    decides: Affected,
+    passing: AbstractSet[str],
+    device: Device,
+    where: str,
+    pulls: tuple[Link, ...],
+) -> Iterator[FailingSpan]:
+    """Yield the versions of a package that fail, whatever the release of transformers."""
+
+    def at(version: str) -> Milestone:
+        return Milestone(
+            name=visible(f"{decides.package} {version}"),
+            href=f"package/{in_address(decides.package)}.html",
+        )
+
+    for interval in decides.intervals:
+        first, last = interval.failing[0], interval.failing[-1]
+        older = sorted(Version(one) for one in passing if Version(one) < Version(first))
+        able = "the first one where it can run" if interval.first else "the oldest that is measured"
+        broken = f"{decides.package} {older[-1]} passes" if older else able
+        ends = interval.fixed and FixedBy(at=at(interval.fixed), says="", pulls=pulls)
+        yield FailingSpan(
+            precisions="",
+            device=device.value,
+            first=at(first),
+            last=at(last),
+            note=where,
+            origin=BrokenBy(is_known=bool(older), at=at(first), says=broken),
+            mend=ends or None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseSummary:
+    """What the page of a case begins with."""
+
+    standing: Standing
+    kinds: tuple[str, ...]
+    """What triggers it and what is seen."""
+    history: tuple[FailingSpan, ...]
+    pulls: tuple[Link, ...]
+    """Those on record for a fix that no measured release has."""
+
+
+def summary(survey: Survey, case: Case, standing: Standing) -> CaseSummary:
+    """Return what the page of a case begins with."""
+    spans = history(survey, case)
+    fixing = {pull for span in spans if span.mend for pull in span.mend.pulls}
+    recorded = dict.fromkeys(link_to(one.fixed_by) for one in case.block.fails if one.fixed_by)
+    return CaseSummary(
+        standing=standing,
+        kinds=kinds(case),
+        history=spans,
+        pulls=tuple(link for link in recorded if link not in fixing),
+    )

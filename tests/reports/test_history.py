@@ -1,0 +1,205 @@
+"""Since when a case fails, what fixed it, and how it stands in the newest release."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from one_case import (
+    BLOCK,
+    CASE,
+    ENVIRONMENTS,
+    NO_FLOAT,
+    a_case,
+    fake_run,
+    judged,
+    observed,
+    surveyed,
+)
+
+from repromatrix.reports.build import render
+from repromatrix.reports.sections.history import (
+    BrokenBy,
+    FailingSpan,
+    FixedBy,
+    Milestone,
+    history,
+)
+from repromatrix.reports.sections.status import CaseState, Standing, standings
+from repromatrix.reports.text import Link
+from repromatrix.reports.view import survey
+from repromatrix.runner.model.cell import NEEDS_GPU, Environment, Source
+from repromatrix.runner.model.outcomes import Outcome, Precision
+
+if TYPE_CHECKING:
+    from repromatrix.runner.model.cell import Cell
+    from repromatrix.runner.model.observation import Observation
+
+DATES = {"4.50.0": "2025-03-21", "4.50.1": "2025-03-25", "4.51.0": "2025-04-05"}
+PULL = Link(text="owner/name#8", href="https://github.com/owner/name/pull/8")
+
+
+def at(release: str, *, dated: bool = True) -> Milestone:
+    date = DATES.get(release, "") if dated else ""
+    return Milestone(name=release, href=f"release/{release}.html", date=date)
+
+
+def test_a_range_has_the_dates_of_its_releases_and_what_fixed_it() -> None:
+    found = survey({CASE.name: CASE}, ENVIRONMENTS, judged(), dates=DATES)
+
+    assert history(found, CASE) == (
+        FailingSpan(
+            precisions="bf16",
+            device="cpu",
+            first=at("4.50.0"),
+            last=at("4.50.1"),
+            note="",
+            origin=BrokenBy(is_known=False, at=at("4.50.0"), says="the first one where it can run"),
+            mend=FixedBy(at=at("4.51.0"), says="", pulls=(PULL,)),
+        ),
+    )
+
+
+def failing_on(*releases: str, passing: tuple[str, ...] = ()) -> FailingSpan:
+    """Return the range of bf16 where it fails on some releases; all others say nothing."""
+
+    def run(cell: Cell) -> Observation | None:
+        if cell.environment in passing:
+            return observed(cell, Outcome.PASSES)
+        if cell.environment in releases:
+            return observed(cell, Outcome.FAILS, failed=NO_FLOAT)
+        return observed(cell, Outcome.NOT_RUN)
+
+    return history(surveyed(run), CASE)[0]
+
+
+@pytest.mark.parametrize(
+    ("failing", "passing", "expected"),
+    [
+        (("4.50.0",), ("4.49.0",), (True, "4.49.0 passes")),
+        (("4.49.0",), (), (False, "the oldest one that is measured")),
+        (("4.50.0",), (), (False, "older ones are unknown")),
+        (
+            ("4.50.1",),
+            ("4.49.0",),
+            (True, "after 4.49.0, by this one: those between are unknown"),
+        ),
+    ],
+)
+def test_only_a_release_with_a_pass_before_it_is_said_to_have_broken_it(
+    failing: tuple[str, ...], passing: tuple[str, ...], expected: tuple[bool, str]
+) -> None:
+    origin = failing_on(*failing, passing=passing).origin
+
+    assert (origin.is_known, origin.says) == expected
+
+
+def test_what_is_not_fixed_has_no_mend_and_a_gap_before_a_pass_is_said() -> None:
+    gap = failing_on("4.50.0", passing=("4.51.0",)).mend
+
+    assert failing_on("4.50.0").mend is None
+    assert gap is not None
+    assert (gap.at.name, gap.says) == ("4.51.0", "after 4.50.0, by this one")
+
+
+def test_where_the_version_of_a_package_decides_the_range_is_of_that_package() -> None:
+    pairs = ["4.51.0+accelerate1.4.0", "4.51.0+accelerate1.6.0"]
+    case = replace(CASE, block=CASE.block.model_copy(update={"environments": tuple(pairs)}))
+    environments = [
+        *ENVIRONMENTS,
+        *(
+            Environment(
+                name=name,
+                source=Source.PAIR,
+                python="3.11.7",
+                pins={"transformers": "4.51.0", "accelerate": name[-5:]},
+                markers={},
+            )
+            for name in pairs
+        ),
+    ]
+    rows = list(judged())
+    broken = next(row for row in rows if row.seen.outcome is Outcome.FAILS)
+    cell = broken.seen.cell._replace(environment=pairs[0])
+    passing = [row for row in rows if row.seen.outcome is not Outcome.FAILS]
+    there = replace(broken, seen=replace(broken.seen, cell=cell))
+    [span] = history(survey({case.name: case}, environments, [*passing, there]), case)
+    old = Milestone(name="accelerate 1.4.0", href="package/accelerate.html")
+
+    assert (span.first, span.last, span.note) == (old, old, "seen on 4.51.0+accelerate1.4.0")
+    assert span.origin.says == "the oldest that is measured"
+    assert span.mend is not None
+    assert span.mend.at.name == "accelerate 1.5.2"
+
+
+def standing(outcome: Outcome | None = None, **facts: object) -> Standing:
+    """Return how the case stands where bf16 on the newest release came out so."""
+
+    def run(cell: Cell) -> Observation | None:
+        if outcome and (cell.environment, cell.precision) == ("4.51.0", Precision.BF16):
+            return observed(cell, outcome, **facts)
+        return fake_run(cell)
+
+    beside = a_case(name="beside")
+    rows = [*judged(run), *judged(case=beside)]
+    return standings(survey({CASE.name: CASE, beside.name: beside}, ENVIRONMENTS, rows))[CASE.name]
+
+
+def test_the_standing_of_a_case_is_that_in_the_newest_release() -> None:
+    newest = "4.51.0, the newest release"
+    waits = surveyed(lambda cell: observed(cell, Outcome.NOT_APPLICABLE, reason=NEEDS_GPU))
+
+    assert standing() == Standing(CaseState.FIXED, f"passes on {newest}")
+    assert standing(Outcome.FAILS, failed=NO_FLOAT) == Standing(
+        CaseState.OPEN, f"fails in bf16 on {newest}"
+    )
+    assert standing(Outcome.NOT_RUN) == Standing(CaseState.UNKNOWN, f"unknown on {newest}")
+    assert standings(waits)[CASE.name] == Standing(
+        CaseState.UNMEASURED, "not measured: needs a GPU"
+    )
+
+
+def test_a_case_page_begins_with_what_decides_and_ends_with_what_is_folded(
+    tmp_path: Path,
+) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path, dates=DATES)
+    page = (tmp_path / "case" / "cache_float.html").read_text()
+    order = re.findall(r"<dt>([a-z ]+)</dt>", page.partition("</dl>")[0])
+    sections = re.findall(r'<section id="(\w+)">\s*(<details)?', page)
+
+    assert order == [
+        "status",
+        "fails",
+        "broken by",
+        "fixed by",
+        "hits you with",
+        "error",
+        "reports",
+    ]
+    assert [name for name, folded in sections if not folded] == [
+        *("workarounds", "why", "measured", "repeat", "ranges", "failures"),
+    ]
+    assert "(2025-03-21)" in page
+    assert "https://github.com/owner/name/pull/8" in page
+
+
+def test_the_source_of_a_case_runs_by_itself(tmp_path: Path) -> None:
+    """It says what must be installed, and nothing of what is expected of it."""
+    case = a_case(BLOCK, name="hard_case", docstring="<b>&amp;")
+    render({case.name: case}, ENVIRONMENTS, judged(case=case), tmp_path)
+    page = (tmp_path / "case" / "hard_case.html").read_text()
+    source = page.partition('aria-label="Source of the case">')[2].partition("</pre>")[0]
+
+    assert "tool.repromatrix" not in source
+    assert "&lt;b&gt;&amp;amp;" in source
+    lines = source.splitlines()
+    assert (lines[0], lines[3]) == ("# /// script", "# ///")
+    wanted = lines[2].partition(" = ")[2].replace("&#34;", '"').replace("&gt;", ">")
+    assert json.loads(wanted) == ["torch", "transformers>=4.50"]
+    assert page.count("<pre") == len(re.findall(r"<pre[^>]* data-copy", page)) + page.count(
+        '<pre class="lines"'
+    ) + len(re.findall(r"summary>(?:message|traceback)</summary><pre>", page))
