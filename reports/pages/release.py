@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.sections.failures import AlikeCells, alike
-from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift
+from repromatrix.reports.sections.history import FailingSpan, FixedBy, history
+from repromatrix.reports.sections.release_changes import (
+    Between,
+    CaseChange,
+    ReleaseDifference,
+    Shift,
+    by_case,
+)
 from repromatrix.reports.sections.status import Status, statuses
-from repromatrix.reports.text import Link, in_address, visible
+from repromatrix.reports.text import Link, in_address, kinds, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.judging.verdicts import Judged
@@ -19,6 +29,7 @@ from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.model.packages import DECIDING
 
+_KINDS = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED)
 _SAYS_NOTHING = frozenset({Verdict.UNPROVEN, Verdict.NOT_APPLICABLE})
 
 
@@ -32,12 +43,29 @@ class Companion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FailingCase:
+    """A case that fails on a release, and all the ways in which it does."""
+
+    case: str
+    title: str
+    href: str
+    sort: str
+    """`error`, `silent` or `intended`; `variant` where it fails with a workaround only."""
+    kinds: tuple[str, ...]
+    triggers: str
+    symptoms: str
+    mends: tuple[FixedBy, ...]
+    ways: tuple[AlikeCells, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasePage:
     """The page of one release."""
 
     name: str
     href: str
     is_release: bool
+    date: str
     before: tuple[Link, ...]
     after: tuple[Link, ...]
     companions: tuple[Companion, ...]
@@ -50,10 +78,14 @@ class ReleasePage:
     broke: tuple[ReleaseDifference, ...]
     fixed: tuple[ReleaseDifference, ...]
     otherwise: tuple[ReleaseDifference, ...]
+    changes: Mapping[CellChange, tuple[CaseChange, ...]]
+    """The same by case."""
+    beside: Mapping[CellChange, tuple[CaseChange, ...]]
+    """What changed with a workaround."""
     came_and_went: tuple[ReleaseDifference, ...]
     shifts: tuple[Shift, ...]
     unknown: int
-    failing: tuple[AlikeCells, ...]
+    failing: tuple[FailingCase, ...]
     sheet: str
 
 
@@ -91,21 +123,64 @@ class Releases:
             name=visible(name),
             href=address_of(name),
             is_release=environment.source is Source.RELEASE,
+            date=self.survey.dates.get(name, ""),
             before=_links(names[place - 1 : place] if place else ()),
             after=_links(names[place + 1 : place + 2]),
             companions=_companions(environment, before),
             numbers={mark: shown[mark] for mark in Mark if shown[mark]},
             status=self._statuses.get(name),
             judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
-            broke=step.of(CellChange.BROKE) if step else (),
-            fixed=step.of(CellChange.FIXED) if step else (),
-            otherwise=step.of(CellChange.CHANGED) if step else (),
+            broke=_plain(step, CellChange.BROKE),
+            fixed=_plain(step, CellChange.FIXED),
+            otherwise=_plain(step, CellChange.CHANGED),
+            changes={kind: by_case(self.survey, _plain(step, kind)) for kind in _KINDS},
+            beside={kind: by_case(self.survey, _beside(step, kind)) for kind in _KINDS},
             came_and_went=step.of(CellChange.NEW, CellChange.GONE) if step else (),
             shifts=step.shifts if step else (),
             unknown=step.unknown if step else 0,
-            failing=tuple(alike(self.survey, self._failing.get(name, ()))),
+            failing=tuple(self._cases(name)),
             sheet=f"release/{name}",
         )
+
+    @cached_property
+    def _histories(self) -> dict[str, tuple[FailingSpan, ...]]:
+        return {name: history(self.survey, case) for name, case in self.survey.cases.items()}
+
+    def _cases(self, release: str) -> Iterator[FailingCase]:
+        status = self._statuses.get(release)
+        plain = {*status.bugs, *status.intended} if status else set()
+        for name, ways in groupby(
+            alike(self.survey, self._failing.get(release, ())), key=attrgetter("case")
+        ):
+            case, every = self.survey.cases[name], tuple(ways)
+            mends = (one.mend for one in self._histories[name] if self._spans(one, release))
+            yield FailingCase(
+                case=name,
+                title=every[0].title,
+                href=every[0].href,
+                sort=every[0].sort if name in plain else "variant",
+                kinds=kinds(case),
+                triggers=" ".join(case.block.triggers),
+                symptoms=" ".join(case.block.symptoms),
+                mends=tuple(dict.fromkeys(mend for mend in mends if mend)),
+                ways=every,
+            )
+
+    def _spans(self, span: FailingSpan, release: str) -> bool:
+        """Say whether a release lies in a range; of another package's versions they all may."""
+        names = self.survey.releases
+        if span.first.name not in names or span.last.name not in names:
+            return True
+        first, last = names.index(span.first.name), names.index(span.last.name)
+        return first <= names.index(release) <= last
+
+
+def _plain(step: Between | None, kind: CellChange) -> tuple[ReleaseDifference, ...]:
+    return tuple(one for one in step.of(kind) if not one.workaround) if step else ()
+
+
+def _beside(step: Between | None, kind: CellChange) -> tuple[ReleaseDifference, ...]:
+    return tuple(one for one in step.of(kind) if one.workaround) if step else ()
 
 
 def _links(names: Sequence[str]) -> tuple[Link, ...]:
@@ -130,13 +205,18 @@ def _companions(here: Environment, before: Environment | None) -> tuple[Companio
 
 def failing_sheet(page: ReleasePage) -> ExportTable:
     """Return what fails on a release as a table."""
-    columns = ("case", "mark", "error", "workaround", "precisions", "device")
+    columns = ("case", "mark", "error", "workaround", "precisions", "device", "trigger", "symptom")
     return ExportTable(
         path=page.sheet,
         columns=columns,
         rows=tuple(
-            (one.case, one.mark.value, one.error, place.variants, place.precisions, place.device)
+            (
+                *(one.case, way.mark.value, way.error),
+                *(place.variants, place.precisions, place.device),
+                *(one.triggers, one.symptoms),
+            )
             for one in page.failing
-            for place in one.places
+            for way in one.ways
+            for place in way.places
         ),
     )

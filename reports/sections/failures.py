@@ -22,7 +22,7 @@ from repromatrix.runner.text import join
 _MESSAGE = 4_000
 _TRACEBACK = 12_000
 _HEADLINE = 220
-_HALF = re.compile(r"\b(?:BFloat16|Half|bfloat16|float16|bf16|fp16)\b")
+HALF = re.compile(r"\b(?:BFloat16|Half|bfloat16|float16|bf16|fp16)\b")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,20 +116,26 @@ class AlikeCells:
     places: tuple[FailurePlace, ...]
 
 
+def sort_of(case: Case) -> str:
+    """Return how a case shows itself where it fails: `error`, `silent` or `intended`."""
+    if case.block.kind is not CaseKind.BUG:
+        return "intended"
+    return "silent" if case.block.is_silent else "error"
+
+
 def alike(survey: Survey, rows: Iterable[Judged]) -> Iterator[AlikeCells]:
     """Yield cells by case, mark and error; names of half precisions do not part them."""
     groups: dict[tuple[str, Mark, str], list[Judged]] = {}
     for row in rows:
-        error = _HALF.sub("half", explained(row) or row.seen.outcome.value)
+        error = HALF.sub("half", explained(row) or row.seen.outcome.value)
         groups.setdefault((row.seen.cell.case, mark_of(row), error), []).append(row)
     for (name, mark, _), cells in groups.items():
-        block = survey.cases[name].block
-        sort = "silent" if block.is_silent else "error"
+        case = survey.cases[name]
         yield AlikeCells(
             case=visible(name),
             href=page_of(name),
-            title=visible(block.title),
-            sort=sort if block.kind is CaseKind.BUG else "intended",
+            title=visible(case.block.title),
+            sort=sort_of(case),
             mark=mark,
             error=shortened(explained(cells[0]) or cells[0].seen.outcome.value, _HEADLINE),
             places=places(survey, cells),

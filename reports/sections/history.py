@@ -14,6 +14,7 @@ from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import covers, live
 from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Precision, Reading
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.text import join
@@ -83,14 +84,7 @@ def _spans(
     seen = {name: row.seen for name, row in rows.items()}
 
     def pulls(environments: Iterable[str]) -> tuple[Link, ...]:
-        cells = (rows[name].seen.cell for name in environments if name in rows)
-        entries = (
-            (entry, cell)
-            for cell in cells
-            for entry in live(case, survey.by_name[cell.environment])
-        )
-        found = (entry.fixed_by for entry, cell in entries if covers(entry, cell))
-        return tuple(link_to(address) for address in dict.fromkeys(filter(None, found)))
+        return recorded(survey, case, [seen[name].cell for name in environments if name in seen])
 
     decides = affected(case, survey.by_name, seen)
     if decides is not None and decides.package != TRANSFORMERS:
@@ -107,8 +101,15 @@ def _spans(
         able = [point for point in axis if not _is_absent(survey, case, point.environment)]
         at = dict(able)
         for span in ranges_along(axis, seen):
-            recorded = pulls(at[label] for label in span.releases)
-            yield _of_releases(survey, axis, [*at], span, device, recorded)
+            fixing = pulls(at[label] for label in span.releases)
+            yield _of_releases(survey, axis, [*at], span, device, fixing)
+
+
+def recorded(survey: Survey, case: Case, cells: Iterable[Cell]) -> tuple[Link, ...]:
+    """Return the pull requests on record for what fails in some cells."""
+    held = ((cell, live(case, survey.by_name[cell.environment])) for cell in cells)
+    found = (entry.fixed_by for cell, entries in held for entry in entries if covers(entry, cell))
+    return tuple(link_to(address) for address in dict.fromkeys(filter(None, found)))
 
 
 def _is_absent(survey: Survey, case: Case, environment: str) -> bool:

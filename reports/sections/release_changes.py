@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
 from repromatrix.reports.exports.rows import ExportTable
-from repromatrix.reports.text import number, page_of, shortened, visible
+from repromatrix.reports.sections.failures import HALF, sort_of
+from repromatrix.reports.sections.history import recorded
+from repromatrix.reports.text import Link, kinds, number, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import (
     CellChange,
@@ -39,6 +42,8 @@ class ReleaseDifference:
     device: str
     before: str
     after: str
+    pulls: tuple[Link, ...] = ()
+    """Those on record for what failed before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,8 +132,13 @@ def _alike(one: Observation | None, other: Observation | None) -> bool:
 
 def _differences(survey: Survey, found: Iterable[CellDifference]) -> tuple[ReleaseDifference, ...]:
     alike: dict[tuple[CellChange, str, str, str, str, str], list[Precision]] = {}
+    pulls: dict[tuple[CellChange, str], tuple[Link, ...]] = {}
     for one in found:
         if one.change in SHOWN:
+            of = one.change, one.cell.case
+            seen = () if one.before is None or one.change is not CellChange.FIXED else (one.before,)
+            more = recorded(survey, survey.cases[one.cell.case], [row.cell for row in seen])
+            pulls[of] = tuple(dict.fromkeys([*pulls.get(of, ()), *more]))
             cell, sides = one.cell, (told(one.before), told(one.after))
             key = one.change, cell.case, cell.workaround, cell.device.value, *sides
             alike.setdefault(key, []).append(cell.precision)
@@ -144,9 +154,70 @@ def _differences(survey: Survey, found: Iterable[CellDifference]) -> tuple[Relea
             device=device,
             before=before,
             after=after,
+            pulls=pulls[change, case],
         )
         for (change, case, workaround, device, before, after), precisions in ordered
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeStep:
+    """What the cells of one variant showed before and now."""
+
+    workaround: str
+    precisions: str
+    device: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseChange:
+    """What became of one case."""
+
+    case: str
+    title: str
+    href: str
+    sort: str
+    """`error`, `silent` or `intended`."""
+    kinds: tuple[str, ...]
+    pulls: tuple[Link, ...]
+    steps: tuple[ChangeStep, ...]
+
+
+def by_case(survey: Survey, differences: Iterable[ReleaseDifference]) -> tuple[CaseChange, ...]:
+    """Return differences by case; names of half precisions do not part what is alike."""
+    found: dict[str, list[ReleaseDifference]] = {}
+    for one in differences:
+        found.setdefault(one.case, []).append(one)
+    return tuple(
+        CaseChange(
+            case=name,
+            title=every[0].title,
+            href=every[0].href,
+            sort=sort_of(survey.cases[name]),
+            kinds=kinds(survey.cases[name]),
+            pulls=tuple(dict.fromkeys(pull for one in every for pull in one.pulls)),
+            steps=tuple(_steps(every)),
+        )
+        for name, every in found.items()
+    )
+
+
+def _steps(differences: Iterable[ReleaseDifference]) -> Iterator[ChangeStep]:
+    alike: dict[tuple[str, str, str, str], list[ReleaseDifference]] = {}
+    for one in differences:
+        before, after = (HALF.sub("half", text) for text in (one.before, one.after))
+        alike.setdefault((one.workaround, one.device, before, after), []).append(one)
+    for (workaround, device, *_), every in alike.items():
+        named = {word for one in every for word in re.findall(r"\w+\d", one.precisions)}
+        yield ChangeStep(
+            workaround=workaround,
+            precisions=join([one.value for one in Precision if one.value in named]),
+            device=device,
+            before=every[0].before,
+            after=every[0].after,
+        )
 
 
 def told(seen: Observation | None) -> str:

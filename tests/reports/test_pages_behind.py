@@ -44,11 +44,18 @@ from repromatrix.reports.pages.claims import claims
 from repromatrix.reports.pages.index import case_list
 from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families
 from repromatrix.reports.pages.package import Alone, packages
-from repromatrix.reports.pages.release import Companion, Releases
+from repromatrix.reports.pages.release import Companion, FailingCase, Releases, failing_sheet
 from repromatrix.reports.sections.failures import AlikeCells, FailurePlace, signatures
+from repromatrix.reports.sections.history import FixedBy, Milestone
 from repromatrix.reports.sections.numbers import dtypes, measured
 from repromatrix.reports.sections.provenance import Machine, MeasuredOn, Settings
-from repromatrix.reports.sections.release_changes import Between, ReleaseDifference, Shift, between
+from repromatrix.reports.sections.release_changes import (
+    Between,
+    ReleaseDifference,
+    Shift,
+    between,
+    by_case,
+)
 from repromatrix.reports.sections.workarounds import advise
 from repromatrix.reports.text import Link, filed
 from repromatrix.reports.view import survey
@@ -75,6 +82,7 @@ BROKE = ReleaseDifference(
     before="is not applicable: needs transformers>=4.50, has 4.49.0",
     after=HEADLINE,
 )
+PULL = Link(text="owner/name#8", href="https://github.com/owner/name/pull/8")
 BRIEF = "cpu, torch 2.13.0, Python 3.11"
 TOLD = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: 27 cells from this machine."
 RECORD = SnapshotRecord(
@@ -106,7 +114,7 @@ def published_run(cell: Cell) -> Observation | None:
 
 
 def test_a_release_heals_what_failed_before_it() -> None:
-    healed = replace(BROKE, change=CellChange.FIXED, before=HEADLINE, after="passes")
+    healed = replace(BROKE, change=CellChange.FIXED, before=HEADLINE, after="passes", pulls=(PULL,))
     expected = Between(before="4.50.1", differences=(healed,), shifts=(), unknown=0)
 
     assert expected == between(surveyed())["4.51.0"]
@@ -161,15 +169,29 @@ def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_wi
         Companion(name="accelerate", version="1.5.2", was=""),
     )
     assert page.numbers == {Mark.PASSES: 8, Mark.FAILS: 1}
+    way = AlikeCells(
+        case="cache_float",
+        href="case/cache_float.html",
+        title="The cache has no float",
+        sort="error",
+        mark=Mark.FAILS,
+        error=HEADLINE,
+        places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
+    )
+    mend = FixedBy(
+        at=Milestone(name="4.51.0", href="release/4.51.0.html", date=""), says="", pulls=(PULL,)
+    )
     assert page.failing == (
-        AlikeCells(
+        FailingCase(
             case="cache_float",
             href="case/cache_float.html",
             title="The cache has no float",
             sort="error",
-            mark=Mark.FAILS,
-            error=HEADLINE,
-            places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
+            kinds=("trainer", "error"),
+            triggers="trainer",
+            symptoms="error",
+            mends=(mend,),
+            ways=(way,),
         ),
     )
     assert (page.broke, page.fixed, page.unknown) == ((), (), 0)
@@ -438,6 +460,82 @@ def test_what_fails_as_intended_is_no_bug_of_a_release() -> None:
     )
 
 
+def test_one_count_of_bugs_is_on_the_badge_the_page_and_the_first_screen(tmp_path: Path) -> None:
+    """5.23.0 had 18, 20 and 22 of them: those that fail with a workaround only were counted in."""
+    silent = a_case(BLOCK.replace('["error"]', '["nan-or-inf"]'), "quiet")
+    meant = a_case(BLOCK.replace("models", 'kind = "change"\nmodels'), "meant")
+    only = a_case(BLOCK, "only_with_a_workaround")
+
+    def run(cell: Cell) -> Observation | None:
+        ran = cell.environment not in {"4.49.0", "main"}
+        bad = cell.workaround == "away" if cell.case == only.name else cell.workaround == ""
+        if ran and bad and cell.precision is Precision.BF16:
+            return observed(cell, Outcome.FAILS, failed=NO_FLOAT)
+        return observed(cell, Outcome.PASSES) if ran else fake_run(cell)
+
+    cases = {one.name: one for one in (CASE, silent, meant, only)}
+    rows = [row for case in cases.values() for row in judged(run, case)]
+    found = survey(cases, ENVIRONMENTS, rows)
+    render(cases, ENVIRONMENTS, rows, tmp_path)
+    said = "2 known half-precision bugs, 1 of them silent, and 1 intended change"
+    page = (tmp_path / "release" / "4.51.0.html").read_text()
+    badge = json.loads((tmp_path / "badge" / "release" / "4.51.0.json").read_text())
+    [row] = re.findall(r'release/4.51.0.html".*', (tmp_path / "releases.html").read_text())
+
+    assert said in page
+    assert said in (tmp_path / "index.html").read_text()
+    assert badge["message"].startswith("2 of 3 bugs fail, 1 more as intended")
+    assert "<b>2</b>" in row
+    assert dict(re.findall(r'<h3 id="(\w+)">.*?<small>(\d+)</small>', page)) == {
+        "error": "1",
+        "silent": "1",
+        "intended": "1",
+        "variant": "1",
+    }
+    assert [one.sort for one in Releases(found, {}).page("4.51.0").failing] == [
+        *("error", "silent", "intended", "variant"),
+    ]
+
+
+def test_what_became_of_a_workaround_is_no_bug_that_broke_or_was_fixed() -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        broken = cell.workaround == "away" and cell.environment == "4.50.1"
+        return observed(cell, Outcome.FAILS, failed=NO_FLOAT) if broken and seen else seen
+
+    found = surveyed(run)
+    arranged = Releases(found, between(found))
+    broke, fixed = arranged.page("4.50.1"), arranged.page("4.51.0")
+
+    assert broke.broke == ()
+    assert [one.steps[0].workaround for one in broke.beside[CellChange.BROKE]] == ["away"]
+    assert [one.workaround for one in fixed.fixed] == [""]
+    assert [one.steps[0].workaround for one in fixed.beside[CellChange.FIXED]] == ["away"]
+
+
+def test_half_precisions_that_differ_in_their_own_name_alone_are_one_line() -> None:
+    rows = [
+        replace(BROKE, precisions=precision, after=f"RuntimeError: Float and {name}")
+        for precision, name in (("bf16", "BFloat16"), ("fp16", "Half"))
+    ]
+    [change] = by_case(surveyed(), rows)
+
+    assert (change.kinds, change.sort) == (("trainer", "error"), "error")
+    assert [(one.precisions, one.after) for one in change.steps] == [
+        ("bf16 and fp16", "RuntimeError: Float and BFloat16"),
+    ]
+
+
+def test_the_tables_beside_a_page_say_what_leads_to_a_bug_and_what_is_seen() -> None:
+    found = surveyed()
+    table = failing_sheet(Releases(found, {}).page("4.50.1"))
+
+    assert table.columns[-2:] == ("trigger", "symptom")
+    assert table.rows == (
+        ("cache_float", "fails", HEADLINE, "", "bf16", "cpu", "trainer", "error"),
+    )
+
+
 def test_both_half_precisions_are_one_row_of_a_release() -> None:
     how = {
         name: failed("RuntimeError", f"expected Float and {name}") for name in ("Half", "BFloat16")
@@ -451,9 +549,9 @@ def test_both_half_precisions_are_one_row_of_a_release() -> None:
         return replace(seen, outcome=Outcome.FAILS, failed=how[names[cell.precision]])
 
     found = surveyed(run)
-    rows = Releases(found, {}).page("4.50.0").failing
+    [case] = Releases(found, {}).page("4.50.0").failing
 
-    assert len(rows) == len({row.mark for row in rows})
+    assert len(case.ways) == len({way.mark for way in case.ways})
 
 
 @pytest.mark.parametrize(
