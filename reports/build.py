@@ -33,6 +33,7 @@ from repromatrix.reports.pages.changes import ChangesPage, changes, changes_shee
 from repromatrix.reports.pages.claims import Stated, claims, claims_sheet
 from repromatrix.reports.pages.data import DataPage, data_page
 from repromatrix.reports.pages.documents import Document, documents, pictures
+from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.model import Family, families, family_sheet
 from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
@@ -286,6 +287,7 @@ ROUTES = (
         lambda site: site.releases,
         lambda site: [changes_table("releases", site.steps)],
     ),
+    PageRoute("compare", "Compare", lambda site: compare(site.releases)),
     PageRoute("models", "Models", lambda site: site.families),
     PageRoute("packages", "Packages", lambda site: site.packages),
     PageRoute(
@@ -315,7 +317,7 @@ _PRUNED = ("badge", "case", "docs", "download", "feed", "model", "osv", "package
 
 _STATIC = Path(__file__).parent / "static"
 _ASSETS = (
-    *("style.css", "pages.css", "index.css", "copy.js", "grid.js", "pinned.js"),
+    *("style.css", "pages.css", "index.css", "copy.js", "grid.js", "pinned.js", "compare.js"),
     *(name for name in SCRIPTS if not name.startswith("data/")),
 )
 
@@ -391,6 +393,7 @@ def _exports(site: Site) -> Files:
     view = site.survey
     yield "data/matrix.js", assignment("matrix", data(view))
     yield "data/known.js", assignment("known", signatures(view, site.whole.brief))
+    yield "data/compare.js", assignment("compared", compare_data(view))
     yield "data/pins.js", assignment("pins", pins(view))
     cells = encoded(as_csv(*listed(view.rows.values(), view.order)))
     yield "cells.csv", cells

@@ -135,17 +135,20 @@ class Data:
 _Value = TypeVar("_Value")
 
 
-class _Numbered(Generic[_Value]):
+class Numbered(Generic[_Value]):
     """Values in the order in which they were first met, each with its number."""
 
     def __init__(self) -> None:
+        """Begin with none."""
         self._found: dict[_Value, int] = {}
 
     def number(self, value: _Value) -> int:
+        """Return the number of a value, the next one where it is new."""
         return self._found.setdefault(value, len(self._found))
 
     @property
     def values(self) -> tuple[_Value, ...]:
+        """The values, each at its number."""
         return tuple(self._found)
 
 
@@ -227,9 +230,9 @@ class _TableDataWriter:
     """Writes rows; what was said before is a number."""
 
     def __init__(self, survey: Survey) -> None:
-        self.told: _Numbered[Told] = _Numbered()
-        self.stacks: _Numbered[tuple[int, ...]] = _Numbered()
-        self.numbers: _Numbered[str] = _Numbered()
+        self.told: Numbered[Told] = Numbered()
+        self.stacks: Numbered[tuple[int, ...]] = Numbered()
+        self.numbers: Numbered[str] = Numbered()
         self._survey = survey
         self._unseen = self.told.number((Mark.NOT_RUN, Outcome.NOT_RUN, "", 0, 0, ""))
 
@@ -256,9 +259,9 @@ class _TableDataWriter:
         return Track(
             workaround=visible(workaround),
             device=device,
-            stacks=_folded(stacks),
+            stacks=folded(stacks),
             numbers={
-                precision.value: _folded(self._measured(row.get(name)) for name in columns)
+                precision.value: folded(self._measured(row.get(name)) for name in columns)
                 for precision, row in zip(Precision, rows, strict=True)
                 if any(one.seen.measured for one in row.values())
             },
@@ -284,6 +287,7 @@ class _TableDataWriter:
         return self.numbers.number(", ".join(said))
 
 
-def _folded(numbers: Iterable[int]) -> Folded:
+def folded(numbers: Iterable[int]) -> Folded:
+    """Return numbers as pairs of a count and a number, neighbours that agree together."""
     runs = ((len([*run]), repeated) for repeated, run in groupby(numbers))
     return tuple(chain.from_iterable(runs))

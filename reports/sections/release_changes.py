@@ -22,7 +22,7 @@ from repromatrix.runner.compare.diff import (
 )
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Outcome, Precision
+from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
 from repromatrix.runner.text import join
 
 _ERROR = 160
@@ -75,23 +75,25 @@ class Between:
 
 def between(survey: Survey) -> dict[str, Between]:
     """Return for every release but the first what became of each cell since the one before."""
-    sides = _sides(survey)
+    by_release = sides(survey)
     return {
-        after: _between(survey, before, sides[before], sides[after])
+        after: compared(survey, before, by_release[before], by_release[after])
         for before, after in pairwise(survey.releases)
     }
 
 
-def _sides(survey: Survey) -> dict[str, Rows]:
-    sides: dict[str, dict[Cell, Observation]] = {name: {} for name in survey.releases}
+def sides(survey: Survey) -> dict[str, Rows]:
+    """Return what is known of each cell, by the release in whose column it stands."""
+    found: dict[str, dict[Cell, Observation]] = {name: {} for name in survey.releases}
     for cell, row in survey.rows.items():
-        side = sides.get(survey.column_of[cell.environment])
+        side = found.get(survey.column_of[cell.environment])
         if side is not None:
             side[without_environment(cell)] = row.seen
-    return {**sides}
+    return {**found}
 
 
-def _between(survey: Survey, name: str, before: Rows, after: Rows) -> Between:
+def compared(survey: Survey, name: str, before: Rows, after: Rows) -> Between:
+    """Return what became of each cell between two releases; `name` is that of the older one."""
     # Most cells are alike, and what is alike needs no comparison.
     cells = sorted(
         cell for cell in {**before, **after} if not _alike(before.get(cell), after.get(cell))
@@ -125,7 +127,8 @@ def _alike(one: Observation | None, other: Observation | None) -> bool:
         and one.outcome is other.outcome
         and one.failed == other.failed
         and one.exercised is other.exercised
-        and not (one.unstable or other.unstable)
+        and one.reading is not Reading.UNKNOWN
+        and other.reading is not Reading.UNKNOWN
         and one.measured == other.measured
     )
 

@@ -15,7 +15,7 @@ from repromatrix.runner.judging.verdicts import described
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Reading
+from repromatrix.runner.model.outcomes import Outcome, Reading
 
 _FAR = 0.1
 """The relative change of a measured number from which on it is listed."""
@@ -70,14 +70,30 @@ def is_described(case: Case | None, seen: Observation) -> bool:
     return case is not None and any(described(entry, seen) for entry in case.block.fails)
 
 
-def change(  # noqa: PLR0911 - a table
-    case: Case | None, before: Observation | None, after: Observation | None
-) -> CellChange:
+def change(case: Case | None, before: Observation | None, after: Observation | None) -> CellChange:
     """Return how a cell changed; without its case only the signatures are compared."""
-    answers = (answer(before), answer(after))
-    if Reading.UNKNOWN in answers:
+    known = by_answers(answer(before), answer(after))
+    if known is not None:
+        return known
+    assert before is not None  # noqa: S101 - what is None is absent
+    assert after is not None  # noqa: S101
+    return CellChange.SAME if kind(case, before) == kind(case, after) else CellChange.CHANGED
+
+
+Kind = tuple[Outcome, str, bool]
+"""What two results share that are the same: outcome, signature, and whether it is described."""
+
+
+def kind(case: Case | None, seen: Observation) -> Kind:
+    """Return what a result shares with those that are the same."""
+    return *seen.kind, is_described(case, seen)
+
+
+def by_answers(before: Reading, after: Reading) -> CellChange | None:  # noqa: PLR0911 - a table
+    """Return how a cell changed by what both sides say; None where their kinds decide."""
+    if Reading.UNKNOWN in {before, after}:
         return CellChange.UNKNOWN
-    match answers:
+    match before, after:
         case (Reading.ABSENT, Reading.ABSENT):
             return CellChange.SAME
         case (Reading.ABSENT, _):
@@ -89,11 +105,7 @@ def change(  # noqa: PLR0911 - a table
         case (Reading.BAD, Reading.GOOD):
             return CellChange.FIXED
         case _:
-            assert before is not None  # noqa: S101 - what is None is absent
-            assert after is not None  # noqa: S101
-            described_alike = is_described(case, before) == is_described(case, after)
-            same = before.kind == after.kind and described_alike and answers[0] is answers[1]
-            return CellChange.SAME if same else CellChange.CHANGED
+            return None if before is after else CellChange.CHANGED
 
 
 def _moved(before: Observation | None, after: Observation | None) -> Iterator[Moved]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 KINDS = (
+    "compare.html",
     *("releases.html", "models.html", "packages.html", "changes.html", "claims.html"),
     *("case/*.html", "release/*.html", "model/*.html", "package/*.html"),
 )
@@ -85,7 +86,7 @@ def test_the_heads_of_folded_lines_are_printed_and_what_only_works_on_a_screen_i
 
 def test_every_kind_of_page_is_reached_from_the_first(show: Show) -> None:
     page = show("index.html")
-    for name in ("Releases", "Models", "Packages", "Changes", "Claims"):
+    for name in ("Releases", "Compare", "Models", "Packages", "Changes", "Claims"):
         page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
         assert page.get_by_role("heading", level=1).count() == 1
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="All cases").click()
