@@ -132,7 +132,8 @@ class Site:
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """The pages of families of models."""
-        return families(self.survey, {name: page.workarounds for name, page in self.cases.items()})
+        advised = {name: page.workarounds for name, page in self.cases.items()}
+        return families(self.survey, advised, self.standings)
 
     @cached_property
     def documents(self) -> tuple[Document, ...]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.sections.status import CaseState, Standing, standings
 from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
 from repromatrix.reports.text import family_path, in_address, kinds, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import Case
-from repromatrix.runner.text import join
+from repromatrix.runner.text import join, plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +47,9 @@ class Member:
     """Which models it is about, where it is about any."""
     kinds: tuple[str, ...]
     """What triggers it and what is seen."""
+    triggers: str
+    symptoms: str
+    standing: Standing
     spells: tuple[Spell, ...]
     otherwise: str
     """What is said where it has no spell: that nothing was measured, or that nothing fails."""
@@ -62,22 +67,36 @@ class Family:
     """Cases about any model, which this one may meet as well."""
 
     @property
+    def state(self) -> CaseState | None:
+        """That of its cases which matters most; None where no case is about it alone."""
+        return self.members[0].standing.state if self.members else None
+
+    @property
+    def says(self) -> str:
+        """How many cases are about it alone, and how they stand."""
+        return _tally(self.members)
+
+    @property
     def href(self) -> str:
         """The address of its page, from the first page."""
         return in_address(self.path).replace("%2F", "/")
 
 
 def families(
-    survey: Survey, advised: Mapping[str, Iterable[WorkaroundAdvice]]
+    survey: Survey,
+    advised: Mapping[str, Iterable[WorkaroundAdvice]],
+    known: Mapping[str, Standing] | None = None,
 ) -> tuple[Family, ...]:
-    """Return the families of models in the order of the alphabet.
+    """Return the families of models in the order of the alphabet, what fails first in each.
 
-    `advised` has what the workarounds of each case do.
+    `advised` has what the workarounds of each case do, `known` how it stands where somebody has
+    it already.
     """
+    known = known or standings(survey)
     found: dict[str, list[Member]] = {}
     every: list[Member] = []
     for case in survey.cases.values():
-        member = _member(survey, case, advised[case.name])
+        member = _member(survey, case, advised[case.name], known[case.name])
         if case.block.is_about_any_model:
             every.append(member)
         for model in dict.fromkeys(case.block.families):
@@ -86,14 +105,31 @@ def families(
         Family(
             name=visible(model),
             path=family_path(model),
-            members=tuple(found[model]),
-            every=tuple(every),
+            members=_worst_first(found[model]),
+            every=_worst_first(every),
         )
         for model in sorted(found)
     )
 
 
-def _member(survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice]) -> Member:
+_STATES = tuple(CaseState)
+
+
+def _worst_first(members: Iterable[Member]) -> tuple[Member, ...]:
+    return tuple(sorted(members, key=lambda member: _STATES.index(member.standing.state)))
+
+
+def _tally(members: Sequence[Member]) -> str:
+    counts = Counter(member.standing.state for member in members)
+    cases = plural(len(members), "case")
+    if len(counts) == 1:
+        return f"{cases}, {'all ' if len(members) > 1 else ''}{members[0].standing.state}"
+    return f"{cases}: {', '.join(f'{counts[one]} {one}' for one in CaseState if counts[one])}"
+
+
+def _member(
+    survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice], standing: Standing
+) -> Member:
     return Member(
         case=visible(case.name),
         href=page_of(case.name),
@@ -102,6 +138,9 @@ def _member(survey: Survey, case: Case, advised: Iterable[WorkaroundAdvice]) -> 
         simulated=bool(case.block.simulates),
         concerns=visible(" ".join((case.block.concerns or "").split())),
         kinds=kinds(case),
+        triggers=" ".join(case.block.triggers),
+        symptoms=" ".join(case.block.symptoms),
+        standing=standing,
         spells=tuple(
             Spell(precisions=join(precisions), device=device.value, ranges=ranges)
             for device, precisions, ranges in survey.failing_ranges(case)
@@ -125,12 +164,15 @@ def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:
 
 def family_sheet(family: Family) -> ExportTable:
     """Return the cases of a family as a table: a row for every range."""
-    columns = ("case", "title", "precisions", "device", "fails")
+    columns = ("case", "title", "precisions", "device", "fails", "trigger", "symptom")
     return ExportTable(
         path=family.path.removesuffix(".html"),
         columns=columns,
         rows=tuple(
-            (one.case, one.title, spell.precisions, spell.device, text)
+            (
+                *(one.case, one.title, spell.precisions, spell.device, text),
+                *(one.triggers, one.symptoms),
+            )
             for one in (*family.members, *family.every)
             for spell in one.spells or (Spell(precisions="", device="", ranges=(one.otherwise,)),)
             for text in spell.ranges

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.pages.release import address_of
-from repromatrix.reports.sections.release_changes import Between, ReleaseDifference
+from repromatrix.reports.sections.release_changes import (
+    Between,
+    CaseChange,
+    ReleaseDifference,
+    by_case,
+)
 from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
@@ -29,6 +34,9 @@ class HeldVersions:
     version: str
     releases: tuple[Link, ...]
     differences: tuple[ReleaseDifference, ...]
+    broke: tuple[CaseChange, ...]
+    fixed: tuple[CaseChange, ...]
+    """Of the differences those without a workaround, of cases that need the package."""
     with_it: tuple[str, ...]
 
 
@@ -44,6 +52,8 @@ class Alone:
     ranges: tuple[str, ...]
     releases: str
     """On which releases of transformers it was seen."""
+    is_open: bool
+    """Whether no version fixes it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,9 +74,9 @@ def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage,
             name=name,
             href=f"package/{name}.html",
             held=_held(survey, steps, name),
-            alone=() if name == TRANSFORMERS else tuple(_alone(survey, name)),
+            alone=() if name == TRANSFORMERS else _worst_first(_alone(survey, name)),
             cases=tuple(
-                Link(text=visible(case.name), href=page_of(case.name))
+                Link(text=visible(case.block.title), href=page_of(case.name))
                 for case in survey.cases.values()
                 if name in case.packages
             ),
@@ -85,11 +95,21 @@ def _held(survey: Survey, steps: Mapping[str, Between], name: str) -> tuple[Held
             version=visible(version),
             releases=tuple(Link(text=visible(one), href=address_of(one)) for one in releases),
             differences=step.of(*kinds) if step else (),
+            broke=_needing(survey, step, name, CellChange.BROKE),
+            fixed=_needing(survey, step, name, CellChange.FIXED),
             with_it=_changed(survey, step.before, releases[0], name) if step else (),
         )
         for version, releases in reversed(found)
         for step in [steps.get(releases[0])]
     )
+
+
+def _needing(
+    survey: Survey, step: Between | None, package: str, kind: CellChange
+) -> tuple[CaseChange, ...]:
+    """Return what changed of the cases that need a package: others were changed by another."""
+    found = (one for one in (step.of(kind) if step else ()) if not one.workaround)
+    return by_case(survey, [one for one in found if package in survey.cases[one.case].packages])
 
 
 def _changed(survey: Survey, before: str, after: str, name: str) -> tuple[str, ...]:
@@ -101,18 +121,24 @@ def _changed(survey: Survey, before: str, after: str, name: str) -> tuple[str, .
     )
 
 
+def _worst_first(found: Iterable[Alone]) -> tuple[Alone, ...]:
+    """Sort what no version fixes to the front, and what fails with a workaround to the end."""
+    return tuple(sorted(found, key=lambda one: (bool(one.workaround), not one.is_open)))
+
+
 def _alone(survey: Survey, package: str) -> Iterator[Alone]:
     for case in survey.cases.values():
-        alike: dict[tuple[str, tuple[str, ...], str], list[Precision]] = {}
+        alike: dict[tuple[str, tuple[str, ...], str, bool], list[Precision]] = {}
         for (workaround, _, precision), rows in survey.series(case.name).items():
             seen = {name: row.seen for name, row in rows.items()}
             found = affected(case, survey.by_name, seen)
             if found is not None and found.package == package:
                 texts = tuple(interval.text for interval in found.intervals)
                 failing = [name for name, row in seen.items() if row.reading.fails]
-                key = workaround, texts, survey.spans(failing)
+                is_open = not found.intervals[-1].fixed
+                key = workaround, texts, survey.spans(failing), is_open
                 alike.setdefault(key, []).append(precision)
-        for (workaround, texts, releases), precisions in alike.items():
+        for (workaround, texts, releases, is_open), precisions in alike.items():
             yield Alone(
                 case=visible(case.name),
                 title=visible(case.block.title),
@@ -121,6 +147,7 @@ def _alone(survey: Survey, package: str) -> Iterator[Alone]:
                 precisions=join([*precisions]),
                 ranges=tuple(map(visible, texts)),
                 releases=releases,
+                is_open=is_open,
             )
 
 

@@ -42,7 +42,7 @@ from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.changes import Act, ChangeKind, ChangesPage, Counts, Step, changes
 from repromatrix.reports.pages.claims import claims
 from repromatrix.reports.pages.index import case_list
-from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families
+from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families, family_sheet
 from repromatrix.reports.pages.package import Alone, packages
 from repromatrix.reports.pages.release import Companion, FailingCase, Releases, failing_sheet
 from repromatrix.reports.sections.failures import AlikeCells, FailurePlace, signatures
@@ -56,6 +56,7 @@ from repromatrix.reports.sections.release_changes import (
     between,
     by_case,
 )
+from repromatrix.reports.sections.status import CaseState, Standing
 from repromatrix.reports.sections.workarounds import advise
 from repromatrix.reports.text import Link, filed
 from repromatrix.reports.view import survey
@@ -222,6 +223,9 @@ def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() 
         simulated=False,
         concerns="",
         kinds=("trainer", "error"),
+        triggers="trainer",
+        symptoms="error",
+        standing=Standing(CaseState.FIXED, "passes on 4.51.0, the newest release"),
         spells=(
             Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, fixed in 4.51.0",)),
         ),
@@ -236,6 +240,58 @@ def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() 
 
     assert (family.name, family.href) == ("gemma3", "model/gemma3.html")
     assert (expected,) == family.members
+
+
+def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: Path) -> None:
+    still = a_case(name="zoo_still_fails")
+
+    def fails(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        there = (cell.environment, cell.workaround) == ("4.51.0", "")
+        half = cell.precision is Precision.BF16
+        return observed(cell, Outcome.FAILS, failed=NO_FLOAT) if there and half else seen
+
+    cases = {CASE.name: CASE, still.name: still}
+    rows = [*judged(), *judged(fails, still)]
+    found = survey(cases, ENVIRONMENTS, rows)
+    [family] = families(found, {name: advise(found, case) for name, case in cases.items()})
+    render(cases, ENVIRONMENTS, rows, tmp_path)
+    page = (tmp_path / "models.html").read_text()
+
+    assert [one.case for one in family.members] == ["zoo_still_fails", "cache_float"]
+    assert (family.state, family.says) == (CaseState.OPEN, "2 cases: 1 open, 1 fixed")
+    assert re.findall(r"<h2>(.*?) <small>(.*?)</small>", page) == [
+        ("Something fails in the newest release", "1 family"),
+    ]
+    assert "2 cases: 1 open, 1 fixed" in page
+    assert family_sheet(family).rows[0] == (
+        *("zoo_still_fails", "The cache has no float", "bf16", "cpu"),
+        *("4.50.0 to 4.51.0, not fixed", "trainer", "error"),
+    )
+
+
+def test_what_fixes_a_bug_is_not_in_the_colour_of_failing(tmp_path: Path) -> None:
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
+    page = (tmp_path / "model" / "gemma3.html").read_text()
+
+    assert '<span class="bad">4.50.0 to 4.50.1</span>' in page
+    assert '<span class="good">, fixed in 4.51.0</span>' in page
+
+
+def test_a_package_shows_what_changed_of_the_cases_that_need_it() -> None:
+    """Under peft stood what a release of transformers changed in cases without an adapter."""
+    newer = [
+        replace(one, pins={**one.pins, "accelerate": "1.6.0"}) if one.name == "4.51.0" else one
+        for one in ENVIRONMENTS
+    ]
+    needs = a_case(BLOCK.replace('"torch"', '"torch", "accelerate"'), "with_accelerate")
+    cases = {CASE.name: CASE, needs.name: needs}
+    found = survey(cases, newer, [*judged(), *judged(case=needs)])
+    held = packages(found, between(found))[1].held[1]
+
+    assert held.version == "1.6.0"
+    assert {one.case for one in held.differences} == {"cache_float", "with_accelerate"}
+    assert [one.case for one in held.fixed] == ["with_accelerate"]
 
 
 def test_a_case_about_any_model_is_on_the_page_of_every_family(tmp_path: Path) -> None:
@@ -317,6 +373,7 @@ def test_a_package_names_every_version_that_fails_not_only_that_of_its_pair() ->
         precisions="bf16",
         ranges=("1.3.0 to 1.4.0, fixed in 1.5.2",),
         releases="4.50.0, 4.51.0+accelerate1.4.0",
+        is_open=False,
     )
 
     assert (expected,) == packages(found, between(found))[1].alone
