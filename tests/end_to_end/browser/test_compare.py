@@ -8,14 +8,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
+import real_site
 from chromium import violations
 
-from repromatrix.reports.build import render
 from repromatrix.reports.sections.release_changes import compared, sides
-from repromatrix.reports.view import survey
-from repromatrix.runner import project, site
-from repromatrix.runner.evidence import answers
-from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,12 +57,8 @@ class Real:
 
 @pytest.fixture(scope="module")
 def real(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
-    loaded = project.load(Paths())
-    known, rows = site.judged_grid(loaded, list(answers.published_rows(Paths())))
-    environments = list(known.environments.values())
     folder = tmp_path_factory.mktemp("real")
-    render(loaded.cases, environments, rows, folder)
-    found = survey(loaded.cases, environments, rows)
+    found = real_site.draw(folder)
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto((folder / "compare.html").as_uri())
     yield Real(page=page, found=found, by_release=sides(found))

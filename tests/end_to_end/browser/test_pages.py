@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import real_site
 from chromium import violations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
     Show = Callable[..., Page]
 
@@ -25,6 +26,45 @@ KINDS = (
 HEIGHTS = """() => [...document.querySelectorAll("h1, p, td, .name a, .mark")].slice(0, 200)
   .map((one) => Number.parseFloat(getComputedStyle(one).fontSize))"""
 WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+BROKEN = r"""() => {
+  const broken = new Set();
+  const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    const beside = text.parentElement.closest("pre, code, .grid, svg, .setting, .concerns");
+    if (beside || !text.parentElement.checkVisibility()) continue;
+    for (const word of text.data.matchAll(/\b\w{1,30}\b/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
+      if (lines.size > 1) broken.add(word[0]);
+    }
+  }
+  return [...broken];
+}"""
+CUT = """() => [...document.querySelectorAll("main .wide, main .entry, main .entries")]
+  .filter((one) => one.checkVisibility() && !one.querySelector("svg"))
+  .filter((one) => one.scrollWidth > one.clientWidth)
+  .map((one) => one.getAttribute("aria-label") ?? one.textContent.slice(0, 80))"""
+
+
+@pytest.fixture(scope="module")
+def real(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Show]:
+    """Open pages of the site that the published evidence gives."""
+    folder = tmp_path_factory.mktemp("real")
+    real_site.draw(folder)
+    page = browser.new_page()
+
+    def open_page(address: str, width: int, height: int = 900) -> Page:
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(f"{folder.as_uri()}/{address}")
+        return page
+
+    yield open_page
+    page.close()
 
 
 def _one(site: Path, kind: str) -> str:
@@ -116,3 +156,58 @@ def test_a_case_shows_where_it_fails_as_a_picture_with_words(show: Show, site: P
 
     assert pictures.count() > 1
     assert all(one.text_content() or one.get_attribute("alt") for one in pictures.all())
+
+
+@pytest.mark.parametrize(("width", "most"), [(1440, 4000), (390, 6000)])
+def test_a_case_page_is_short_and_begins_with_what_decides(
+    real: Show, width: int, most: int
+) -> None:
+    """It had 9,948 px, and 18,507 on a phone; its workarounds began at 2,266."""
+    page = real("case/gemma3_trainer_eval.html", width)
+    card, workarounds = (page.locator(name).bounding_box() for name in ("#summary", "#workarounds"))
+
+    assert page.evaluate("document.documentElement.scrollHeight") < most
+    assert card is not None
+    assert card["y"] < 400
+    assert workarounds is not None
+    assert workarounds["y"] < 900
+    assert page.locator("#summary dt").all_inner_texts() == [
+        *("status", "fails", "broken by", "fixed by", "hits you with", "error", "reports"),
+    ]
+    assert "present since 4.50.0 (2025-03-21)" in page.inner_text("#summary")
+    assert "4.51.0 (2025-04-05), huggingface/transformers#37044" in page.inner_text("#summary")
+
+
+def test_every_measured_value_has_one_plot(real: Show) -> None:
+    """There were twelve, nearly alike: one for each workaround."""
+    page = real("case/gemma3_trainer_eval.html", 1440)
+
+    assert page.locator("figure figcaption b").all_text_contents() == ["eval_loss", "train_loss"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("release/5.0.0.html", "release/5.23.0.html", "releases.html", "compare.html"),
+        *("model/gemma3.html", "models.html", "package/peft.html", "claims.html"),
+    ],
+)
+def test_on_a_phone_no_word_is_broken_and_nothing_is_cut_off(real: Show, address: str) -> None:
+    page = real(address, 390, 844)
+
+    assert page.evaluate(BROKEN) == []
+    assert page.evaluate(CUT) == []
+
+
+def test_on_a_phone_each_bug_of_a_release_stands_once(real: Show) -> None:
+    page = real("release/5.23.0.html", 390, 844)
+    names = page.locator("#failing .entry small:first-child").all_inner_texts()
+
+    assert len(names) == len(set(names)) > 20
+
+
+def test_a_link_into_what_is_folded_opens_it(real: Show) -> None:
+    for anchor in ("claims", "numbers", "4.50.0"):
+        page = real(f"case/gemma3_trainer_eval.html#{anchor}", 1440)
+
+        assert page.locator(f"[id='{anchor}']").is_visible(), anchor
