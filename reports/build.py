@@ -127,7 +127,7 @@ class Site:
     @cached_property
     def packages(self) -> tuple[PackagePage, ...]:
         """The pages of packages."""
-        return packages(self.survey, self.steps)
+        return packages(self.survey, self.steps, self.standings)
 
     @cached_property
     def families(self) -> tuple[Family, ...]:

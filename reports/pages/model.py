@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.rows import ExportTable
-from repromatrix.reports.sections.status import CaseState, Standing, standings
+from repromatrix.reports.sections.status import CaseState, Standing, standings, tally
 from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
 from repromatrix.reports.text import family_path, in_address, kinds, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import Case
-from repromatrix.runner.text import join, plural
+from repromatrix.runner.text import join
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +73,7 @@ class Family:
     @property
     def says(self) -> str:
         """How many cases are about it alone, and how they stand."""
-        return _tally(self.members)
+        return tally(member.standing for member in self.members)
 
     @property
     def href(self) -> str:
@@ -117,14 +116,6 @@ _STATES = tuple(CaseState)
 
 def _worst_first(members: Iterable[Member]) -> tuple[Member, ...]:
     return tuple(sorted(members, key=lambda member: _STATES.index(member.standing.state)))
-
-
-def _tally(members: Sequence[Member]) -> str:
-    counts = Counter(member.standing.state for member in members)
-    cases = plural(len(members), "case")
-    if len(counts) == 1:
-        return f"{cases}, {'all ' if len(members) > 1 else ''}{members[0].standing.state}"
-    return f"{cases}: {', '.join(f'{counts[one]} {one}' for one in CaseState if counts[one])}"
 
 
 def _member(

@@ -15,6 +15,7 @@ from repromatrix.reports.sections.release_changes import (
     ReleaseDifference,
     by_case,
 )
+from repromatrix.reports.sections.status import Standing, standings, tally
 from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
@@ -65,10 +66,18 @@ class PackagePage:
     held: tuple[HeldVersions, ...]
     alone: tuple[Alone, ...]
     cases: tuple[Link, ...]
+    says: str
+    """How many cases need it, and how they stand."""
 
 
-def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage, ...]:
-    """Return the pages of the packages that some environment has."""
+def packages(
+    survey: Survey, steps: Mapping[str, Between], known: Mapping[str, Standing] | None = None
+) -> tuple[PackagePage, ...]:
+    """Return the pages of the packages that some environment has.
+
+    `known` is how each case stands, where somebody has it already.
+    """
+    known = known or standings(survey)
     return tuple(
         PackagePage(
             name=name,
@@ -80,6 +89,7 @@ def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage,
                 for case in survey.cases.values()
                 if name in case.packages
             ),
+            says=tally(known[case.name] for case in survey.cases.values() if name in case.packages),
         )
         for name in MOVED
         if any(survey.by_name[release].version(name) for release in survey.releases)

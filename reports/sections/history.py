@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from packaging.version import Version
 
 from repromatrix.reports.sections.status import Standing
-from repromatrix.reports.text import Link, in_address, kinds, link_to, visible
+from repromatrix.reports.text import Link, in_address, link_to, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import covers, live
@@ -208,8 +208,8 @@ class CaseSummary:
     """What the page of a case begins with."""
 
     standing: Standing
-    kinds: tuple[str, ...]
-    """What triggers it and what is seen."""
+    triggers: tuple[str, ...]
+    symptoms: tuple[str, ...]
     history: tuple[FailingSpan, ...]
     pulls: tuple[Link, ...]
     """Those on record for a fix that no measured release has."""
@@ -222,7 +222,8 @@ def summary(survey: Survey, case: Case, standing: Standing) -> CaseSummary:
     recorded = dict.fromkeys(link_to(one.fixed_by) for one in case.block.fails if one.fixed_by)
     return CaseSummary(
         standing=standing,
-        kinds=kinds(case),
+        triggers=tuple(trigger.replace("-", " ") for trigger in case.block.triggers),
+        symptoms=tuple(symptom.replace("-", " ") for symptom in case.block.symptoms),
         history=spans,
         pulls=tuple(link for link in recorded if link not in fixing),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -138,6 +139,17 @@ class Standing(NamedTuple):
 
     state: CaseState
     says: str
+
+
+def tally(standings: Iterable[Standing]) -> str:
+    """Return how many cases stand how: `3 cases: 1 open, 2 fixed`; `1 case, fixed`."""
+    counts = Counter(one.state for one in standings)
+    cases = plural(counts.total(), "case")
+    if len(counts) == 1:
+        [state] = counts
+        return f"{cases}, {'all ' if counts[state] > 1 else ''}{state}"
+    parts = [f"{counts[state]} {state}" for state in CaseState if counts[state]]
+    return ": ".join(filter(None, [cases, ", ".join(parts)]))
 
 
 def standings(survey: Survey) -> dict[str, Standing]:
