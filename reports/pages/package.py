@@ -66,6 +66,8 @@ class PackagePage:
     held: tuple[HeldVersions, ...]
     alone: tuple[Alone, ...]
     cases: tuple[Link, ...]
+    """Those that need it, by their names."""
+    titles: tuple[Link, ...]
     says: str
     """How many cases need it, and how they stand."""
 
@@ -78,6 +80,9 @@ def packages(
     `known` is how each case stands, where somebody has it already.
     """
     known = known or standings(survey)
+    needing = {
+        name: [case for case in survey.cases.values() if name in case.packages] for name in MOVED
+    }
     return tuple(
         PackagePage(
             name=name,
@@ -85,11 +90,13 @@ def packages(
             held=_held(survey, steps, name),
             alone=() if name == TRANSFORMERS else _worst_first(_alone(survey, name)),
             cases=tuple(
-                Link(text=visible(case.block.title), href=page_of(case.name))
-                for case in survey.cases.values()
-                if name in case.packages
+                Link(text=visible(case.name), href=page_of(case.name)) for case in needing[name]
             ),
-            says=tally(known[case.name] for case in survey.cases.values() if name in case.packages),
+            titles=tuple(
+                Link(text=visible(case.block.title), href=page_of(case.name))
+                for case in needing[name]
+            ),
+            says=tally(known[case.name] for case in needing[name]),
         )
         for name in MOVED
         if any(survey.by_name[release].version(name) for release in survey.releases)
