@@ -31,9 +31,9 @@ from repromatrix.reports.exports.rows import (
 from repromatrix.reports.pages.case import CasePage, case_page
 from repromatrix.reports.pages.changes import ChangesPage, changes, changes_sheet
 from repromatrix.reports.pages.claims import Stated, claims, claims_sheet
+from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.data import DataPage, data_page
 from repromatrix.reports.pages.documents import Document, documents, pictures
-from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.model import Family, families, family_sheet
 from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
@@ -41,8 +41,8 @@ from repromatrix.reports.pages.release import ReleasePage, Releases, failing_she
 from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, between, changes_table
-from repromatrix.reports.text import Link, in_path
 from repromatrix.reports.sections.status import Standing, standings
+from repromatrix.reports.text import Link, in_path
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.published import Publication
