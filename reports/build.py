@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from repromatrix.reports.drawing import drawn_page
 from repromatrix.reports.exports import badges, feed, osv
+from repromatrix.reports.exports.decisions import decisions
 from repromatrix.reports.exports.matrix_js import assignment, data
 from repromatrix.reports.exports.pins import pins
 from repromatrix.reports.exports.rows import (
@@ -30,6 +31,7 @@ from repromatrix.reports.exports.rows import (
 )
 from repromatrix.reports.pages.case import CasePage, case_page
 from repromatrix.reports.pages.changes import ChangesPage, changes, changes_sheet
+from repromatrix.reports.pages.check import CHECK_SCRIPTS, check_page
 from repromatrix.reports.pages.claims import Stated, claims, claims_sheet
 from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.data import DataPage, data_page
@@ -282,6 +284,7 @@ def _document_list(site: Site) -> Iterator[DrawnPage]:
 
 ROUTES = (
     PageRoute("index", "All cases", lambda site: index(site.survey, site.releases, site.note)),
+    PageRoute("check", "Check my versions", lambda site: check_page(site.survey)),
     PageRoute(
         "releases",
         "Releases",
@@ -318,8 +321,17 @@ _PRUNED = ("badge", "case", "docs", "download", "feed", "model", "osv", "package
 
 _STATIC = Path(__file__).parent / "static"
 _ASSETS = (
-    *("style.css", "pages.css", "index.css", "copy.js", "grid.js", "pinned.js", "compare.js"),
-    *(name for name in SCRIPTS if not name.startswith("data/")),
+    *(
+        "style.css",
+        "pages.css",
+        "index.css",
+        "check.css",
+        "copy.js",
+        "grid.js",
+        "pinned.js",
+        "compare.js",
+    ),
+    *(name for name in dict.fromkeys((*SCRIPTS, *CHECK_SCRIPTS)) if not name.startswith("data/")),
 )
 
 
@@ -395,6 +407,7 @@ def _exports(site: Site) -> Files:
     yield "data/matrix.js", assignment("matrix", data(view))
     yield "data/known.js", assignment("known", signatures(view, site.whole.brief))
     yield "data/compare.js", assignment("compared", compare_data(view))
+    yield "data/decisions.js", assignment("decisions", decisions(view))
     yield "data/pins.js", assignment("pins", pins(view))
     cells = encoded(as_csv(*listed(view.rows.values(), view.order)))
     yield "cells.csv", cells

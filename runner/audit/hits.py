@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -169,18 +169,33 @@ def audit(
 def _hit(
     position: CasePosition, cells: Sequence[CellAnswer], installed: Installed, known: KnownEvidence
 ) -> Hit:
-    seen = cells[0].rests_on[0]
-    environment = known.environments[seen.cell.environment]
-    newer, older = _avoiding(position, cells, installed, known)
+    case, near = position.case, position.neighbours
+    assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
+
+    def passes(name: str) -> bool:
+        there = [Cell(case.name, PLAIN, name, cell.precision, cell.device) for cell in cells]
+        return all(known.fails(cell) is False for cell in there)
+
+    newer, older = (_changes(case, name, installed, known) for name in avoiding(near, passes))
+
+    def tried(name: str, cell: CellAnswer) -> CellAnswer:
+        return answer(position, name, cell.precision, cell.device, known)
+
     return Hit(
-        case=position.case,
+        case=case,
         stands=tuple(cells),
-        verdict=judge(expected(position.case, seen.cell, environment), seen),
-        differences=tuple(_differences(position.case, cells[0], installed, known)),
-        remedies=tuple(_remedies(position, cells, known)),
+        verdict=as_described(case, cells[0].rests_on[0], known),
+        differences=tuple(_differences(case, cells[0], installed, known)),
+        remedies=tuple(remedies(case, cells, tried)),
         newer=newer,
         older=older,
     )
+
+
+def as_described(case: Case, seen: Observation, known: KnownEvidence) -> Verdict:
+    """Return whether a case fails as it describes itself."""
+    environment = known.environments[seen.cell.environment]
+    return judge(expected(case, seen.cell, environment), seen)
 
 
 def _differences(
@@ -200,16 +215,19 @@ def _differences(
             yield VersionDifference(package=name, ours=ours, measured=measured)
 
 
-def _remedies(
-    position: CasePosition, cells: Sequence[CellAnswer], known: KnownEvidence
+def remedies(
+    case: Case, cells: Sequence[CellAnswer], tried: Callable[[str, CellAnswer], CellAnswer]
 ) -> list[Remedy]:
-    """Return the workarounds that pass, the most useful first."""
-    remedies = []
-    for name, workaround in position.case.block.workarounds.items():
-        tried = [answer(position, name, cell.precision, cell.device, known) for cell in cells]
-        passing = tuple(cell for cell in tried if cell.says is Says.CLEAR)
+    """Return the workarounds that pass in failing cells, the most useful first.
+
+    `tried` gives the answer about a workaround, by its name, where the plain case fails.
+    """
+    every = []
+    for name, workaround in case.block.workarounds.items():
+        answers = [tried(name, cell) for cell in cells]
+        passing = tuple(cell for cell in answers if cell.says is Says.CLEAR)
         if passing:
-            remedies.append(
+            every.append(
                 Remedy(name=name, says=workaround.says, skips=workaround.skips, stands=passing)
             )
 
@@ -217,29 +235,29 @@ def _remedies(
         measured = sum(cell.level is Level.MEASURED for cell in remedy.stands)
         return remedy.skips, -len(remedy.stands), -measured
 
-    return sorted(remedies, key=usefulness)
+    return sorted(every, key=usefulness)
 
 
-def _avoiding(
-    position: CasePosition, cells: Sequence[CellAnswer], installed: Installed, known: KnownEvidence
-) -> tuple[dict[str, str] | None, dict[str, str] | None]:
-    """Return the nearest versions, newer and older, at which the failing precisions pass."""
-    case, near = position.case, position.neighbours
-    assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
+def avoiding(
+    near: VersionNeighbours, passes: Callable[[str], bool]
+) -> tuple[str | None, str | None]:
+    """Return the nearest environments, newer and older, that pass."""
 
-    def passes(name: str) -> bool:
-        there = [Cell(case.name, PLAIN, name, cell.precision, cell.device) for cell in cells]
-        return all(known.fails(cell) is False for cell in there)
-
-    def first(names: Sequence[str]) -> dict[str, str] | None:
-        name = next((name for name in names if name not in near.exact and passes(name)), None)
-        if name is None:
-            return None
-        version = known.environments[name].version
-        changes = {package: version(package) for package in deciding(case, known)}
-        return {name: new for name, new in changes.items() if new != installed.version(name)}
+    def first(names: Sequence[str]) -> str | None:
+        return next((name for name in names if name not in near.exact and passes(name)), None)
 
     return first(near.above), first(near.below)
+
+
+def _changes(
+    case: Case, environment: str | None, installed: Installed, known: KnownEvidence
+) -> dict[str, str] | None:
+    """Return the versions of the deciding packages that differ from ours."""
+    if environment is None:
+        return None
+    version = known.environments[environment].version
+    changes = {package: version(package) for package in deciding(case, known)}
+    return {name: new for name, new in changes.items() if new != installed.version(name)}
 
 
 # Upgrades: what moving to another release fixes, and what it breaks
@@ -280,6 +298,17 @@ def _upgrades(
     return nearest, fewest, to(names[-1])
 
 
+MOVES: Mapping[str, tuple[tuple[Says, Says], ...]] = {
+    "heals": ((Says.HITS, Says.CLEAR),),
+    "keeps": ((Says.HITS, Says.HITS),),
+    "loses": ((Says.HITS, Says.UNKNOWN), (Says.HITS, Says.NOT_APPLICABLE)),
+    "breaks": ((Says.CLEAR, Says.HITS),),
+    "brings": ((Says.NOT_APPLICABLE, Says.HITS),),
+    "doubts": ((Says.UNKNOWN, Says.HITS),),
+}
+"""The groups of an upgrade: what is said of a cell now, and there."""
+
+
 def _upgrade(
     release: str, now: Mapping[Spot, CellAnswer], known: KnownEvidence, device: Device
 ) -> Upgrade:
@@ -288,18 +317,14 @@ def _upgrade(
     def those(before: Says, after: Says) -> tuple[Spot, ...]:
         return tuple(spot for spot in now if now[spot].says is before and there[spot] is after)
 
+    groups = {
+        name: tuple(spot for move in moves for spot in those(*move))
+        for name, moves in MOVES.items()
+    }
     pins = known.environments[release].pins
-    return Upgrade(
-        release=release,
-        packages={name: pins[name] for name in COMPANIONS if name in pins},
-        heals=those(Says.HITS, Says.CLEAR),
-        keeps=those(Says.HITS, Says.HITS),
-        loses=(*those(Says.HITS, Says.UNKNOWN), *those(Says.HITS, Says.NOT_APPLICABLE)),
-        breaks=those(Says.CLEAR, Says.HITS),
-        brings=those(Says.NOT_APPLICABLE, Says.HITS),
-        doubts=those(Says.UNKNOWN, Says.HITS),
-        unknown=tuple(spot for spot in now if there[spot] is Says.UNKNOWN),
-    )
+    packages = {name: pins[name] for name in COMPANIONS if name in pins}
+    unknown = tuple(spot for spot in now if there[spot] is Says.UNKNOWN)
+    return Upgrade(release=release, packages=packages, unknown=unknown, **groups)
 
 
 def says_at(release: str, spot: Spot, known: KnownEvidence, device: Device) -> Says:

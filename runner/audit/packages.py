@@ -109,11 +109,16 @@ class Gathering:
     def left(self) -> dict[str, str]:
         """Return the packages that have none, or several, with the reason."""
         several = {
-            name: f"several versions: {', '.join(sorted(versions, key=Version))}"
+            name: f"several versions: {', '.join(sorted(versions, key=_in_order))}"
             for name, versions in self.versions.items()
             if len(versions) > 1
         }
         return several | self.loose
+
+
+def _in_order(version: str) -> tuple[Version, str]:
+    """Order versions that PEP 440 takes for equal, such as 11.0 and 11.0.0, by their text."""
+    return Version(version), version
 
 
 # Requirements files: their lines, each read by `packaging`

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from operator import le
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -41,6 +42,17 @@ if TYPE_CHECKING:
 
 _STILL = frozenset({Source.RELEASE, Source.PAIR, Source.STACK})
 """`main` moves and an interpreter is its owner's: nobody else's versions equal theirs."""
+
+
+class CellResult(NamedTuple):
+    """What is known of one measured cell."""
+
+    fails: bool | None
+    """None where no result can be relied on."""
+    declines: bool
+    """Whether the case itself cannot judge there."""
+    why: str
+    """Why it has no answer; empty where it has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +86,12 @@ class KnownEvidence:
             if environment.source is Source.RELEASE and not environment.extras
         )
 
+    def span(self, package: str) -> tuple[Version, Version] | None:
+        """Return the oldest and the newest version of a package; None where none was measured."""
+        texts = {environment.version(package) for environment in self.environments.values()}
+        versions = [release_of(package, text) for text in texts if text]
+        return (min(versions), max(versions)) if versions else None
+
     def ran_on(self, device: Device) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the builds of torch and the minor versions of Python that a device ran with."""
         ran = {
@@ -95,6 +113,10 @@ class KnownEvidence:
         """Return whether the case itself cannot judge there: no run would change that."""
         row = self.seen.get(cell)
         return row is not None and row.outcome is Outcome.DECLINES and not row.unstable
+
+    def result(self, cell: Cell) -> CellResult:
+        """Return all that an answer may need of a cell."""
+        return CellResult(self.fails(cell), self.declines(cell), self.why_silent(cell))
 
     def why_silent(self, cell: Cell) -> str:
         """Say why a cell has no answer; empty where it has one."""
@@ -217,7 +239,8 @@ def _near(installed: Installed, loaded: Project) -> frozenset[str]:
 
 # Where a set of packages stands among the environments of a case
 
-Vector = tuple[Version, ...]
+Vector = tuple[Any, ...]
+"""The versions of the deciding packages, or their places in lines of versions."""
 
 
 class Level(StrEnum):
@@ -275,6 +298,17 @@ class CasePosition:
     """Where it has no place, what is said of the case, and why."""
 
 
+class Conclusion(NamedTuple):
+    """What the results around a set of versions say."""
+
+    says: Says
+    level: Level
+    rests_on: tuple[str, ...]
+    """The environment that was measured, or the nearest ones on both sides, older ones first."""
+    why: str = ""
+    """Why it is unknown or does not apply."""
+
+
 class Spot(NamedTuple):
     """A case in a precision, in whatever environment."""
 
@@ -321,18 +355,27 @@ def positions(
 def _neighbours(
     case: Case, names: Sequence[str], installed: Installed, known: KnownEvidence
 ) -> VersionNeighbours:
-    ours = tuple(_version(name, installed.version(name)) for name in names)
-    vectors = {
-        environment.name: tuple(_version(name, environment.version(name)) for name in names)
+    ours = tuple(release_of(name, installed.version(name)) for name in names)
+    return around(ours, vectors(case, names, known))
+
+
+def vectors(case: Case, names: Sequence[str], known: KnownEvidence) -> dict[str, Vector]:
+    """Return the versions of some packages in each environment of a case that has them all."""
+    return {
+        environment.name: tuple(release_of(name, environment.version(name)) for name in names)
         for environment in known.of(case)
         if all(map(environment.version, names))
     }
-    ordered = sorted(vectors, key=vectors.__getitem__)
+
+
+def around(ours: Vector, measured: Mapping[str, Vector]) -> VersionNeighbours:
+    """Return the environments around a set of versions."""
+    ordered = sorted(measured, key=measured.__getitem__)
     return VersionNeighbours(
-        vectors=vectors,
-        exact=tuple(name for name in ordered if vectors[name] == ours),
-        below=tuple(name for name in reversed(ordered) if _under(vectors[name], ours)),
-        above=tuple(name for name in ordered if _under(ours, vectors[name])),
+        vectors=measured,
+        exact=tuple(name for name in ordered if measured[name] == ours),
+        below=tuple(name for name in reversed(ordered) if _under(measured[name], ours)),
+        above=tuple(name for name in ordered if _under(ours, measured[name])),
     )
 
 
@@ -342,35 +385,49 @@ def _obstacle(
     """Return why a set of packages has no place for a case; None where it has one."""
     for name in names:
         if name in installed.loose:
-            return Says.UNKNOWN, f"{name} is not pinned ({installed.loose[name]})"
+            return Says.UNKNOWN, not_pinned(name, installed.loose[name])
     for requirement in case.head.dependencies:
         # torch is often installed apart, and every case needs it.
-        if canonicalize_name(requirement.name) != TORCH and not requirements.holds(
-            requirement, installed.pins, installed.markers
+        if canonicalize_name(requirement.name) != TORCH and (
+            why := unmet(requirement, installed, known)
         ):
-            return _unmet(requirement, installed, known)
+            return why
     python = installed.python
     if python and not SpecifierSet(case.head.requires_python).contains(python, prereleases=True):
         return Says.NOT_APPLICABLE, f"needs Python {case.head.requires_python}, has {python}"
     missing = [name for name in names if not installed.version(name)]
-    return (Says.UNKNOWN, f"{missing[0]} is not listed") if missing else None
+    return (Says.UNKNOWN, not_listed(missing[0])) if missing else None
 
 
-def _unmet(
+def not_pinned(name: str, why: str) -> str:
+    """Say that a package has no version, and why."""
+    return f"{name} is not pinned ({why})"
+
+
+def not_listed(name: str) -> str:
+    """Say that nothing is known of a package."""
+    return f"{name} is not listed"
+
+
+def unmet(
     requirement: Requirement, installed: Installed, known: KnownEvidence
-) -> tuple[Says, str]:
-    """Say what an unmet requirement means: outside the measured versions the case is unknown."""
+) -> tuple[Says, str] | None:
+    """Say what an unmet requirement means, and why; None where it is met.
+
+    Outside the measured versions the case is unknown.
+    """
+    if requirements.holds(requirement, installed.pins, installed.markers):
+        return None
     name = canonicalize_name(requirement.name)
     version = installed.version(name)
     if name in installed.loose:
-        return Says.UNKNOWN, f"{name} is not pinned ({installed.loose[name]})"
+        return Says.UNKNOWN, not_pinned(name, installed.loose[name])
     if not version:
         says = Says.NOT_APPLICABLE if installed.whole else Says.UNKNOWN
         return says, f"needs {requirement}, which is not listed"
-    versions = (environment.version(name) for environment in known.environments.values())
-    measured = [_version(name, text) for text in versions if text]
+    span = known.span(name)
     # Many cases ask for the oldest measured version: that says nothing about older ones.
-    if not measured or not min(measured) <= _version(name, version) <= max(measured):
+    if span is None or not span[0] <= release_of(name, version) <= span[1]:
         return Says.UNKNOWN, f"{name} {version} is outside the measured versions"
     return Says.NOT_APPLICABLE, f"needs {requirement}, has {version}"
 
@@ -387,44 +444,54 @@ def answer(
     def cell(environment: str) -> Cell:
         return Cell(position.case.name, workaround, environment, precision, device)
 
-    def fails(environment: str) -> bool | None:
-        return known.fails(cell(environment))
-
     near = position.neighbours
-    rests_on: tuple[str, ...] = ()
-    level = Level.UNKNOWN
     if isinstance(near, tuple):
-        says, why = near
-    elif near.exact:
-        says, why = _measured([cell(name) for name in near.exact], known)
-        if not why:
-            level, rests_on = Level.MEASURED, near.exact[:1]
+        concluded = Conclusion(near[0], Level.UNKNOWN, (), near[1])
     else:
-        low, high = _edge(near.below, near, fails), _edge(near.above, near, fails)
-        says, why = _derived(low, high, near, fails, deciding(position.case, known))
-        if not why:
-            level, rests_on = Level.DERIVED, (low[0], high[0])
+        names = deciding(position.case, known)
+        concluded = conclude(near, lambda name: known.result(cell(name)), names)
     return CellAnswer(
         case=position.case.name,
         workaround=workaround,
         precision=precision,
         device=device,
-        says=says,
-        level=level,
-        rests_on=tuple(known.seen[cell(name)] for name in rests_on),
-        why=why,
+        says=concluded.says,
+        level=concluded.level,
+        rests_on=tuple(known.seen[cell(name)] for name in concluded.rests_on),
+        why=concluded.why,
     )
 
 
-def _measured(cells: Sequence[Cell], known: KnownEvidence) -> tuple[Says, str]:
+def conclude(
+    near: VersionNeighbours, result: Callable[[str], CellResult], names: Sequence[str]
+) -> Conclusion:
+    """Return what results in the environments around a set of versions say of it. Pure.
+
+    `result` gives that of an environment; `names` are the deciding packages.
+    """
+    if near.exact:
+        says, why = _measured(near.exact, [result(name) for name in near.exact])
+        level, rests_on = Level.MEASURED, near.exact[:1]
+    else:
+
+        def fails(name: str) -> bool | None:
+            return result(name).fails
+
+        low, high = _edge(near.below, near, fails), _edge(near.above, near, fails)
+        says, why = _derived(low, high, near, fails, names)
+        level, rests_on = Level.DERIVED, (*low[:1], *high[:1])
+    return Conclusion(says, Level.UNKNOWN, (), why) if why else Conclusion(says, level, rests_on)
+
+
+def _measured(names: Sequence[str], results: Sequence[CellResult]) -> tuple[Says, str]:
     """Return what cells at exactly these versions say, and why where that is nothing."""
-    answers = {known.fails(cell) for cell in cells}
+    answers = {result.fails for result in results}
     if answers in ({True}, {False}):
         return Says.HITS if True in answers else Says.CLEAR, ""
-    why = next(filter(None, map(known.why_silent, cells)), "has contradicting results")
-    declines = all(map(known.declines, cells))
+    why = next((result.why for result in results if result.why), "has contradicting results")
+    declines = all(result.declines for result in results)
     says = Says.NOT_APPLICABLE if declines else Says.UNKNOWN
-    return says, f"{cells[0].environment} {why}"
+    return says, f"{names[0]} {why}"
 
 
 def _derived(
@@ -472,7 +539,7 @@ def _between(name: str, low: Iterable[str], high: Iterable[str], near: VersionNe
 
 
 def _under(left: Vector, right: Vector) -> bool:
-    return all(ours <= theirs for ours, theirs in zip(left, right, strict=True))
+    return all(map(le, left, right))
 
 
 def _outside(names: Sequence[str], low: Sequence[str], high: Sequence[str]) -> str:
@@ -487,7 +554,7 @@ def _outside(names: Sequence[str], low: Sequence[str], high: Sequence[str]) -> s
 
 
 @lru_cache(maxsize=4096)
-def _version(name: str, text: str) -> Version:
+def release_of(name: str, text: str) -> Version:
     """Parse a version; the local part of torch's names its build, which does not matter here."""
     version = Version(text)
     return Version(version.public) if name == TORCH else version

@@ -28,6 +28,7 @@ from rendered import Markup, pages
 from repromatrix.reports.build import render
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import Derived, Expectation, Fails, case_page
+from repromatrix.reports.pages.check import CHECK_SCRIPTS
 from repromatrix.reports.pages.claims import Stated
 from repromatrix.reports.pages.index import (
     SCRIPTS,
@@ -877,7 +878,8 @@ def test_hostile_text_stays_text_in_every_field(tmp_path: Path) -> None:
     assert not tags & {"iframe", "style", "form", "object"}
     assert not [address for address in images if not address.startswith(("badge/", "../badge/"))]
     every = ("copy.js", "../copy.js", "/copy.js")
-    own = {("src", name) for name in (*SCRIPTS, *OF_A_CASE, *OF_TWO_RELEASES, *every)}
+    scripts = (*SCRIPTS, *CHECK_SCRIPTS, *OF_A_CASE, *OF_TWO_RELEASES, *every)
+    own = {("src", name) for name in scripts}
     assert own | {("type", "application/json")} == {
         next(iter(attributes.items())) for tag, attributes in found if tag == "script"
     }
@@ -941,6 +943,7 @@ def test_an_empty_site_is_drawn(tmp_path: Path) -> None:
     assert [name for name in pages(tmp_path) if name.endswith(".html")] == [
         "404.html",
         "changes.html",
+        "check.html",
         "claims.html",
         "compare.html",
         "data.html",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 KINDS = (
-    "compare.html",
+    *("check.html", "compare.html"),
     *("releases.html", "models.html", "packages.html", "changes.html", "claims.html"),
     *("case/*.html", "release/*.html", "model/*.html", "package/*.html"),
 )

@@ -1,0 +1,419 @@
+"""What `audit` and `advise` answer at any versions, as tables that a page looks up.
+
+The measured versions of a package are points on a line. Between two of them, and beside the
+outermost, every version is answered alike, so a case has one answer for each place on the lines of
+the packages that decide. The functions of `runner/audit` are asked at every place; the page only
+finds the place.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from repromatrix.reports.exports.matrix_js import Numbered, folded
+from repromatrix.reports.text import kinds, page_of, shortened, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.audit.hits import MOVES, as_described, avoiding, remedies, says_at
+from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.audit.questions import (
+    CellAnswer,
+    CellResult,
+    Conclusion,
+    KnownEvidence,
+    Level,
+    Says,
+    Spot,
+    VersionNeighbours,
+    around,
+    conclude,
+    deciding,
+    known,
+    named,
+    not_listed,
+    not_pinned,
+    unmet,
+    vectors,
+)
+from repromatrix.runner.model.case import PLAIN, Case, Trigger
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import COMPANIONS, TORCH, TRANSFORMERS
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+_DEVICE = Device.CPU
+_PRECISIONS = tuple(Precision)
+_MASKS = range(1, 2 ** len(_PRECISIONS))
+"""Every choice of precisions: bit n stands for the n-th."""
+_SAYS, _LEVELS = tuple(Says), tuple(Level)
+_ERROR = 300
+_OLDEST = "0.dev0"
+"""A version below all others."""
+_NOTHING = -1
+
+Numbers = tuple[int, ...]
+
+
+def evidence_of(survey: Survey) -> KnownEvidence:
+    """Return what the pages know, as `audit` takes it."""
+    rows = (row.seen for row in survey.rows.values() if row.seen.source)
+    return known(survey.cases, survey.by_name, rows)
+
+
+def decisions(survey: Survey) -> dict[str, Any]:
+    """Return the tables, made of what JSON knows."""
+    return _Decisions(evidence_of(survey)).tables()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceGrid:
+    """The places on the lines of some packages, and the environments around each."""
+
+    number: int
+    names: tuple[str, ...]
+    lines: tuple[tuple[Version, ...], ...]
+    places: Numbers
+    """By place, the number of its neighbourhood; the place on the last line changes first."""
+    neighbourhoods: tuple[VersionNeighbours, ...]
+
+    @cached_property
+    def environments(self) -> tuple[str, ...]:
+        """The environments that have all of the packages."""
+        return tuple(self.neighbourhoods[0].vectors) if self.neighbourhoods else ()
+
+
+def _grid(number: int, case: Case, names: tuple[str, ...], evidence: KnownEvidence) -> PlaceGrid:
+    measured = vectors(case, names, evidence)
+    lines = tuple(
+        tuple(sorted({vector[axis] for vector in measured.values()})) for axis in range(len(names))
+    )
+    # Of n points there are n + 1 gaps: the gaps are even, the points odd.
+    at = [{version: 2 * place + 1 for place, version in enumerate(line)} for line in lines]
+    placed = {
+        name: tuple(places[version] for places, version in zip(at, vector, strict=True))
+        for name, vector in sorted(measured.items(), key=lambda item: item[1])
+    }
+    alike: Numbered[tuple[tuple[str, ...], ...]] = Numbered()
+    neighbourhoods: list[VersionNeighbours] = []
+    places = []
+    for ours in itertools.product(*(range(2 * len(line) + 1) for line in lines)):
+        near = around(ours, placed)
+        places.append(alike.number((near.exact, near.below, near.above)))
+        if places[-1] == len(neighbourhoods):
+            neighbourhoods.append(near)
+    return PlaceGrid(
+        number=number,
+        names=names,
+        lines=lines,
+        places=tuple(places),
+        neighbourhoods=tuple(neighbourhoods),
+    )
+
+
+class _Decisions:
+    """Every table, filled case by case."""
+
+    def __init__(self, evidence: KnownEvidence) -> None:
+        self.known = evidence
+        self.environment = {name: place for place, name in enumerate(evidence.environments)}
+        self.grids: dict[object, PlaceGrid] = {}
+        self.texts: Numbered[str] = Numbered()
+        self.conclusions: Numbered[Numbers] = Numbered()
+        self.series: Numbered[Numbers] = Numbered()
+        self.requirements: Numbered[Requirement] = Numbered()
+        self.concluded: dict[object, tuple[Conclusion, ...]] = {}
+
+    def tables(self) -> dict[str, Any]:
+        """Return all tables."""
+        evidence = self.known
+        cases = evidence.cases.values()
+        described = [*map(self._case, cases)]  # fills the tables that follow
+        builds, pythons = evidence.ran_on(_DEVICE)
+        return {
+            "says": _SAYS,
+            "levels": _LEVELS,
+            "precisions": _PRECISIONS,
+            "moves": MOVES,
+            "torch": builds,
+            "python": pythons,
+            "companions": COMPANIONS,
+            "packages": self._packages,
+            "environments": [
+                [visible(name), *(visible(environment.version(each)) for each in self._packages)]
+                for name, environment in evidence.environments.items()
+            ],
+            "releases": [self.environment[name] for name in evidence.releases()],
+            "grids": [_drawn(grid) for grid in self.grids.values()],
+            "requirements": [self._requirement(each) for each in self.requirements.values],
+            "series": [folded(numbers) for numbers in self.series.values],
+            "conclusions": self.conclusions.values,
+            "texts": self.texts.values,
+            "cases": described,
+            **_groups([*cases]),
+            "unpinned": not_pinned("{name}", "{why}"),
+            "unlisted": not_listed("{name}"),
+        }
+
+    @cached_property
+    def _packages(self) -> tuple[str, ...]:
+        """The packages whose versions an answer may name."""
+        cases = self.known.cases.values()
+        names = {name for case in cases for name in (*case.packages, *deciding(case, self.known))}
+        return tuple(sorted({*names, TRANSFORMERS, *COMPANIONS} - {TORCH}))
+
+    def _case(self, case: Case) -> dict[str, Any]:
+        names = deciding(case, self.known)
+        grid = self._grid(case, names)
+        cells = _CaseCells(case, grid, self)
+        asked = [each for each in case.head.dependencies if canonicalize_name(each.name) != TORCH]
+        return {
+            "name": visible(case.name),
+            "title": visible(case.block.title),
+            "href": page_of(case.name),
+            "kind": case.block.kind,
+            "kinds": kinds(case),
+            "deciding": names,
+            "named": named(case),
+            "watched": sorted({*case.packages, *names, TORCH}),
+            "requires": [self.requirements.number(each) for each in asked],
+            "workarounds": [
+                {"name": visible(name), "says": visible(way.says), "skips": way.skips}
+                for name, way in case.block.workarounds.items()
+            ],
+            "grid": grid.number,
+            "spots": [
+                [self._series(cells.concluded[name, precision]) for precision in _PRECISIONS]
+                for name in case.variants
+            ],
+            **cells.hits(),
+            "at": [
+                "".join(
+                    str(_SAYS.index(self._says_at(name, case, each))) for name in self._releases
+                )
+                for each in _PRECISIONS
+            ],
+        }
+
+    @cached_property
+    def _releases(self) -> tuple[str, ...]:
+        return self.known.releases()
+
+    def _says_at(self, release: str, case: Case, precision: Precision) -> Says:
+        return says_at(release, Spot(case.name, precision), self.known, _DEVICE)
+
+    def _grid(self, case: Case, names: tuple[str, ...]) -> PlaceGrid:
+        key = (names, tuple(environment.name for environment in self.known.of(case)))
+        if key not in self.grids:
+            self.grids[key] = _grid(len(self.grids), case, names, self.known)
+        return self.grids[key]
+
+    def conclusions_of(
+        self, grid: PlaceGrid, results: Mapping[str, CellResult]
+    ) -> tuple[Conclusion, ...]:
+        """Return what results say in each neighbourhood of a grid; many cells have equal ones."""
+        key = (grid.number, tuple(results.values()))
+        if key not in self.concluded:
+            self.concluded[key] = tuple(
+                conclude(near, results.__getitem__, grid.names) for near in grid.neighbourhoods
+            )
+        return self.concluded[key]
+
+    def _series(self, concluded: Sequence[Conclusion]) -> int:
+        return self.series.number(tuple(map(self._conclusion, concluded)))
+
+    def _conclusion(self, concluded: Conclusion) -> int:
+        low, high = [*(self.environment[name] for name in concluded.rests_on), _NOTHING, _NOTHING][
+            :2
+        ]
+        why = self.texts.number(visible(concluded.why)) if concluded.why else _NOTHING
+        says, level = _SAYS.index(concluded.says), _LEVELS.index(concluded.level)
+        return self.conclusions.number((says, level, low, high, why))
+
+    def _requirement(self, requirement: Requirement) -> dict[str, Any]:
+        """Return what a requirement means for every version of its package."""
+        name = canonicalize_name(requirement.name)
+        span = self.known.span(name)
+        edges = sorted(_edges(requirement.specifier))
+
+        def says(pins: Mapping[str, str], *, whole: bool = True) -> tuple[Says, str] | None:
+            mine = Installed(what="", form="", pins=pins, whole=whole)
+            return unmet(requirement, mine, self.known)
+
+        words: dict[bool, tuple[Says, str]] = {}
+        for version in _representatives(sorted({*edges, *(span or ())})):
+            said = says({name: version})
+            if said:
+                within = span is not None and span[0] <= Version(version) <= span[1]
+                before, _, after = said[1].rpartition(version)
+                words[within] = (said[0], f"{before}{{version}}{after}")
+        return {
+            "package": name,
+            "line": [*map(str, edges)],
+            "holds": [int(says({name: text}) is None) for text in _representatives(edges)],
+            "span": [*map(str, span)] if span else [],
+            "within": words.get(True),
+            "outside": words.get(False),
+            "absent": says({}),
+            "unlisted": says({}, whole=False),
+        }
+
+
+class _CaseCells:
+    """What is concluded of every cell of a case, in each neighbourhood of its grid."""
+
+    def __init__(self, case: Case, grid: PlaceGrid, tables: _Decisions) -> None:
+        self.case, self.grid, self.tables = case, grid, tables
+        self.known = tables.known
+        self.results = {
+            (name, precision): {
+                environment: self.known.result(self._cell(name, environment, precision))
+                for environment in grid.environments
+            }
+            for name in case.variants
+            for precision in _PRECISIONS
+        }
+        self.concluded = {
+            spot: tables.conclusions_of(grid, results) for spot, results in self.results.items()
+        }
+
+    def _cell(self, workaround: str, environment: str, precision: Precision) -> Cell:
+        return Cell(self.case.name, workaround, environment, precision, _DEVICE)
+
+    def hits(self) -> dict[str, Any]:
+        """Return by choice of precisions the record of the hit in each neighbourhood; 0 is none."""
+        records: Numbered[object] = Numbered()
+        records.number(None)
+        failing = {
+            each: [concluded.says is Says.HITS for concluded in self.concluded[PLAIN, each]]
+            for each in _PRECISIONS
+        }
+
+        hits = {}
+        for mask in _MASKS:
+            precisions = _chosen(mask)
+            hitting = map(all, zip(*(failing[each] for each in precisions), strict=True))
+            clear = frozenset(filter(self._passing(precisions), self.grid.environments))
+            hits[mask] = folded(
+                records.number(self._record(place, precisions, clear) if hit else None)
+                for place, hit in enumerate(hitting)
+            )
+        return {"hits": hits, "records": records.values}
+
+    def _passing(self, precisions: Sequence[Precision]) -> Callable[[str], bool]:
+        """Return whether the case passes in an environment in all of some precisions."""
+        return lambda name: all(
+            self.results[PLAIN, each][name].fails is False for each in precisions
+        )
+
+    def _record(self, place: int, precisions: Sequence[Precision], clear: frozenset[str]) -> object:
+        """Return what is said of a hit in some precisions: all of them fail there.
+
+        `clear` are the environments in which all of them pass.
+        """
+        cells = [self._answer(PLAIN, each, place) for each in precisions]
+        near = self.grid.neighbourhoods[place]
+
+        def tried(name: str, cell: CellAnswer) -> CellAnswer:
+            return self._answer(name, cell.precision, place)
+
+        rows = cells[0].rests_on
+        number, text = self.tables.environment, self.tables.texts.number
+        newer, older = (
+            _NOTHING if name is None else number[name]
+            for name in avoiding(near, clear.__contains__)
+        )
+        ways = list(self.case.block.workarounds)
+        return (
+            text(as_described(self.case, rows[0], self.known)),
+            text(
+                shortened(
+                    rows[0].failed.headline if rows[0].failed else str(rows[0].outcome), _ERROR
+                )
+            ),
+            newer,
+            older,
+            tuple(dict.fromkeys(text(visible(row.provenance.torch_build)) for row in rows)),
+            tuple(
+                (ways.index(remedy.name), _mask(cell.precision for cell in remedy.stands))
+                for remedy in remedies(self.case, cells, tried)
+            ),
+        )
+
+    def _answer(self, workaround: str, precision: Precision, place: int) -> CellAnswer:
+        concluded = self.concluded[workaround, precision][place]
+        return CellAnswer(
+            case=self.case.name,
+            workaround=workaround,
+            precision=precision,
+            device=_DEVICE,
+            says=concluded.says,
+            level=concluded.level,
+            rests_on=tuple(
+                self.known.seen[self._cell(workaround, name, precision)]
+                for name in concluded.rests_on
+            ),
+            why=concluded.why,
+        )
+
+
+def _drawn(grid: PlaceGrid) -> dict[str, Any]:
+    lines = [[*map(str, line)] for line in grid.lines]
+    return {"packages": grid.names, "lines": lines, "near": folded(grid.places)}
+
+
+def _groups(cases: Sequence[Case]) -> dict[str, Any]:
+    """Return the numbers of the cases that an answer about a model or a trigger is about."""
+    models = sorted({name for case in cases for name in case.block.families})
+    return {
+        "models": {
+            visible(model): _places(case.block.is_about({model}) for case in cases)
+            for model in models
+        },
+        "triggers": {
+            trigger: _places(trigger in case.block.triggers for case in cases)
+            for trigger in Trigger
+        },
+    }
+
+
+def _places(holds: Iterable[bool]) -> list[int]:
+    return [place for place, does in enumerate(holds) if does]
+
+
+def _chosen(mask: int) -> list[Precision]:
+    return [precision for bit, precision in enumerate(_PRECISIONS) if mask >> bit & 1]
+
+
+def _mask(precisions: Iterable[Precision]) -> int:
+    return sum(1 << _PRECISIONS.index(precision) for precision in precisions)
+
+
+def _edges(specifier: SpecifierSet) -> Iterator[Version]:
+    """Yield the versions at which the answer of a specifier may change."""
+    for clause in specifier:
+        version = Version(clause.version.removesuffix(".*"))
+        yield version
+        if clause.operator == ">":  # it keeps out the post-releases, too
+            yield Version(f"{version.base_version}.post999999999")
+        if clause.version.endswith(".*") or clause.operator == "~=":
+            kept = version.release if clause.version.endswith(".*") else version.release[:-1]
+            yield Version(".".join(map(str, (*kept[:-1], kept[-1] + 1))))
+
+
+def _representatives(line: Sequence[Version]) -> list[str]:
+    """Return a version for each place on a line: before the first point, on it, behind it."""
+    return [_OLDEST, *(text for version in line for text in (str(version), _behind(version)))]
+
+
+def _behind(version: Version) -> str:
+    """Return a version just behind another."""
+    return f"{version.base_version}{'.0.0.0.1' if version.post is not None else '.post0'}"

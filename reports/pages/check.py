@@ -1,0 +1,60 @@
+"""The context of the page that says which known bugs somebody's versions have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repromatrix.reports.text import visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.case import Trigger
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.model.packages import MOVED, TORCH
+
+CHECK_SCRIPTS = (
+    *("data/decisions.js", "element.js", "pep440.js", "pep508.js", "toml.js"),
+    *("locks.js", "decide.js", "verdict.js", "check.js"),
+)
+"""What the page runs, in this order: data, then what others are made of."""
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VersionField:
+    """A package whose version can be typed, with the versions that were measured, newest first."""
+
+    package: str
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckPage:
+    """The page."""
+
+    scripts: tuple[str, ...]
+    fields: tuple[VersionField, ...]
+    precisions: tuple[str, ...]
+    models: tuple[str, ...]
+    triggers: tuple[str, ...]
+    pythons: tuple[str, ...]
+    python: str
+    """That of the measured environments: what a file is read for at first."""
+
+
+def check_page(survey: Survey) -> CheckPage:
+    """Return the context of the page."""
+    models = {model for case in survey.cases.values() for model in case.block.families}
+    pythons = [environment.python for environment in survey.environments if environment.python]
+    return CheckPage(
+        scripts=CHECK_SCRIPTS,
+        fields=tuple(_field(survey, name) for name in (*MOVED, TORCH)),
+        precisions=tuple(map(str, Precision)),
+        models=tuple(sorted(map(visible, models))),
+        triggers=tuple(map(str, Trigger)),
+        pythons=PYTHONS,
+        python=".".join(pythons[0].split(".")[:2]) if pythons else PYTHONS[1],
+    )
+
+
+def _field(survey: Survey, package: str) -> VersionField:
+    versions = {item.version(package): None for item in reversed(survey.environments)}
+    return VersionField(package=package, versions=tuple(visible(name) for name in versions if name))

@@ -1,0 +1,238 @@
+"use strict";
+// The page: what was pasted or typed, the address that carries it, and the answer.
+(() => {
+  const tables = decisions;
+  const decide = Decide.open(tables);
+  const at = (id) => document.getElementById(id);
+  const fields = [...document.querySelectorAll("[data-package]")];
+  const choices = ["precision", "model", "trigger"];
+  const packages = new Set([...tables.packages, "torch"]);
+  const titles = new Map(tables.cases.map((entry) => [entry.name, entry]));
+  const EXAMPLE = "transformers=4.51.3&peft=0.15.2&precision=bf16&model=qwen2.5-vl";
+  const WAIT = 120;
+  const SHOWN = 60; // characters of a text that somebody else wrote
+  const MEGABYTE = 1e6;
+  const IN_BOX = 100_000; // characters; a browser lays out a megabyte in a box for seconds
+
+  const PLATFORMS = {
+    linux: { os_name: "posix", sys_platform: "linux", platform_system: "Linux", platform_machine: "x86_64", platform_release: "6.8.0", platform_version: "#1 SMP" },
+    darwin: { os_name: "posix", sys_platform: "darwin", platform_system: "Darwin", platform_machine: "arm64", platform_release: "24.0.0", platform_version: "Darwin Kernel Version 24.0.0" },
+    win32: { os_name: "nt", sys_platform: "win32", platform_system: "Windows", platform_machine: "AMD64", platform_release: "11", platform_version: "10.0.22631" },
+  };
+  const markers = () => ({
+    ...PLATFORMS[at("platform").value],
+    python_version: at("python").value,
+    python_full_version: `${at("python").value}.0`,
+    implementation_version: `${at("python").value}.0`,
+    implementation_name: "cpython",
+    platform_python_implementation: "CPython",
+    extra: "",
+  });
+
+  // What was read from a text or an address; versions that are typed stand over it.
+  const nothing = () => ({ form: "", pins: new Map(), loose: new Map(), whole: false, conditional: false, others: [], nameless: 0, markers: markers() });
+  let base = nothing();
+  let foreign = []; // names in the address that no case is about
+  let linked = []; // what is wrong with the address
+  let held = null; // a file, or a text that is too long for the box: its name and its text
+  let waiting = 0;
+
+  const typed = () => {
+    const faults = [];
+    const mine = { ...base, pins: new Map(base.pins), loose: new Map(base.loose) };
+    for (const field of fields) {
+      const name = field.dataset.package;
+      const text = field.value.trim();
+      const version = text ? Pep440.parse(text) : null;
+      field.setAttribute("aria-invalid", String(Boolean(text) && !version));
+      if (text && !version) faults.push(`'${text.slice(0, SHOWN)}' is not a version of ${name}.`);
+      if (text) mine.loose.delete(name);
+      if (version) mine.pins.set(name, Pep440.text(version));
+      else mine.pins.delete(name);
+    }
+    return { mine, faults };
+  };
+
+  // The address
+
+  const written = (mine, asked) => {
+    const parts = new URLSearchParams();
+    for (const name of packages) if (mine.pins.has(name)) parts.set(name, mine.pins.get(name));
+    for (const name of packages) if (mine.loose.has(name)) parts.append("unpinned", name);
+    if (mine.whole) parts.set("complete", "1");
+    for (const key of choices) if (asked[key]) parts.set(key, asked[key]);
+    return parts.toString();
+  };
+  const write = (text) => {
+    if (text !== location.hash.slice(1)) location.replace(`#${text}`);
+  };
+  const wanted = { precision: "", model: "", trigger: "" }; // what the address asks for
+  const isField = (name) => fields.some((field) => field.dataset.package === name);
+  const pinned = (name, text) => {
+    const version = Pep440.parse(text);
+    if (version || isField(name)) base.pins.set(name, version ? Pep440.text(version) : text); // a field shows what is wrong
+    else linked.push(`'${text.slice(0, SHOWN)}' is not a version of ${name}.`);
+  };
+  const read = () => {
+    linked = [];
+    const parts = new URLSearchParams(location.hash.slice(1));
+    base = nothing();
+    foreign = [];
+    for (const [key, value] of parts) {
+      if (choices.includes(key) || key === "complete") continue;
+      else if (key === "unpinned" && packages.has(value)) base.loose.set(value, "the link does not say why");
+      else if (packages.has(key)) pinned(key, value);
+      else foreign.push(key === "unpinned" ? value : key);
+    }
+    base.whole = parts.get("complete") === "1";
+    for (const key of choices) {
+      wanted[key] = parts.get(key) ?? "";
+      at(key).value = [...at(key).options].some((option) => option.value === wanted[key]) ? wanted[key] : "";
+    }
+    fill();
+  };
+  const fill = () => {
+    for (const field of fields) field.value = base.pins.get(field.dataset.package) ?? "";
+  };
+
+  // What is asked
+
+  const asked = () => Object.fromEntries(choices.map((key) => [key, at(key).value]));
+  const chosen = (question) => {
+    const among = [tables.models[question.model], tables.triggers[question.trigger]].filter(Boolean).map((numbers) => new Set(numbers));
+    const cases = tables.cases.map((_, number) => number).filter((number) => among.every((numbers) => numbers.has(number)));
+    const all = tables.precisions.map((_, number) => number);
+    return { cases, precisions: question.precision ? [tables.precisions.indexOf(question.precision)] : all };
+  };
+  const known = Pep440.parse;
+  const notes = (mine, question) => {
+    const all = [];
+    const ours = mine.pins.get("transformers");
+    const [first, last] = [decide.releases[0], decide.releases.at(-1)];
+    if (ours && first) {
+      if (Pep440.compare(known(ours), known(first)) < 0) all.push(`transformers ${ours} is older than the oldest measured release, ${first}: nothing is known of it.`);
+      else if (Pep440.compare(known(ours), known(last)) > 0) all.push(`transformers ${ours} is newer than the newest measured release, ${last}, if it exists: nothing is known of it.`);
+      else if (!decide.releases.some((name) => Pep440.compare(known(name), known(ours)) === 0)) all.push(`transformers ${ours} is no release that was measured, if it exists: the answer comes from the releases on both sides.`);
+    }
+    const torch = mine.pins.get("torch");
+    const measured = `Measured on a CPU with torch ${tables.torch.join(", ")}; a GPU runs other kernels.`;
+    if (tables.torch.length) all.push(torch && !tables.torch.includes(torch) ? `${measured} Yours is torch ${torch}.` : measured);
+    if (mine.nameless) all.push(`${mine.nameless} ${mine.nameless === 1 ? "address" : "addresses"} without a package name: packages that are not listed may be installed.`);
+    if (mine.conditional) {
+      const others = mine.others.filter(([name]) => packages.has(name)).map(([name, version]) => `${name} ${version}`);
+      all.push(`Read for Python ${mine.markers.python_version} on ${mine.markers.sys_platform}${others.length ? `; the file also holds ${others.join(", ")} for others` : ""}.`);
+    }
+    if (question.trigger) all.push("The commands have no option for a trigger: they answer for every trigger.");
+    if (foreign.length) all.push(`The link names what no case is about: ${foreign.map((name) => name.slice(0, SHOWN)).slice(0, 5).join(", ")}.`);
+    return all;
+  };
+  const command = (question) => {
+    const options = ["precision", "model"].filter((key) => question[key]).map((key) => ` --${key} ${question[key]}`).join("");
+    return `pip freeze | nox -s audit -- -${options}\nnox -s advise --${options || " --precision bf16"}`;
+  };
+
+  const clear = () => {
+    at("verdict").textContent = "";
+    at("answer").replaceChildren();
+  };
+  const refuse = (faults) => {
+    at("fault").replaceChildren(...faults.map((text) => element("p", {}, ...Verdict.coded(text))));
+  };
+  const choiceFaults = () => choices.filter((key) => wanted[key] && at(key).value !== wanted[key]).map((key) => `'${wanted[key].slice(0, SHOWN)}' is not a ${key} that is known; the choices are ${[...at(key).options].slice(1).map((option) => option.value).join(", ")}.`);
+
+  // The answer to what stands on the page; a fault leaves none, since an old one would be wrong.
+  const answer = () => {
+    const { mine, faults } = typed();
+    const question = asked();
+    const all = [...linked, ...faults, ...choiceFaults()];
+    clear();
+    refuse(all);
+    if (all.length) return;
+    if (!mine.pins.size && !mine.loose.size) return write(written(mine, question));
+    write(written(mine, question));
+    const cells = chosen(question);
+    if (!cells.cases.length) return refuse(["No case is about this model with this trigger."]);
+    const found = decide.audit(mine, cells);
+    at("verdict").textContent = Verdict.sentence(found, mine, question);
+    at("answer").append(...Verdict.draw({ found, advice: decide.advise(cells), notes: notes(mine, question), titles, command: command(question) }));
+    return undefined;
+  };
+
+  const readText = () => {
+    const text = held?.text ?? at("packages").value;
+    at("held").textContent = held ? `Read from ${held.name} (${size(held.text.length)}); typing in the box replaces it.` : "";
+    foreign = [];
+    linked = [];
+    if (!text.trim()) {
+      base = nothing();
+      fill();
+      return answer();
+    }
+    try {
+      base = Locks.read(text, markers(), held?.name ?? "");
+    } catch (error) {
+      if (!(error instanceof Locks.Fault)) throw error;
+      base = nothing();
+      fill();
+      clear();
+      return refuse([error.message]);
+    }
+    for (const name of [...base.pins.keys()]) if (!packages.has(name)) base.pins.delete(name);
+    fill();
+    return answer();
+  };
+  const soon = (then) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(then, WAIT);
+  };
+  const size = (bytes) => (bytes < MEGABYTE ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / MEGABYTE).toFixed(1)} MB`);
+  const hold = (name, text) => {
+    held = { name, text };
+    return readText();
+  };
+  const open = async (file) => {
+    if (!file) return;
+    if (file.size > Locks.LIMIT) refuse([`${file.name.slice(0, SHOWN)} has ${size(file.size)}; this page reads up to ${size(Locks.LIMIT)}. Check that it is a lock, or run \`nox -s audit -- FILE\`.`]);
+    else hold(file.name, await file.text());
+  };
+
+  at("packages").addEventListener("input", () => { held = null; soon(readText); });
+  at("packages").addEventListener("paste", (event) => {
+    const text = event.clipboardData?.getData("text") ?? "";
+    if (text.length <= IN_BOX) return;
+    event.preventDefault(); // to lay it out alone would take seconds
+    hold("the pasted text", text);
+  });
+  at("asked").addEventListener("dragover", (event) => event.preventDefault());
+  at("asked").addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    open(event.dataTransfer.files[0]);
+  });
+  at("file").addEventListener("change", () => open(at("file").files[0]));
+  for (const field of fields) field.addEventListener("input", () => soon(answer));
+  for (const key of choices) at(key).addEventListener("change", () => { wanted[key] = at(key).value; answer(); });
+  for (const key of ["platform", "python"]) at(key).addEventListener("change", () => { if (held || at("packages").value.trim()) readText(); });
+  at("clear").addEventListener("click", () => {
+    at("packages").value = "";
+    at("file").value = "";
+    held = null;
+    at("held").textContent = "";
+    location.hash = "";
+    read();
+    answer();
+    at("packages").focus();
+  });
+  at("example").addEventListener("click", () => { location.hash = EXAMPLE; });
+  addEventListener("hashchange", () => {
+    const { mine } = typed();
+    if (location.hash.slice(1) === written(mine, asked())) return; // we wrote it
+    read();
+    answer();
+  });
+  at("asked").hidden = false;
+  if (location.hash.length > 1) {
+    read();
+    answer();
+  }
+})();

@@ -1,0 +1,632 @@
+"""Check my versions: the page answers as `audit` and `advise` do, field by field."""
+
+from __future__ import annotations
+
+import json
+import random
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chromium import violations
+from packaging.markers import Marker
+from packaging.version import Version
+
+from repromatrix.reports.build import render
+from repromatrix.reports.text import shortened
+from repromatrix.runner import project, site
+from repromatrix.runner.audit import render as audit_text
+from repromatrix.runner.audit import render_advice
+from repromatrix.runner.audit.advice import advise
+from repromatrix.runner.audit.hits import audit
+from repromatrix.runner.audit.inputs import platform, read
+from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, known
+from repromatrix.runner.evidence import answers
+from repromatrix.runner.model.case import Trigger
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.paths import Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+COUNT = 240
+SEED = 17
+ERROR = 300
+"""Characters of an error on the page."""
+ASK = """(asked) => {
+  const decide = Decide.open(decisions);
+  const mapped = (values) => new Map(Object.entries(values));
+  const names = decisions.cases.map((entry) => entry.name);
+  return asked.map((one) => {
+    const mine = { pins: mapped(one.pins), loose: mapped(one.loose), whole: one.whole };
+    const chosen = {
+      cases: one.cases.map((name) => names.indexOf(name)),
+      precisions: one.precisions.map((name) => decisions.precisions.indexOf(name)),
+    };
+    return { audit: decide.audit(mine, chosen), advise: decide.advise(chosen) };
+  });
+}"""
+OF_HIT = (
+    *("case", "title", "kind", "verdict", "error"),
+    *("cells", "differs", "newer", "older", "workarounds"),
+)
+OF_AUDIT = ("hits", "unknown", "clear", "not-applicable", "upgrades")
+OF_ADVICE = ("newest", "packages", "fewest-failing", "not-enough-evidence", "releases")
+
+Asked = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def evidence() -> KnownEvidence:
+    """Return what is published, as the commands read it."""
+    loaded = project.load(Paths(), code=False)
+    return known(loaded.cases, loaded.environments, answers.published_rows(Paths()))
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Return the page of the site that the published evidence gives."""
+    loaded = project.load(Paths())
+    known_to, rows = site.judged_grid(loaded, list(answers.published_rows(Paths())))
+    folder = tmp_path_factory.mktemp("checked")
+    render(loaded.cases, list(known_to.environments.values()), rows, folder)
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text))
+    page.on(
+        "request", lambda asked: complaints.append(asked.url) if "file:" not in asked.url else None
+    )
+    page.goto((folder / "check.html").as_uri())
+    yield page
+    page.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def blank(page: Page) -> Page:
+    """Return the page as it is opened, without anything typed."""
+    address = page.url.partition("#")[0]
+    page.goto("about:blank")
+    page.goto(address)
+    return page
+
+
+def opened_with(page: Page, link: str) -> Page:
+    """Return the page opened by a link."""
+    address = page.url.partition("#")[0]
+    page.goto("about:blank")
+    page.goto(f"{address}#{link}")
+    return page
+
+
+def _versions(evidence: KnownEvidence, package: str) -> list[str]:
+    names = {item.version(package) for item in evidence.environments.values()} - {""}
+    return sorted(names, key=Version)
+
+
+def _near(chance: random.Random, line: list[str]) -> str:
+    """Return a version on a line of measured ones, just beside it, or far away."""
+    measured = chance.choice(line)
+    release = Version(measured).base_version
+    beside = [f"{release}.post1", f"{release}.dev3", f"{release}rc1", f"{release}+local.7"]
+    return chance.choice([*(6 * [measured]), *beside, f"{release}.9", "0.1", "99.0.0"])
+
+
+def _asked(evidence: KnownEvidence, chance: random.Random) -> Asked:
+    """Return versions and a question; each package may be missing or without a pin."""
+    pins, loose = {}, {}
+    lines = {
+        name: _versions(evidence, name)
+        for name in ("transformers", "peft", "accelerate", "safetensors", "unsloth", "ms-swift")
+    }
+    lines["flash-attn"] = ["2.7.4.post1"]
+    shares = {"transformers": 0.98, "peft": 0.8, "accelerate": 0.8, "safetensors": 0.7}
+    for name, line in lines.items():
+        if chance.random() < shares.get(name, 0.25):
+            pins[name] = str(Version(_near(chance, line)))
+        elif chance.random() < 0.2:
+            loose[name] = ">=1, not a pin"
+    for name in ("pillow", "scipy", "datasets", "trl", "qwen-vl-utils", "torchvision"):
+        if chance.random() < 0.5:
+            pins[name] = "12.0"
+    if chance.random() < 0.6:
+        pins["torch"] = chance.choice(["2.13.0", "2.13.0+cpu", "2.4.1", "2.13.0+cu130"])
+    families = sorted({name for case in evidence.cases.values() for name in case.block.families})
+    model = chance.choice([None, *families])
+    trigger = chance.choice([None, None, *Trigger])
+    cases = [
+        name
+        for name, case in evidence.cases.items()
+        if (model is None or case.block.is_about({model}))
+        and (trigger is None or trigger in case.block.triggers)
+    ]
+    several = [[*Precision], [Precision.BF16], [Precision.FP16], [Precision.FP32]]
+    return {
+        "pins": pins,
+        "loose": loose,
+        "whole": chance.random() < 0.7,
+        "cases": cases,
+        "precisions": chance.choice([*several, [Precision.FP32, Precision.FP16]]),
+    }
+
+
+def _told(evidence: KnownEvidence, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the commands answer, as they write it as JSON, without what the page leaves."""
+    mine = Installed(
+        what="", form="", pins=asked["pins"], loose=asked["loose"], whole=asked["whole"]
+    )
+    question = AuditQuestion(cases=tuple(asked["cases"]), precisions=tuple(asked["precisions"]))
+    found = json.loads(audit_text.as_json(audit(mine, evidence, question)))
+    advice = json.loads(render_advice.as_json(advise(evidence, question)))
+    return {
+        "audit": {key: found[key] for key in OF_AUDIT},
+        "advise": {key: advice[key] for key in OF_ADVICE},
+    }
+
+
+def _compared(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that both have; where a row was published is not on the page."""
+    found, advice = answer["audit"], answer["advise"]
+    for hit in found["hits"]:
+        hit["error"] = shortened(hit["error"], ERROR)
+        for key in set(hit) - {*OF_HIT}:
+            del hit[key]
+        for way in hit["workarounds"]:
+            way["cells"] = [_cell(cell) for cell in way["cells"]]
+        hit["cells"] = [_cell(cell) for cell in hit["cells"]]
+    for group in ("unknown", "clear", "not-applicable"):
+        found[group] = [_cell(cell) for cell in found[group]]
+    return {"audit": found, "advise": {key: advice[key] for key in OF_ADVICE}}
+
+
+def _cell(cell: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in cell.items() if key != "sources"}
+
+
+def test_the_page_answers_as_the_commands_do(page: Page, evidence: KnownEvidence) -> None:
+    chance = random.Random(SEED)  # noqa: S311 - the same environments each time
+    asked: list[Asked] = []
+    while len(asked) < COUNT:
+        one = _asked(evidence, chance)
+        if one["cases"]:
+            asked.append(one)
+    shown = [_compared(answer) for answer in page.evaluate(ASK, asked)]
+    differing = [
+        (one["pins"], part, field, got[part][field], wanted[part][field])
+        for one, got in zip(asked, shown, strict=True)
+        for wanted in [_compared(_told(evidence, one))]
+        for part in wanted
+        for field in wanted[part]
+        if got[part][field] != wanted[part][field]
+    ]
+
+    assert differing[:1] == []
+    assert len(differing) == 0
+    assert sum(bool(answer["audit"]["hits"]) for answer in shown) > COUNT / 3
+
+
+# What people do with it
+
+FREEZE = """accelerate==1.6.0
+huggingface-hub==0.30.2
+peft==0.15.2
+tokenizers==0.21.1
+torch==2.6.0
+transformers==4.51.3
+"""
+UV = """version = 1
+revision = 3
+
+[[package]]
+name = "mine"
+version = "0.1.0"
+source = { virtual = "." }
+dependencies = [
+    { name = "transformers" },
+    { name = "numpy", version = "1.26.0", source = { registry = "x" }, marker = "os_name == 'nt'" },
+    { name = "numpy", version = "2.2.4", source = { registry = "x" }, marker = "os_name != 'nt'" },
+]
+
+[package.optional-dependencies]
+lora = [{ name = "peft", extra = ["quick"] }]
+
+[[package]]
+name = "transformers"
+version = "4.51.3"
+source = { registry = "x" }
+dependencies = [{ name = "tokenizers" }, { name = "huggingface-hub" }]
+sdist = { url = "x", hash = "sha256:00", size = 1, upload-time = "2025-03-21T00:00:00Z" }
+wheels = [
+    { url = "x", hash = "sha256:00", size = 1 },
+]
+
+[[package]]
+name = "tokenizers"
+version = "0.21.1"
+source = { registry = "x" }
+
+[[package]]
+name = "huggingface-hub"
+version = "0.30.2"
+source = { registry = "x" }
+
+[[package]]
+name = "numpy"
+version = "1.26.0"
+source = { registry = "x" }
+resolution-markers = ["os_name == 'nt'"]
+
+[[package]]
+name = "numpy"
+version = "2.2.4"
+source = { registry = "x" }
+resolution-markers = ["os_name != 'nt'"]
+
+[[package]]
+name = "peft"
+version = "0.15.2"
+source = { registry = "x" }
+
+[package.optional-dependencies]
+quick = [{ name = "accelerate" }]
+
+[[package]]
+name = "accelerate"
+version = "1.6.0"
+source = { git = "https://example.org/accelerate?rev=main#0" }
+"""
+PYLOCK = """lock-version = "1.0"
+created-by = "uv"
+
+[[packages]]
+name = "transformers"
+version = "4.51.3"
+sdist = { url = "https://example.org/transformers-4.51.3.tar.gz", hashes = { sha256 = "00" } }
+
+[[packages]]
+name = "colorama"
+version = "0.4.6"
+marker = "sys_platform == 'win32' and python_full_version >= '3.10'"
+sdist = { url = "https://example.org/colorama-0.4.6.tar.gz", hashes = { sha256 = "00" } }
+
+[[packages]]
+name = "peft"
+vcs = { type = "git", url = "https://example.org/peft", commit-id = "0" }
+"""
+POETRY = """[[package]]
+name = "transformers"
+version = "4.51.3"
+markers = { main = "python_version >= '3.9'", dev = "os_name == 'nt'" }
+
+[[package]]
+name = "Peft"
+version = "0.15.2"
+markers = "extra == 'train'"
+
+[[package]]
+name = "numpy"
+version = "1.26.0"
+markers = "sys_platform == 'win32'"
+
+[[package]]
+name = "torch"
+version = "2.6.0"
+[package.source]
+type = "git"
+url = "https://example.org/torch"
+
+[metadata]
+lock-version = "2.1"
+"""
+REQUIREMENTS = """# why
+--index-url https://example.org/simple
+Transformers==4.51.3 \\
+    --hash=sha256:00 \\
+    --hash=sha256:11  # why
+torch>=2.6,<3
+numpy==1.26.0 ; sys_platform == 'win32'
+peft @ git+https://example.org/peft ; python_version >= "3.9"
+-e git+https://example.org/trl@main#egg=trl
+https://example.org/accelerate-1.5.2-py3-none-any.whl
+./local
+safetensors==0.5.*
+regex===2024.11.6
+Pillow == 11.0 ; (os_name == "posix" and platform_machine != "vax") or python_version in "3.1"
+datasets[audio,vision] (==3.1)
+pillow==11.0.0
+"""
+TEXTS = {
+    "freeze.txt": FREEZE,
+    "uv.lock": UV,
+    "pylock.toml": PYLOCK,
+    "poetry.lock": POETRY,
+    "requirements.txt": REQUIREMENTS,
+}
+READ = """([text, name, markers]) => {
+  const { pins, loose, whole, nameless, conditional, others } = Locks.read(text, markers, name);
+  const plain = (map) => Object.fromEntries(map);
+  return { pins: plain(pins), loose: plain(loose), whole, nameless, conditional,
+    others: others.map((other) => other.slice(0, 2)).sort() };
+}"""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("how", ["opened", "pasted"])
+def test_a_file_is_read_as_audit_reads_it(page: Page, tmp_path: Path, name: str, how: str) -> None:
+    path = tmp_path / name
+    path.write_text(TEXTS[name])
+    wanted = read(str(path))
+    got = page.evaluate(READ, [TEXTS[name], name if how == "opened" else "", platform()])
+
+    assert got == {
+        "pins": wanted.pins,
+        "loose": wanted.loose,
+        "whole": wanted.whole,
+        "nameless": wanted.nameless,
+        "conditional": wanted.conditional,
+        "others": sorted([other.package, other.version] for other in wanted.others),
+    }
+
+
+def test_versions_are_ordered_and_written_as_pep_440_says(page: Page) -> None:
+    chance = random.Random(SEED)  # noqa: S311
+    ends = ["", "a1", "b2", "rc1", ".dev0", ".post1", ".post2.dev3", "a1.dev2", "+local.1", "+1.a"]
+    texts = [
+        f"{chance.choice(['', 'v', '1!'])}{chance.randrange(3)}.{chance.randrange(3)}"
+        f"{chance.choice(['', '.0', '.1'])}{chance.choice(ends)}"
+        for _ in range(400)
+    ]
+    odd = ["1.0-1", "1.0.PREVIEW_3", "1.0-rev", "01.02", "1.0+A_b-3", " 1.0 ", f"1.{'9' * 40}"]
+    texts += odd
+    bad = ["", "x", "1.x", "1..0", "1.0+", "1.0+é", "<img onerror=alert(1)>", "1.0 2"]
+    ordered = page.evaluate(
+        "(texts) => texts.map(Pep440.parse).sort(Pep440.compare).map(Pep440.text)", texts
+    )
+
+    assert ordered == [str(version) for version in sorted(map(Version, texts))]
+    assert page.evaluate("(texts) => texts.map(Pep440.parse)", bad) == [None] * len(bad)
+
+
+MARKERS = (
+    *("python_version >= '3.10'", "python_version < '3.9' or sys_platform == 'linux'"),
+    *("python_full_version ~= '3.11.0'", "python_version == '3.*'", "python_version != '3.11.*'"),
+    *("'linux' in sys_platform", "sys_platform not in 'win32 cygwin'", "os_name > 'a'"),
+    *("(os_name == 'nt' or os_name == 'posix') and platform_system != \"Windows\"",),
+    *("python_version not in '3.9 3.10'", "platform_release >= '1.0'", "os.name == 'posix'"),
+    *("implementation_name == 'cpython' and python_version > '3.8'", "'3.5' <= python_version"),
+)
+
+
+def test_markers_say_what_pip_says(page: Page) -> None:
+    asked = "([texts, values]) => texts.map((text) => Pep508.ask(Pep508.marker(text), values))"
+    got = page.evaluate(asked, [list(MARKERS), platform()])
+
+    assert dict(zip(MARKERS, got, strict=True)) == {
+        text: Marker(text).evaluate(dict(platform())) for text in MARKERS
+    }
+
+
+def _verdict(page: Page) -> str:
+    page.wait_for_selector("#verdict:not(:empty)")
+    return page.inner_text("#verdict")
+
+
+def _hits(page: Page) -> set[str]:
+    return set(page.eval_on_selector_all(".hit", "(hits) => hits.map((hit) => hit.dataset.case)"))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_pasted_is_answered_in_one_sentence(
+    blank: Page, evidence: KnownEvidence, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(TEXTS[name])
+    blank.fill("#packages", TEXTS[name])
+    said = _verdict(blank)
+    found = audit(read(str(path)), evidence)
+    bugs = sum(hit.case.block.kind == "bug" for hit in found.hits)
+
+    assert said.startswith("transformers 4.51.3")
+    assert f": {bugs} known bugs hit" in said
+    assert _hits(blank) == {hit.case.name for hit in found.hits}
+
+
+def test_a_link_carries_versions_and_question(page: Page, evidence: KnownEvidence) -> None:
+    link = "transformers=4.51.3&peft=0.15.2&precision=bf16&model=qwen2.5-vl"
+    said = _verdict(opened_with(page, link))
+    mine = Installed(
+        what="", form="", pins={"transformers": "4.51.3", "peft": "0.15.2"}, whole=False
+    )
+    cases = tuple(n for n, case in evidence.cases.items() if case.block.is_about({"qwen2.5-vl"}))
+    found = audit(mine, evidence, AuditQuestion(cases=cases, precisions=(Precision.BF16,)))
+    bugs = sum(hit.case.block.kind == "bug" for hit in found.hits)
+
+    assert said.startswith(
+        f"transformers 4.51.3 with peft 0.15.2: {bugs} known bugs hit in bf16 for qwen2.5-vl"
+    )
+    assert _hits(page) == {hit.case.name for hit in found.hits}
+    assert sorted(page.url.partition("#")[2].split("&")) == sorted(link.split("&"))
+    assert page.input_value("#version-peft") == "0.15.2"
+
+
+def test_typed_versions_and_choices_stand_in_the_address(blank: Page) -> None:
+    blank.fill("#version-transformers", "4.51.3")
+    before = _verdict(blank)
+    blank.select_option("#precision", "fp16")
+    blank.select_option("#trigger", "adapter")
+    after = _verdict(blank)
+
+    assert before.startswith("transformers 4.51.3: ")
+    assert " in fp16 (adapter)" in after or "no evidence" in after
+    assert blank.url.endswith("#transformers=4.51.3&precision=fp16&trigger=adapter")
+
+
+def test_a_list_that_is_not_whole_is_still_not_whole_in_its_link(blank: Page) -> None:
+    blank.fill("#packages", "transformers==4.51.3\npeft>=0.14\n")
+    said = _verdict(blank)
+    link = blank.url.partition("#")[2]
+
+    assert "unpinned=peft" in link
+    assert "complete" not in link
+    assert _verdict(opened_with(blank, link)) == said
+    blank.fill("#packages", FREEZE)
+    blank.wait_for_url("**complete=1**")
+
+
+HOSTILE = "<img src=x onerror=window.harmed=1>"
+BAD_TEXTS = {
+    "html": ("<!doctype html><b>hi</b>", "This is HTML."),
+    "json": ('{"_meta": {}}', "This is JSON."),
+    "pip list": ("Package Version\n------- -------\na 1\n", "Paste what pip freeze prints."),
+    "no lock": ("[tool.black]\nline-length = 100\n", "not the lock of a tool that is known"),
+    "cut off": (UV[:-40], "cannot be read"),
+    "no packages": ("version = 1\npackage = 3\n", "It has no packages."),
+    "prose": ("Hello, which bugs do I have?", "Line 1: cannot read"),
+    "nothing of ours": ("numpy==2.0\n", "It lists 1 package, but not transformers."),
+    "hostile": (f"{HOSTILE}==1.0\n", "This is HTML."),
+    "hostile line": (f"transformers==4.51.3\n{HOSTILE}\n", "Line 2: cannot read '<img"),
+    "prototype": ("__proto__==1.0\nconstructor==2.0\n", "Line 1: cannot read '__proto__==1.0'"),
+    "prototype lock": ('__proto__ = 1\n[[package]]\nname = "__proto__"\n', "starts with"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TEXTS)
+def test_a_bad_text_gets_a_sentence_and_stays(blank: Page, kind: str) -> None:
+    text, said = BAD_TEXTS[kind]
+    blank.fill("#packages", text)
+    blank.wait_for_selector("#fault p")
+
+    assert said in blank.inner_text("#fault")
+    assert blank.input_value("#packages") == text
+    assert blank.inner_text("#verdict") == ""
+    assert blank.evaluate("[window.harmed, {}.name]") == [None, None]
+
+
+BAD_LINKS = {
+    "transformers=banana": "'banana' is not a version of transformers.",
+    "unsloth=banana&transformers=4.51.3": "'banana' is not a version of unsloth.",
+    "transformers=4.51.3&precision=fp99": "'fp99' is not a precision that is known;",
+    "transformers=4.51.3&model=__proto__": "'__proto__' is not a model that is known;",
+    f"transformers={HOSTILE}": "'<img src=x onerror=window.harmed=1>' is not a version",
+}
+ODD_LINKS = {
+    "transformers=99.0.0": "transformers 99.0.0 is newer than the newest measured release",
+    "transformers=1.0": "transformers 1.0 is older than the oldest measured release",
+    "transformers=4.51.99": "transformers 4.51.99 is no release that was measured, if it exists",
+    f"transformers=4.51.3&{HOSTILE}=1": "The link names what no case is about: <img",
+    "transformers=4.51.3&__proto__=1": "The link names what no case is about: __proto__.",
+}
+
+
+@pytest.mark.parametrize("link", BAD_LINKS)
+def test_a_link_with_what_does_not_exist_gets_a_sentence(page: Page, link: str) -> None:
+    opened_with(page, link).wait_for_selector("#fault p")
+
+    assert BAD_LINKS[link] in page.inner_text("#fault")
+    assert page.inner_text("#verdict") == ""
+    assert page.evaluate("window.harmed") is None
+
+
+@pytest.mark.parametrize("link", ODD_LINKS)
+def test_a_version_that_nobody_measured_is_said_to_be_so(page: Page, link: str) -> None:
+    said = _verdict(opened_with(page, link))
+
+    assert ODD_LINKS[link] in page.inner_text("#answer")
+    assert "hits" not in said.split(" hit")[0] or "4.51" in link
+    assert page.evaluate("window.harmed") is None
+
+
+GAPS = """() => {
+  let last = performance.now();
+  window.gap = 0;
+  setInterval(() => {
+    const now = performance.now();
+    window.gap = Math.max(window.gap, now - last);
+    last = now;
+  }, 5);
+}"""
+PASTE = """(megabytes) => {
+  const data = new DataTransfer();
+  data.setData("text", "transformers==4.51.3\\n".repeat(megabytes * 1e6 / 21));
+  const event = new ClipboardEvent("paste", { clipboardData: data, cancelable: true });
+  document.getElementById("packages").dispatchEvent(event);
+}"""
+
+
+@pytest.mark.parametrize("how", ["pasted", "opened"])
+def test_ten_megabytes_are_refused_at_once(blank: Page, tmp_path: Path, how: str) -> None:
+    blank.fill("#packages", "mine==1.0")
+    blank.wait_for_selector("#fault p")
+    blank.evaluate(GAPS)
+    if how == "pasted":
+        blank.evaluate(PASTE, 10)
+    else:
+        path = tmp_path / "uv.lock"
+        path.write_text("a = 1\n" * 1_700_000)
+        blank.set_input_files("#file", path)
+    blank.wait_for_selector("#fault :text-matches('10.. MB')")
+
+    assert "10.0 MB; this page reads up to" in blank.inner_text("#fault").replace("10.2", "10.0")
+    assert blank.input_value("#packages") == "mine==1.0"
+    assert blank.evaluate("window.gap") < 1000
+
+
+def test_a_large_lock_is_held_beside_the_box_and_read(blank: Page, tmp_path: Path) -> None:
+    file = '    { url = "x", hash = "sha256:00", size = 1 },\n'
+    path = tmp_path / "uv.lock"
+    path.write_text(UV.replace(file, file * 60_000))
+    blank.evaluate(GAPS)
+    blank.set_input_files("#file", path)
+
+    assert _verdict(blank).startswith("transformers 4.51.3")
+    assert blank.inner_text("#held").startswith("Read from uv.lock (2.")
+    assert blank.input_value("#packages") == ""
+    assert blank.evaluate("window.gap") < 1000
+
+
+def test_an_answer_takes_less_than_a_fifth_of_a_second(blank: Page) -> None:
+    blank.fill("#version-transformers", "4.51.3")
+    _verdict(blank)
+    asked = """(precision) => {
+      const began = performance.now();
+      const choice = document.getElementById("precision");
+      choice.value = precision;
+      choice.dispatchEvent(new Event("change"));
+      document.body.getBoundingClientRect();
+      return performance.now() - began;
+    }"""
+    took = [blank.evaluate(asked, name) for name in ("", "bf16", "fp16", "fp32", "")]
+
+    assert median(took) < 200
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])
+def test_the_answer_leaves_nobody_out(page: Page, width: int, scheme: str) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    _verdict(opened_with(page, "transformers=4.51.3&peft=0.15.1&complete=1"))
+    page.eval_on_selector_all("details", "(all) => all.forEach((one) => { one.open = true; })")
+    wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    found = violations(page)
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+    assert (found, wide) == ([], False)
+
+
+def test_without_scripts_the_page_says_what_to_run(page: Page, browser: Browser) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    plain = context.new_page()
+    plain.goto(page.url.partition("#")[0])
+    text = plain.inner_text("main")
+    shown = plain.is_visible("#asked")
+    context.close()
+
+    assert "pip freeze | nox -s audit -- -" in text
+    assert not shown
