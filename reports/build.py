@@ -47,6 +47,7 @@ from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.text import Link, in_path
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
+from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import Case
@@ -343,6 +344,7 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     *,
     areas: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
+    commits: Mapping[ChangeKey, PinnedCommit] | None = None,
     note: str = "",
     published: Published | None = None,
 ) -> None:
@@ -352,7 +354,7 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     of the page, `dates` the day of each release. `note` is one sentence for the headline. What is
     no longer drawn is removed.
     """
-    view = survey(cases, environments, judged, areas, dates)
+    view = survey(cases, environments, judged, areas, dates, commits)
     content_of = dict(draw(Site(survey=view, published=published or Published(), note=note)))
     for parent in {(folder / name).parent for name in content_of}:
         parent.mkdir(parents=True, exist_ok=True)

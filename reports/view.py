@@ -11,6 +11,7 @@ from functools import cached_property
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
+from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.judging.ranges import Axis, Range, axes, ranges_along
 from repromatrix.runner.judging.verdicts import (
     CheckedClaim,
@@ -48,6 +49,8 @@ class Survey:
     areas: Mapping[str, str] = field(default_factory=dict)
     dates: Mapping[str, str] = field(default_factory=dict)
     """The day on which each release was published, `2025-03-21`."""
+    commits: Mapping[ChangeKey, PinnedCommit] = field(default_factory=dict)
+    """The changes that were searched for their commit."""
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -114,6 +117,14 @@ class Survey:
     def simulated(self) -> frozenset[str]:
         """The cases that use a stand-in for a real part."""
         return frozenset(name for name, case in self.cases.items() if case.block.simulates)
+
+    def commit(self, at: Cell, change: str, before: str) -> PinnedCommit | None:
+        """Return the commit of a change between two environments; None where none is known."""
+        key = ChangeKey(
+            *(at.case, at.workaround, at.precision, at.device, change, before, at.environment)
+        )
+        found = self.commits.get(key)
+        return found if found is not None and found.commit else None
 
     @cached_property
     def standings(self) -> dict[str, tuple[str, ...]]:
@@ -272,12 +283,13 @@ class Survey:
         return frozenset((cell.case, cell.environment) for cell in self.rows)
 
 
-def survey(
+def survey(  # noqa: PLR0913, PLR0917 - what is arranged
     cases: Mapping[str, Case],
     environments: Sequence[Environment],
     judged: Iterable[Judged],
     areas: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
+    commits: Mapping[ChangeKey, PinnedCommit] | None = None,
 ) -> Survey:
     """Arrange the rows that answer, one for each cell."""
     known = {environment.name for environment in environments}
@@ -288,5 +300,10 @@ def survey(
         if cell.environment in known and cell.workaround in variants.get(cell.case, ()):
             rows[cell] = row
     return Survey(
-        cases=cases, environments=environments, rows=rows, areas=areas or {}, dates=dates or {}
+        cases=cases,
+        environments=environments,
+        rows=rows,
+        areas=areas or {},
+        dates=dates or {},
+        commits=commits or {},
     )

@@ -64,6 +64,11 @@ class Paths:
         return self.store.with_name(f"trials-{self.store.name}")
 
     @property
+    def commits(self) -> Path:
+        """The commits that searches of this machine found."""
+        return self.store.with_name(f"commits-{self.store.stem}.csv")
+
+    @property
     def mixtures(self) -> Path:
         """The locks of packages put together for a question, and of those that sources declare."""
         return self.state / "trials"

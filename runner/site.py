@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.evidence.answering import Grid, answering_rows, dispute, survey
+from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.verdicts import Judged, infer, judge_all
 from repromatrix.runner.model.observation import Observation
@@ -46,6 +47,7 @@ def identity(
     for name in ("publications.toml", snapshots.NAME):
         path = project.paths.published / name
         content.update(path.read_bytes() if path.exists() else b"absent")
+    content.update(repr(sorted(known_commits(project.paths).values())).encode())
     for case in project.cases.values():
         content.update(repr((case.head, case.block, case.digest)).encode())
     content.update(repr(project.matrix.releases).encode())
@@ -112,7 +114,13 @@ def render(
     environments = list(known_to.environments.values())
     stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
     dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
-    draw(known_to.cases, environments, judged, paths.site, dates=dates, published=told)
+    commits = known_commits(paths)
+    draw(
+        *(known_to.cases, environments, judged, paths.site),
+        dates=dates,
+        commits=commits,
+        published=told,
+    )
     stamp.write_text(wanted)
     return True
 

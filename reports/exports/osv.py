@@ -16,6 +16,7 @@ from repromatrix.reports.text import link_to, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.ranges import Interval, affected
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
+from repromatrix.runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
     from repromatrix.reports.build import Published
@@ -132,11 +133,33 @@ def _by_precision(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
                     {
                         "type": "ECOSYSTEM",
                         "events": [event for one in found.intervals for event in _events(one)],
-                    }
+                    },
+                    *_git_range(survey, case, found.package, (device, precision)),
                 ],
                 "versions": [version for one in found.intervals for version in one.failing],
                 "ecosystem_specific": {"precisions": [precision.value], "device": device.value},
             }
+
+
+def _git_range(
+    survey: Survey, case: Case, package: str, measured: tuple[Device, Precision]
+) -> Iterator[dict[str, Any]]:
+    """Yield the range of commits: only where every break and fix was pinned to one."""
+    rows = [
+        row
+        for row in survey.commits.values()
+        if (row.case, row.workaround, row.device, row.precision) == (case.name, PLAIN, *measured)
+    ]
+    kinds = {"break": "introduced", "fix": "fixed"}
+    events = {(kinds[row.change], row.commit): row.date for row in rows}
+    if not all(row.commit and row.package == package for row in rows):
+        return
+    if "introduced" in {kind for kind, _ in events}:
+        yield {
+            "type": "GIT",
+            "repo": f"https://github.com/huggingface/{package}",
+            "events": [{kind: sha} for kind, sha in sorted(events, key=events.__getitem__)],
+        }
 
 
 def _events(interval: Interval) -> Iterator[dict[str, str]]:

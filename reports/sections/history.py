@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -11,6 +11,7 @@ from packaging.version import Version
 from repromatrix.reports.sections.status import Standing
 from repromatrix.reports.text import Link, in_address, link_to, visible
 from repromatrix.reports.view import Survey
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import covers, live
 from repromatrix.runner.model.case import PLAIN, Case
@@ -86,6 +87,7 @@ def _spans(
     def pulls(environments: Iterable[str]) -> tuple[Link, ...]:
         return recorded(survey, case, [seen[name].cell for name in environments if name in seen])
 
+    plain = Cell(case.name, PLAIN, "", precision, device)
     decides = affected(case, survey.by_name, seen)
     if decides is not None and decides.package != TRANSFORMERS:
         failing = [name for name, row in seen.items() if row.reading.fails]
@@ -95,14 +97,71 @@ def _spans(
             if row.reading.fails is False
         }
         where = f"seen on {survey.spans(failing)}"
-        yield from _of_package(decides, passing, device, where, pulls(failing))
+        spans = _of_package(decides, passing, device, where, pulls(failing))
+        yield from (_with_commits(survey, plain, decides.package, span) for span in spans)
         return
     for axis in axes(case, survey.by_name):
         able = [point for point in axis if not _is_absent(survey, case, point.environment)]
         at = dict(able)
         for span in ranges_along(axis, seen):
             fixing = pulls(at[label] for label in span.releases)
-            yield _of_releases(survey, axis, [*at], span, device, fixing)
+            found = _of_releases(survey, axis, [*at], span, device, fixing)
+            yield _pinned(survey, plain, at, span, found)
+
+
+def _pinned(
+    survey: Survey, plain: Cell, at: Mapping[str, str], failing: Range, span: FailingSpan
+) -> FailingSpan:
+    """Return a range of releases with the commits that were measured to begin and to end it."""
+
+    def commit(change: str, before: str, label: str) -> tuple[Link, ...]:
+        cell = plain._replace(environment=at[label])
+        found = survey.commit(cell, change, at[before])
+        return (link_to_commit(found),) if found else ()
+
+    first, last = failing.releases[0], failing.releases[-1]
+    if failing.after:
+        origin = replace(span.origin, commits=commit("break", failing.after, first))
+        span = replace(span, origin=origin)
+    if span.mend is not None:
+        mended = replace(span.mend, commits=commit("fix", last, failing.until))
+        span = replace(span, mend=mended)
+    return span
+
+
+def _with_commits(survey: Survey, plain: Cell, package: str, span: FailingSpan) -> FailingSpan:
+    """Return a range of a package's versions with the commits that begin and end it."""
+
+    def commits(change: str, version: str) -> tuple[Link, ...]:
+        found = (
+            row
+            for row in survey.commits.values()
+            if row.commit
+            and (row.package, row.change) == (package, change)
+            and (row.case, row.workaround, row.precision, row.device)
+            == (plain.case, plain.workaround, plain.precision, plain.device)
+            and survey.by_name[row.at].version(package) == version
+        )
+        return tuple(dict.fromkeys(map(link_to_commit, found)))
+
+    def version(milestone: Milestone) -> str:
+        return milestone.name.rpartition(" ")[2]
+
+    span = replace(
+        span, origin=replace(span.origin, commits=commits("break", version(span.origin.at)))
+    )
+    if span.mend is not None:
+        mended = replace(span.mend, commits=commits("fix", version(span.mend.at)))
+        span = replace(span, mend=mended)
+    return span
+
+
+def link_to_commit(found: PinnedCommit) -> Link:
+    """Return the link to a measured commit, named by its hash, its day and its pull request."""
+    repository = f"https://github.com/huggingface/{found.package}"
+    pull = f", {found.package}#{found.pull_request}" if found.pull_request else ""
+    text = f"{found.commit[:12]} ({found.date}{pull})"
+    return Link(text=visible(text), href=f"{repository}/commit/{found.commit}")
 
 
 def recorded(survey: Survey, case: Case, cells: Iterable[Cell]) -> tuple[Link, ...]:

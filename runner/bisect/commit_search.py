@@ -235,8 +235,23 @@ class CommitSearch:
             return self._half(trunk, span, Doubt.OLDER_END)
         if branch is not None and (yield from self._answer(branch.last)) is self.before:
             return (yield from self._bisect(branch, self.after))
+        earlier = self._earlier()
+        if earlier is not None and (yield from self._answer(earlier.first)) is self.before:
+            # The end was derived from a version that was opened late: the release lies before it.
+            return (yield from self._bisect(earlier, self.before))
         newest = self.routes.newer or trunk
         return self._ends_agree(self.after, (yield from self._answer(newest.last)))
+
+    def _earlier(self) -> CommitLine | None:
+        """Return the line from the first commit at which a derived older end can lie."""
+        trunk, earliest = self.routes.trunk, self.older.earliest
+        if not earliest or earliest == trunk.first:
+            return None
+        past = self.clone.repository.first_parents(trunk.first)
+        if earliest not in past:
+            return None
+        commits = past[: past.index(earliest) + 1][::-1]
+        return CommitLine(name=trunk.name, commits=commits)
 
     def _newer_is_old(self, line: CommitLine, high: Answer) -> Finding:
         """Look on the branch of the newer release: the trunk does not end as the release does."""
@@ -339,12 +354,27 @@ class CommitSearch:
         )
 
 
-def search(searches: Sequence[CommitSearch], try_commits: TryCommits) -> list[CommitAnswer]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchedCommit:
+    """A commit that was tried, of how many questions, and how many have no answer yet."""
+
+    trial: Trial
+    asked: int
+    left: int
+
+
+def search(
+    searches: Sequence[CommitSearch],
+    try_commits: TryCommits,
+    done: Callable[[CommitSearch, CommitAnswer], None] = lambda *_: None,
+    tried: Callable[[SearchedCommit], None] = lambda _: None,
+) -> list[CommitAnswer]:
     """Try commits until every search has its answer; return the answers in their order.
 
-    Raises RunnerError and Interrupted; what was tried until then is stored.
+    `done` hears of every answer as soon as there is one, and `tried` of every commit. Raises
+    RunnerError and Interrupted; what was tried until then is stored.
     """
-    found: dict[int, Found] = {}
+    answers: dict[int, CommitAnswer] = {}
     asking: dict[int, tuple[Finding, Ask]] = {}
 
     def go_on(place: int, finding: Finding) -> None:
@@ -352,7 +382,8 @@ def search(searches: Sequence[CommitSearch], try_commits: TryCommits) -> list[Co
         try:
             asking[place] = (finding, next(finding))
         except StopIteration as end:
-            found[place] = end.value
+            answers[place] = searches[place].answer(end.value)
+            done(searches[place], answers[place])
 
     for place, one in enumerate(searches):
         go_on(place, one.steps())
@@ -364,7 +395,8 @@ def search(searches: Sequence[CommitSearch], try_commits: TryCommits) -> list[Co
             searches[place].take(answer)
         for place in helped:
             go_on(place, asking[place][0])
-    return [one.answer(found[place]) for place, one in enumerate(searches)]
+        tried(SearchedCommit(trial=trial, asked=len(helped), left=len(asking)))
+    return [answers[place] for place in range(len(searches))]
 
 
 def _chosen(asks: Sequence[Ask]) -> Trial:

@@ -39,6 +39,8 @@ class CommitTrial:
     answer: Answer
     environment: str
     """The environment that its sources were run in; empty where none could be made."""
+    digest: str = ""
+    """Of that environment, without the sources."""
     version: str = ""
     file: str = ""
     known: bool = False
@@ -105,7 +107,7 @@ class CommitRuns:
             environment = self._with_sources(end, trial.commit)
             with contextlib.closing(Store(self.home.paths.trials, lambda _: None)) as store:
                 cells = _Cells(self, trial, environment, built, store)
-                where = dataclasses.replace(nothing, environment=end.name)
+                where = dataclasses.replace(nothing, environment=end.name, digest=end.digest)
                 return dict(cells.answers(asked, where))
         except (UndeclaredError, NoSolutionError, UnbuildableError) as error:
             why = dataclasses.replace(nothing, reason=f"it has no environment: {error}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -14,6 +15,7 @@ from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
 from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.text import join, plural, shorten
 
 _REPOSITORY = "https://github.com/huggingface"
@@ -436,3 +438,43 @@ def _commit(commit: Commit) -> dict[str, Any]:
 
 def _trial(trial: CommitTrial) -> dict[str, Any]:
     return {key: value for key, value in asdict(trial).items() if key != "again"}
+
+
+def pinned_line(row: PinnedCommit) -> str:
+    """Return a change with the commit that made it, or why none is named."""
+    variant = f" with {row.workaround}" if row.workaround else ""
+    verb = "broken" if row.change == Edge.RISE.word else "fixed"
+    what = f"{row.case}{variant} {row.precision} {verb} in {row.at}"
+    if not row.commit:
+        return f"{what}: no commit: {row.reason}"
+    return f"{what}: {row.package} {row.commit[:SHORT]} of {row.date}: {row.title}"
+
+
+def pinned_text(rows: Sequence[PinnedCommit]) -> str:
+    """Return the changes for a terminal, those without a commit last."""
+    ordered = sorted(rows, key=lambda row: (not row.commit, row))
+    found = sum(bool(row.commit) for row in rows)
+    total = f"{found} of {plural(len(rows), 'change')} pinned to one commit."
+    return "\n".join([*map(pinned_line, ordered), "", total, ""])
+
+
+def pinned_markdown(rows: Sequence[PinnedCommit]) -> str:
+    """Return the same as a table to be pasted."""
+    head = ["| case | precision | change | release | commit | title |", "| --- " * 6 + "|"]
+    cells = (
+        (
+            row.case,
+            row.precision,
+            row.change,
+            row.at,
+            f"[{row.commit[:SHORT]}]({row.url})" if row.commit else "",
+            markdown.plain(row.title or row.reason),
+        )
+        for row in rows
+    )
+    return "\n".join([*head, *(f"| {' | '.join(each)} |" for each in cells), ""])
+
+
+def pinned_json(rows: Sequence[PinnedCommit]) -> str:
+    """Return all that is kept of each change."""
+    return json.dumps([row._asdict() for row in rows], indent=1, ensure_ascii=False) + "\n"

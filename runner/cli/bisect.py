@@ -6,7 +6,8 @@ import dataclasses
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from packaging.version import Version
 
-from repromatrix.runner.bisect import commit_search, commits, git_lines, releases
+from repromatrix.runner.bisect import commit_search, commits, git_lines, pinning, releases
 from repromatrix.runner.bisect import render_releases as render
-from repromatrix.runner.bisect.clone import open_clone
-from repromatrix.runner.bisect.commit_search import Inquiry
+from repromatrix.runner.bisect.clone import Clone, open_clone
+from repromatrix.runner.bisect.commit_search import Inquiry, SearchedCommit
 from repromatrix.runner.bisect.commits import Heard
 from repromatrix.runner.bisect.oracle import CaseQuestion
+from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.bisect.search import Answer, Edge, Sought
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
@@ -34,7 +36,9 @@ from repromatrix.runner.errors import (
     refuse,
 )
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence import commits as commit_evidence
 from repromatrix.runner.evidence.answering import current
+from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
@@ -56,6 +60,11 @@ if TYPE_CHECKING:
 
 _COMMITS = "--commits"
 _SEEN = "--seen"
+_PINNED = {
+    "text": commits.pinned_text,
+    "markdown": commits.pinned_markdown,
+    "json": commits.pinned_json,
+}
 _FORMATS = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
 
 
@@ -74,9 +83,11 @@ class BisectOptions:
     device: cli.OnDevice = Device.CPU
     format: cli.Format = "text"
     repo: Annotated[
-        Path | None,
-        typer.Option(help="A clone of transformers, accelerate or peft, for --commits."),
-    ] = None
+        Sequence[Path],
+        typer.Option(
+            help="A clone of transformers, accelerate or peft, for --commits; may be repeated."
+        ),
+    ] = ()
     good: Annotated[
         str, typer.Option(help="With --commits: a good revision, instead of a release's tag.")
     ] = ""
@@ -116,11 +127,9 @@ class BisectOptions:
 @cli.command("bisect", collect=False)
 def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
-    repo = clone(options)
+    clones = open_clones(options)
     if not options.evidence_only:
         demand(options.device)
-    if repo is not None:
-        _refuse_revisions(repo, options)
     loaded = cli.load_scripts(paths, options.case)
     every = tuple(_searches(loaded, options))
     runnable = tuple(search for search in every if search.axis)
@@ -130,7 +139,7 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
         raise _not_asked(every, options)
     asking = _asking(loaded, runnable, options, console)
     _print_most(asking, console)
-    if not options.evidence_only and (asking.open() or repo):
+    if not options.evidence_only and (asking.open() or clones):
         sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
         options = dataclasses.replace(options, sandbox=sandbox)
     finished = options.evidence_only or not asking.open() or _run(loaded, asking, options, console)
@@ -138,12 +147,14 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     page = render.Page(
         findings=findings, command=portable(sys.argv[2:]), environments=loaded.environments
     )
-    if repo is None or not finished or options.evidence_only:
+    if not clones or not finished or options.evidence_only:
         cli.print_stdout(_FORMATS[options.format](page))
         return releases.together(findings) if finished else ExitCode.INTERRUPTED
+    if len(clones) > 1 or len(findings) > 1:
+        return _pin(loaded, findings, clones, options, console)
     if options.format != "json":  # one document: that of the commits holds both
         cli.print_stdout(f"{_FORMATS[options.format](page)}\n")
-    return _find_commit(loaded, page, repo, options, console)
+    return _find_commit(loaded, page, clones[0], options, console)
 
 
 def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Search]:
@@ -290,28 +301,79 @@ def _run(
 # Commits
 
 
-def clone(options: BisectOptions) -> Path | None:
-    """Return the clone for `--commits`, None without; raises RunnerError where one is missing."""
-    if options.commits and options.repo is None:
+def open_clones(options: BisectOptions) -> tuple[Clone, ...]:
+    """Return the clones for `--commits`; raises RunnerError before anything is run."""
+    if options.commits and not options.repo:
         fix = "Give the path of a clone of transformers, accelerate or peft."
         raise refuse(Problem(_COMMITS, "needs --repo", fix))
     given = {"--repo": options.repo, "--good": options.good, "--bad": options.bad}
     for option, value in given.items():
         if value and not options.commits:
             raise refuse(Problem(option, f"needs {_COMMITS}"))
-    return options.repo.expanduser().resolve() if options.repo else None
-
-
-def _refuse_revisions(repo: Path, options: BisectOptions) -> None:
-    """Raise RunnerError before anything is run, for a clone or a revision that does not serve."""
-    clone = open_clone(repo)
+    clones = tuple(open_clone(folder.expanduser().resolve()) for folder in options.repo)
+    packages = [clone.sources.package for clone in clones]
+    if twice := [name for name in dict.fromkeys(packages) if packages.count(name) > 1]:
+        raise refuse(Problem("--repo", f"{twice[0]} is given twice"))
     for option, revision in (("--good", options.good), ("--bad", options.bad)):
+        if revision and len(clones) > 1:
+            raise refuse(Conflict(option, "several clones", "it names a revision of one"))
         if revision:
-            git_lines.named(clone.repository, clone.sources, revision, option)
+            git_lines.named(clones[0].repository, clones[0].sources, revision, option)
+    return clones
+
+
+def _pin(
+    loaded: Project,
+    findings: Sequence[releases.Finding],
+    clones: Sequence[Clone],
+    options: BisectOptions,
+    console: Console,
+) -> ExitCode:
+    """Pin every break and fix of the findings to commits, and print them."""
+    if options.good or options.bad:
+        what = "--good and --bad need one case in one precision"
+        raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
+    inquiries = tuple(pinning.changes_of(findings, loaded.environments))
+    known = {} if options.rerun else commit_evidence.known_commits(loaded.paths)
+    due = [each for each in inquiries if not _is_pinned(pinning.key_of(each), known)]
+    console.print(f"{plural(len(inquiries), 'change')}, {len(due)} to search.")
+    begun = time.monotonic()
+
+    def keep(row: PinnedCommit) -> None:
+        known[row.key] = row
+        commit_evidence.keep(loaded.paths, row)
+        console.print(f"  {commits.pinned_line(row)}", markup=False)
+
+    def tried(one: SearchedCommit) -> None:
+        minutes = (time.monotonic() - begun) / 60
+        asked = plural(one.asked, "question")
+        text = f"  {one.trial.commit[:SHORT]} {asked}; {one.left} open, {minutes:.0f} min"
+        console.print(text, style="dim", markup=False)
+
+    pinning.Pinning(
+        home=Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks),
+        clones=clones,
+        terms=_terms(loaded, options),
+        keep=keep,
+        tried=tried,
+        rerun=options.rerun,
+    ).pin(due)
+    rows = [known[key] for key in map(pinning.key_of, inquiries) if key in known]
+    cli.print_stdout(_PINNED[options.format](rows))
+    return ExitCode.AS_EXPECTED if all(row.commit for row in rows) else ExitCode.UNDECIDED
+
+
+def _is_pinned(key: ChangeKey, known: Mapping[ChangeKey, PinnedCommit]) -> bool:
+    return key in known and bool(known[key].commit)
+
+
+def _terms(loaded: Project, options: BisectOptions) -> Terms:
+    sandbox = options.sandbox is True
+    return Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
 
 
 def _find_commit(
-    loaded: Project, page: render.Page, repo: Path, options: BisectOptions, console: Console
+    loaded: Project, page: render.Page, clone: Clone, options: BisectOptions, console: Console
 ) -> ExitCode:
     """Search the commits between the two releases that differ; print it, return its exit code.
 
@@ -330,7 +392,7 @@ def _find_commit(
         what = "no two releases differ, so there are no commits to search"
         fix = "Try other releases (--release), every release (--all), or --any-failure."
         raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
-    answer = _searched(loaded, finding, repo, options, console)
+    answer = _searched(loaded, finding, clone, options, console)
     typed = f"nox -s bisect -- {shlex.join(page.command)}"
     match options.format:
         case "markdown":
@@ -346,7 +408,7 @@ def _find_commit(
 def _searched(
     loaded: Project,
     finding: releases.Finding,
-    repo: Path,
+    clone: Clone,
     options: BisectOptions,
     console: Console,
 ) -> commits.CommitAnswer:
@@ -369,10 +431,12 @@ def _searched(
         console.print(f"  {commits.heard(event)}", markup=False)
 
     home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
-    sandbox = options.sandbox is True
-    terms = Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
-    rerun, clone = options.rerun, open_clone(repo)
-    return commit_search.find_commits(home, clone, [inquiry], terms, hear, rerun=rerun)[0]
+    terms = _terms(loaded, options)
+    (answer,) = commit_search.find_commits(home, clone, [inquiry], terms, hear, rerun=options.rerun)
+    if not (options.good or options.bad or loaded.paths.own):
+        row = pinning.pinned(pinning.key_of(inquiry), answer)
+        commit_evidence.keep(loaded.paths, row)
+    return answer
 
 
 def portable(typed: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,8 @@ from repromatrix.runner.cli.options import command
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
+from repromatrix.runner.evidence.commits import NAME as COMMITS
+from repromatrix.runner.evidence.commits import published_commits
 from repromatrix.runner.judging.lint import crosses, lacking, scrutinise
 from repromatrix.runner.judging.verdicts import Judged, by_case, judge_all
 from repromatrix.runner.model.observation import Observation
@@ -46,6 +48,8 @@ def examine(
     if faults:
         raise RunnerError(faults)
     judged = _judged(loaded)
+    if faults := list(_contradicted(paths, judged)):
+        raise RunnerError(faults)
     lacks = {name: lacking(rows) for name, rows in judged.items()}
     for name in filter(lacks.__getitem__, lacks):
         where = loaded.cases[name].where
@@ -72,6 +76,29 @@ def _needless_locks(paths: Paths, loaded: Project) -> list[Fault]:
         for path in sorted(paths.locks.glob("*+*.txt"))
         if path.stem not in derived
     ]
+
+
+def _contradicted(paths: Paths, judged: Mapping[str, Sequence[Judged]]) -> Iterator[Fault]:
+    """Yield the commits of changes that the results of releases do not show (any more)."""
+    for row in published_commits(paths).values():
+        if row.case not in judged:
+            continue
+        fails = {
+            judged_row.seen.cell.environment: judged_row.seen.reading.fails
+            for judged_row in judged[row.case]
+            if judged_row.seen.cell[1:2] == (row.workaround,)
+            and judged_row.seen.cell[3:] == (row.precision, row.device)
+        }
+        is_break = row.change == "break"
+        shown = (fails.get(row.before, not is_break), fails.get(row.at, is_break))
+        if shown != (not is_break, is_break):
+            variant = f" with {row.workaround}" if row.workaround else ""
+            what = (
+                f"{row.case}{variant} {row.precision}: results do not show a {row.change} between"
+                f" {row.before} and {row.at}"
+            )
+            fix = "Search it again with `nox -s bisect -- --commits`, or remove the line."
+            yield Problem(f"reports/published/{COMMITS}", what, fix)
 
 
 def _judged(loaded: Project) -> dict[str, list[Judged]]:

@@ -15,6 +15,9 @@ from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers, published
+from repromatrix.runner.evidence.commits import NAME as COMMITS
+from repromatrix.runner.evidence.commits import as_text as commits_text
+from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.published import Publication, read_publications
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.matrix import MAIN
@@ -45,6 +48,8 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     used = {row.source for row in final}
     publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
     texts = published.write(paths.published, final, publications, loaded.names)
+    commits = [row for row in known_commits(paths).values() if row.case in loaded.cases]
+    texts[paths.published / COMMITS] = commits_text(commits)
     texts[paths.published / snapshots.NAME] = snapshots.written(
         _records(paths, loaded, final, next(iter(fresh.values())))
     )

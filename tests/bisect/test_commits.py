@@ -91,6 +91,7 @@ def test_the_whole_answer_is_told(searched: Searched) -> None:
         commit=lab.history.shas["2"],
         answer=Answer.YES,
         environment="4.50.3",
+        digest=factories.environment("4.50.3").digest,
         reason="ValueError: it breaks",
         version=f"4.51.0.dev0+g{lab.history.shas['2'][:12]}",
         file="transformers/__init__.py",
@@ -451,8 +452,29 @@ def test_a_merged_branch_counts_as_one_commit(tmp_path: Path) -> None:
     assert lab.named(answer) == ["merge"]
 
 
+def test_an_end_that_was_derived_too_late_is_searched_from_where_it_can_lie(tmp_path: Path) -> None:
+    """Without tags 4.50.0 is the last commit before 4.51.0.dev0 opens, which somebody forgot."""
+    history = History()
+    history.commit("opened", sources("4.50.0.dev0", "works"))
+    for number, state in enumerate(["works", "breaks", "breaks", "breaks"]):
+        history.commit(str(number), {STATE: state, "number": str(number)})
+    history.commit("bump", sources("4.51.0.dev0", "breaks"))
+    history.commit("next", {"number": "next"})
+    history.commit("last", sources("4.52.0.dev0", "breaks"))
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(
+        lab.inquiry(older=factories.environment("4.50.0"), newer=factories.environment("4.51.0"))
+    )
+
+    assert (answer.ending, lab.named(answer)) == (CommitOutcome.FOUND, ["1"])
+
+
 @pytest.mark.usefixtures("store_below_root")
-def test_the_clone_stays_as_it_was_and_nothing_stays_of_ours(tmp_path: Path) -> None:
+def test_the_clone_stays_as_it_was_and_nothing_stays_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_trials, "measure", measure)
     lab = straight(tmp_path, ["works", "works", "other", "breaks", "breaks"])
     (lab.clone / "number").write_text("mine")
     (lab.clone / "new").write_text("mine")

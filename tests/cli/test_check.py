@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import shutil
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
 
-from repromatrix.runner.cli.check import _judged, examine
+from repromatrix.runner.cli.check import _contradicted, _judged, examine
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.commits import PinnedCommit, as_text
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
 from repromatrix.runner.model.observation import LOCAL
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROVEN, AWAITED = "blip2_load_half", "unsloth_gemma3_bf16"
 
@@ -67,3 +73,23 @@ def test_what_was_measured_here_proves_a_case_that_nobody_has_published(
 
     assert len(unproven) == len(load(Paths()).cases) - 1
     assert [line for line in unproven if PROVEN in line] == []
+
+
+def test_a_commit_of_a_change_that_no_results_show_is_a_fault(tmp_path: Path) -> None:
+    case = "gemma3_trainer_eval"
+    shown = PinnedCommit(
+        *(case, "", "bf16", "cpu", "fix", "4.50.3", "4.51.0"), "transformers", commit="b" * 40
+    )
+    wrong = shown._replace(before="4.51.0", at="4.51.1")
+    folder = tmp_path / "reports" / "published"
+    shutil.copytree(Paths().published, folder)
+    judged = _judged(load(Paths(), [Paths().cases / f"{case}.py"]))
+    paths = Paths(root=tmp_path)
+
+    (folder / "commits.csv").write_text(as_text([shown]))
+    assert list(_contradicted(paths, judged)) == []
+    (folder / "commits.csv").write_text(as_text([shown, wrong]))
+    (fault,) = _contradicted(paths, judged)
+
+    said = "gemma3_trainer_eval bf16: results do not show a fix between 4.51.0 and 4.51.1"
+    assert fault.what == said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,8 @@ from repromatrix.runner import project
 from repromatrix.runner.cli.publish import publish_all
 from repromatrix.runner.compare.snapshots import read_changes
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence import commits, published
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -169,3 +171,22 @@ def test_what_ran_out_of_memory_here_is_not_published_in_place_of_what_was_measu
     after = list(published.read(places.published))
 
     assert [(row.cell, row.outcome) for row in after] == [(row.cell, row.outcome) for row in before]
+
+
+def test_what_is_known_of_commits_is_published_and_stays(places: Paths) -> None:
+    known = PinnedCommit(
+        *("toy_breaks", "", "bf16", "cpu", "fix", "4.49.0", "4.50.0"),
+        "transformers",
+        commit="b" * 40,
+    )
+    gone = known._replace(case="no_case_any_more")
+    with closing(Store(places.store, print)) as store:
+        store.put(*(row for name in RELEASES for row in rows(places, "avx2", name)))
+    for row in (known, gone):
+        commits.keep(places, row)
+
+    publish_all(places, Console(quiet=True))
+    places.commits.unlink()
+    publish_all(places, Console(quiet=True))
+
+    assert commits.published_commits(places) == {known.key: known}

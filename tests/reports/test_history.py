@@ -32,6 +32,7 @@ from repromatrix.reports.sections.history import (
 from repromatrix.reports.sections.status import CaseState, Standing, standings
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.cell import NEEDS_GPU, Environment, Source
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
@@ -62,6 +63,38 @@ def test_a_range_has_the_dates_of_its_releases_and_what_fixed_it() -> None:
             mend=FixedBy(at=at("4.51.0"), says="", pulls=(PULL,)),
         ),
     )
+
+
+def pinned(change: str, before: str, after: str, number: str = "") -> PinnedCommit:
+    return PinnedCommit(
+        *(CASE.name, "", "bf16", "cpu", change, before, after),
+        package="transformers",
+        commit=number * 40,
+        date="2025-03-28",
+        pull_request="8",
+    )
+
+
+def test_the_commits_that_were_measured_stand_beside_the_releases() -> None:
+    rows = (pinned("break", "4.49.0", "4.50.0", "a"), pinned("fix", "4.50.1", "4.51.0", "b"))
+
+    def run(cell: Cell) -> Observation | None:
+        passes = cell.environment == "4.49.0"
+        return observed(cell, Outcome.PASSES) if passes else fake_run(cell)
+
+    commits = {row.key: row for row in rows}
+    found = survey({CASE.name: CASE}, ENVIRONMENTS, judged(run), commits=commits)
+    (span,) = history(found, CASE)
+    links = [
+        Link(
+            text=f"{letter * 12} (2025-03-28, transformers#8)",
+            href=f"https://github.com/huggingface/transformers/commit/{letter * 40}",
+        )
+        for letter in "ab"
+    ]
+
+    assert span.mend is not None
+    assert [*span.origin.commits, *span.mend.commits] == links
 
 
 def failing_on(*releases: str, passing: tuple[str, ...] = ()) -> FailingSpan:

@@ -1,0 +1,153 @@
+"""Pin changes along releases to commits: all of them at once, in the clones that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from repromatrix.runner.bisect.clone import Clone
+from repromatrix.runner.bisect.commit_search import (
+    CommitSearch,
+    Inquiry,
+    SearchedCommit,
+    search,
+)
+from repromatrix.runner.bisect.commit_trials import CommitRuns, CommitTrial
+from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, sentence
+from repromatrix.runner.bisect.releases import Finding
+from repromatrix.runner.bisect.repository import Commit, opened
+from repromatrix.runner.environments.commits import Home
+from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
+from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.packages import MOVED, TRANSFORMERS
+
+
+def changes_of(
+    findings: Iterable[Finding], environments: Mapping[str, Environment]
+) -> Iterator[Inquiry]:
+    """Yield every break and fix that the answers of releases show, oldest first."""
+    for finding in findings:
+        names = finding.search.names
+        for change in finding.changes:
+            yield Inquiry(
+                asked=finding.search.question,
+                edge=change.edge,
+                older=environments[names[change.before]],
+                newer=environments[names[change.at]],
+            )
+
+
+def key_of(inquiry: Inquiry) -> ChangeKey:
+    """Return the change that an inquiry is about."""
+    asked = inquiry.asked
+    return ChangeKey(
+        case=asked.case.name,
+        workaround=asked.workaround,
+        precision=asked.precision,
+        device=asked.device,
+        change=inquiry.edge.word,
+        before=inquiry.older.name,
+        at=inquiry.newer.name,
+    )
+
+
+@dataclass(kw_only=True)
+class Pinning:
+    """Searches many changes in several clones; `keep` hears of each as soon as it is pinned.
+
+    A change is searched in the clone of the package that its case is about, then, where the sources
+    of that one do not decide, in those of the others that differ across it.
+    """
+
+    home: Home
+    clones: Sequence[Clone]
+    terms: Terms
+    keep: Callable[[PinnedCommit], None]
+    tried: Callable[[SearchedCommit], None] = lambda _: None
+    rerun: bool = False
+
+    def pin(self, inquiries: Iterable[Inquiry]) -> None:
+        """Search all changes; raises RunnerError and Interrupted, what was found is kept."""
+        waiting = [(inquiry, self._order(inquiry)) for inquiry in inquiries]
+        for inquiry, clones in waiting:
+            if not clones:
+                moved = _moved(inquiry)
+                why = f"no clone of {' or '.join(moved)} was given" if moved else "nothing differs"
+                self.keep(PinnedCommit(*key_of(inquiry), package="", reason=why))
+        while waiting := [(inquiry, clones) for inquiry, clones in waiting if clones]:
+            for clone in self.clones:
+                batch = [inquiry for inquiry, clones in waiting if clones[0] is clone]
+                decided = self._search(clone, batch) if batch else set()
+                for inquiry, clones in waiting:
+                    if clones and clones[0] is clone:
+                        del clones[0 : len(clones) if key_of(inquiry) in decided else 1]
+                waiting = [(inquiry, clones) for inquiry, clones in waiting if clones]
+
+    def _order(self, inquiry: Inquiry) -> list[Clone]:
+        """Return the clones in which a change may lie, the likeliest first."""
+        named = {needed.name for needed in inquiry.asked.case.head.dependencies} - {TRANSFORMERS}
+        moved = _moved(inquiry)
+        clones = [clone for clone in self.clones if clone.sources.package in moved]
+        return sorted(clones, key=lambda clone: clone.sources.package not in named)
+
+    def _search(self, clone: Clone, inquiries: Sequence[Inquiry]) -> set[ChangeKey]:
+        """Search changes in one clone; return those that need no other clone."""
+        decided = set()
+        searches = []
+        for inquiry in inquiries:
+            try:
+                searches.append(CommitSearch(inquiry, clone))
+            except RunnerError as error:
+                fault = error.faults[0]
+                package = clone.sources.package
+                self.keep(PinnedCommit(*key_of(inquiry), package=package, reason=fault.what))
+
+        def done(searched: CommitSearch, answer: CommitAnswer) -> None:
+            key = key_of(searched.inquiry)
+            self.keep(pinned(key, answer))
+            if answer.ending is not CommitOutcome.ENVIRONMENT:
+                decided.add(key)
+
+        with opened(self.home.paths.checkouts, clone.repository, clone.sources) as worktree:
+            runs = CommitRuns(
+                home=self.home,
+                clone=clone,
+                worktree=worktree,
+                terms=self.terms,
+                rerun=self.rerun,
+            )
+            search(searches, runs, done, self.tried)
+        return decided
+
+
+def _moved(inquiry: Inquiry) -> list[str]:
+    """Return the packages under test that differ across a change."""
+    older, newer = inquiry.older, inquiry.newer
+    return [package for package in MOVED if older.version(package) != newer.version(package)]
+
+
+def pinned(key: ChangeKey, answer: CommitAnswer) -> PinnedCommit:
+    """Return what is kept of an answer."""
+    culprit, parent = answer.culprit, answer.last_old
+    nothing = PinnedCommit(*key, package=answer.package)
+    if culprit is None or parent is None:
+        return nothing._replace(reason=sentence(answer))
+    old, new = _trial(answer, parent), _trial(answer, culprit)
+    return nothing._replace(
+        commit=culprit.sha,
+        parent=parent.sha,
+        date=culprit.date[:10],
+        title=culprit.subject,
+        pull_request=str(culprit.pull_request or ""),
+        outcome_before=old.reason,
+        outcome_at=new.reason,
+        unjudged=str(len(answer.unjudged)),
+        environment_before=f"{old.environment} {old.digest}",
+        environment_at=f"{new.environment} {new.digest}",
+    )
+
+
+def _trial(answer: CommitAnswer, commit: Commit) -> CommitTrial:
+    return next(trial for trial in answer.trials if trial.commit == commit.sha)

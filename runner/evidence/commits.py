@@ -1,0 +1,114 @@
+"""The commits that made a difference, as they are kept and published: `commits.csv`.
+
+One row per change along releases: the commit that broke or fixed a case, or why none is named.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from repromatrix.runner import files
+from repromatrix.runner.evidence.database import addressed
+from repromatrix.runner.evidence.published import WRITTEN
+from repromatrix.runner.paths import Paths
+
+NAME = "commits.csv"
+
+
+class ChangeKey(NamedTuple):
+    """Which change of which case: between two environments, in one precision."""
+
+    case: str
+    workaround: str
+    precision: str
+    device: str
+    change: str
+    """`break` or `fix`."""
+    before: str
+    """The last environment before the change."""
+    at: str
+    """The first environment after it."""
+
+
+class PinnedCommit(NamedTuple):
+    """What a search over commits found out about a change; all text, as in the file.
+
+    `commit` is empty where none is named, and `reason` says why.
+    """
+
+    case: str
+    workaround: str
+    precision: str
+    device: str
+    change: str
+    before: str
+    at: str
+    package: str
+    commit: str = ""
+    parent: str = ""
+    date: str = ""
+    """The day of the commit, as its author wrote it."""
+    title: str = ""
+    pull_request: str = ""
+    outcome_before: str = ""
+    """What the parent did: `passes`, or the error."""
+    outcome_at: str = ""
+    unjudged: str = ""
+    """How many commits between the two could not be judged."""
+    environment_before: str = ""
+    """The environment in which the parent ran, and its digest."""
+    environment_at: str = ""
+    reason: str = ""
+
+    @property
+    def key(self) -> ChangeKey:
+        """The change that it is about."""
+        return ChangeKey(*self[: len(ChangeKey._fields)])
+
+    @property
+    def url(self) -> str:
+        """Where the pull request is read, or the commit where it names none; empty without one."""
+        if not self.commit:
+            return ""
+        place = f"pull/{self.pull_request}" if self.pull_request else f"commit/{self.commit}"
+        return f"https://github.com/huggingface/{self.package}/{place}"
+
+
+def read_commits(path: Path) -> dict[ChangeKey, PinnedCommit]:
+    """Return the rows of a file by their change; raises RunnerError where it is damaged."""
+    if not path.exists():
+        return {}
+    with addressed(path.name, WRITTEN):
+        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
+        pinned = [PinnedCommit(**row) for row in rows]
+    return {row.key: row for row in pinned}
+
+
+def published_commits(paths: Paths) -> dict[ChangeKey, PinnedCommit]:
+    """Return what is published; raises RunnerError."""
+    return read_commits(paths.published / NAME)
+
+
+def known_commits(paths: Paths) -> dict[ChangeKey, PinnedCommit]:
+    """Return what is published and what was found here since; raises RunnerError."""
+    return {**published_commits(paths), **read_commits(paths.commits)}
+
+
+def as_text(rows: Iterable[PinnedCommit]) -> str:
+    """Return the text of the file; the same rows give the same bytes."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(PinnedCommit._fields)
+    writer.writerows(sorted(rows))
+    return text.getvalue()
+
+
+def keep(paths: Paths, row: PinnedCommit) -> None:
+    """Keep a row on this machine, in place of an earlier one about the same change."""
+    rows = {**read_commits(paths.commits), row.key: row}
+    paths.commits.parent.mkdir(parents=True, exist_ok=True)
+    files.write(paths.commits, as_text(rows.values()))
