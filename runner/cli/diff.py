@@ -102,11 +102,11 @@ def compare_sides(paths: Paths, options: DiffOptions, console: Console) -> ExitC
     names = [before] if checkout else [before, options.after]
     question = _request(loaded, request, options, names, console)
     try:
-        both = _sides(question, options, checkout, console)
+        both, setting = _sides(question, options, checkout, console)
     except Interrupted:
         console.print("Results so far are kept; run the same command to continue.")
         raise
-    return _print_report(_report(question, options, checkout, both), options)
+    return _print_report(_report(question, options, checkout, both, setting), options)
 
 
 def _print_report(report: DiffReport, options: DiffOptions) -> ExitCode:
@@ -179,20 +179,27 @@ def _request(
 
 def _sides(
     question: sides.DiffRequest, options: DiffOptions, checkout: Checkout | None, console: Console
-) -> sides.Sides:
+) -> tuple[sides.Sides, str]:
+    """Return both sides, and in which environment a checkout ran."""
     paths, warn = question.project.paths, cli.line_printer(console, "yellow")
     with answers.opened(paths, warn) as store:
         cases = question.selection.cases
         rows = [*answers.published_rows(paths, cases), *store.rows(cases)]
         if checkout is None:
-            return sides.of_environments(question, (options.before, options.after), rows, store)
+            named = (options.before, options.after)
+            return sides.of_environments(question, named, rows, store), ""
         with contextlib.closing(Store(paths.trials, warn)) as trials:
             runs = CheckoutRuns(question, checkout, trials)
-            return sides.with_checkout(question, options.before, runs, rows, store)
+            both = sides.with_checkout(question, options.before, runs, rows, store)
+            return both, runs.setting(options.before)
 
 
 def _report(
-    question: sides.DiffRequest, options: DiffOptions, checkout: Checkout | None, both: sides.Sides
+    question: sides.DiffRequest,
+    options: DiffOptions,
+    checkout: Checkout | None,
+    both: sides.Sides,
+    setting: str,
 ) -> DiffReport:
     """Return the report; one that is to be pasted holds no path of this machine."""
     own = options.case if question.project.paths.own else ()
@@ -202,7 +209,7 @@ def _report(
         after = f"path/to/{checkout.package}" if checkout else after
     return DiffReport(
         before=options.before,
-        after=_described(checkout, options) if checkout else options.after,
+        after=f"{_described(checkout)}, {setting}" if checkout else options.after,
         differences=compare(*both, question.project.cases),
         cases=question.project.cases,
         run=question.terms.run,
@@ -211,7 +218,7 @@ def _report(
     )
 
 
-def _described(checkout: Checkout, options: DiffOptions) -> str:
+def _described(checkout: Checkout) -> str:
     state = checkout.standing
     facts = [
         f"commit {state.commit[:12]}" if state.commit else "no repository",
@@ -219,7 +226,7 @@ def _described(checkout: Checkout, options: DiffOptions) -> str:
         f"{'edited, ' if state.commit else ''}content {state.content}" if state.content else "",
     ]
     text = f"a checkout of {checkout.package} that claims {checkout.claims}"
-    return f"{text} ({', '.join(filter(None, facts))}), in the environment of {options.before}"
+    return f"{text} ({', '.join(filter(None, facts))})"
 
 
 # Sets of evidence, of which nothing is run

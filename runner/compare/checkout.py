@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from repromatrix.runner import project
 from repromatrix.runner.compare.diff import Rows, answer, change, without_environment
 from repromatrix.runner.environments import building, development
-from repromatrix.runner.environments.building import UnbuildableError
+from repromatrix.runner.environments.building import Recipe, UnbuildableError
+from repromatrix.runner.environments.commits import Home, unmet
 from repromatrix.runner.environments.development import Checkout
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence.answering import Grid, answering_rows, survey
@@ -21,6 +22,7 @@ from repromatrix.runner.execution.run import RunListener
 from repromatrix.runner.execution.worker_client import unimportable
 from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model.cell import Cell, Environment
+from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading
 from repromatrix.runner.planning.plan import applicable, missing
@@ -41,6 +43,8 @@ class CheckoutTrial:
 
     base: str
     environment: Environment
+    recipe: Recipe | None
+    """How it is built where the checkout needs more than the release has."""
     cells: tuple[Cell, ...]
     due: tuple[Cell, ...]
 
@@ -69,7 +73,8 @@ class CheckoutRuns:
         return tuple(self._trial(name, before) for name in self.asked.environments(base))
 
     def _trial(self, base: str, before: Rows) -> CheckoutTrial:
-        environment = self.checkout.within(self.asked.project.environments[base])
+        own, recipe = self._described(base)
+        environment = self.checkout.within(own)
         cells = tuple(
             cell._replace(environment=environment.name) for cell in self.asked.cells(base)
         )
@@ -83,7 +88,36 @@ class CheckoutRuns:
         due = applicable(cells, cases, environment)
         if not self.asked.rerun:
             due = missing(due, cases, environment, known)
-        return CheckoutTrial(base=base, environment=environment, cells=cells, due=due)
+        return CheckoutTrial(
+            base=base, environment=environment, recipe=recipe, cells=cells, due=due
+        )
+
+    def _described(self, base: str) -> tuple[Environment, Recipe | None]:
+        """Return the environment of the release, or one that has what the checkout declares.
+
+        Raises RunnerError (exit 4).
+        """
+        loaded, declared = self.asked.project, self.checkout.declared
+        release = loaded.environments[base]
+        if not unmet(declared, release):
+            return release, None
+        home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
+        on = taken_apart(base).base if release.extras else base
+        return home.described(declared, release.extras, on)
+
+    def setting(self, base: str) -> str:
+        """Say in which environment the checkout runs, and how that differs from the release's."""
+        own, _ = self._described(base)
+        release = self.asked.project.environments[base]
+        if own.name == base:
+            return f"in the environment of {base}"
+        changed = [
+            f"{name} {own.version(name) or 'missing'}, not {release.version(name) or 'missing'}"
+            for name in dict.fromkeys([*own.pins, *release.pins])
+            if own.version(name) != release.version(name)
+        ]
+        needed = f"in an environment of what it declares that it needs, on {base}"
+        return f"{needed}: {'; '.join(changed)}"
 
     def _differs(self, row: Observation, before: Rows) -> bool:
         case = self.asked.project.cases.get(row.cell.case)
@@ -108,7 +142,8 @@ class CheckoutRuns:
     def _ready(self, trial: CheckoutTrial) -> Ready:
         loaded = self.asked.project
         try:
-            built = building.build(loaded.paths, project.recipe(loaded, trial.base))
+            recipe = trial.recipe or project.recipe(loaded, trial.base)
+            built = building.build(loaded.paths, recipe)
         except UnbuildableError as error:
             raise unbuildable(trial.base, str(error)) from error
         return Ready(environment=trial.environment, built=built, cells=trial.due, tree=self.tree)

@@ -51,17 +51,26 @@ class Home:
 
         Raises NoSolutionError, RunnerError where the index does not answer, and UnbuildableError.
         """
-        base = self._base(declared.day)
+        environment, recipe = self.described(declared, extras)
+        return environment, build(self.paths, recipe)
+
+    def described(
+        self, declared: Declaration, extras: tuple[str, ...] = (), on: str = ""
+    ) -> tuple[Environment, Recipe]:
+        """Return the environment of some sources and how it is built, from a release if one is on.
+
+        Raises NoSolutionError, and RunnerError where the index does not answer.
+        """
+        base = self.locks[on] if on else self._base(declared.day)
         known = self.locks.get(with_extras(base.name, extras))
         if known is not None:
             environment = locks.environment(self.matrix, known)
             if not unmet(declared, environment):
-                recipe = locks.recipe(self.matrix, known, environment)
-                return environment, build(self.paths, recipe)
+                return environment, locks.recipe(self.matrix, known, environment)
         lock = self._lock(declared, base, extras)
         environment = locks.environment(self.matrix, lock)
         recipe = locks.recipe(self.matrix, lock, environment)
-        return environment, build(self.paths, _needing(recipe, declared, environment))
+        return environment, _needing(recipe, declared, environment)
 
     def _base(self, day: dt.date) -> Lock:
         """Return the lock of the newest release whose packages are all as old as a day.

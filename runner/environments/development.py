@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
+import datetime as dt
 import hashlib
 import json
 import os
@@ -18,6 +20,8 @@ from packaging.version import Version
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Built, Recipe, UnbuildableError, build
+from repromatrix.runner.environments.commits import Declaration
+from repromatrix.runner.environments.declared import UndeclaredError, declared
 from repromatrix.runner.environments.locks import compile_lock, markers
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.git import list_remote, run_git
@@ -258,6 +262,8 @@ class Checkout:
     claims: str
     """The version that it says it is."""
     standing: SourceState
+    declared: Declaration
+    """What it says that it needs; nothing where that cannot be read."""
 
     @property
     def folder(self) -> Path:
@@ -293,12 +299,31 @@ def read_checkout(path: Path) -> Checkout:
         raise refuse(Problem(str(path), what, "Name a checkout of one package."))
     package, root = packages[0], (path / sources[0].root).resolve()
     init = path / sources[0].init
+    state = standing(root / package, root / package, ignored=True)
     return Checkout(
         package=package,
         root=root,
         claims=claimed_version(decode(init.read_bytes(), str(init)), str(init)),
-        standing=standing(root / package, root / package, ignored=True),
+        standing=state,
+        declared=_declared(path, package, state),
     )
+
+
+def _declared(path: Path, package: str, state: SourceState) -> Declaration:
+    """Return what a checkout needs, as of the day of its commit; of today where it is edited."""
+
+    def read(name: str) -> str | None:
+        file = path / name
+        return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+
+    needs: tuple[str, ...] = ()
+    with contextlib.suppress(UndeclaredError):
+        needs = tuple(map(str, declared(read)))
+    day = dt.datetime.now(tz=dt.UTC)
+    if state.commit and not state.content:
+        committed = _ask_git(path, "log", "-1", "--format=%cI")
+        day = dt.datetime.fromisoformat(committed.strip()) if committed else day
+    return Declaration(package=package, requirements=needs, day=day.astimezone(dt.UTC).date())
 
 
 def claimed_version(text: str, where: str) -> str:

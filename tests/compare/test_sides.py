@@ -19,6 +19,7 @@ from repromatrix.runner.compare.checkout import CheckoutRuns, _imports_nothing
 from repromatrix.runner.compare.diff import without_environment
 from repromatrix.runner.compare.sides import DiffRequest, _foreign
 from repromatrix.runner.environments import building
+from repromatrix.runner.environments.commits import Declaration, Home
 from repromatrix.runner.environments.development import read_checkout
 from repromatrix.runner.errors import ExitCode, Interrupted, RunnerError
 from repromatrix.runner.evidence.store import Store
@@ -190,6 +191,32 @@ def test_a_checkout_that_no_case_can_import_is_one_fault(
     assert (
         _imports_nothing({without_environment(row.cell): row for row in after}, before) == expected
     )
+
+
+def test_a_checkout_that_declares_more_than_the_release_has_gets_what_it_declares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _checkout(tmp_path / "peft")
+    (folder / "setup.py").write_text('setup(install_requires=["tokenizers>=99"])\n')
+    loaded = project.load(Paths(), [])
+
+    def described(_: Home, declared: Declaration, extras: object, on: str) -> object:
+        assert (declared.requirements, extras, on) == (("tokenizers>=99",), (), "4.51.3")
+        release = loaded.environments[on]
+        pins = {**release.pins, "tokenizers": "99.1"}
+        return dataclasses.replace(release, name="4.51.3~0", pins=pins), None
+
+    monkeypatch.setattr(Home, "described", described)
+    asked = dataclasses.replace(_asked(loaded.matrix), project=loaded)
+    runs = CheckoutRuns(asked, read_checkout(folder), None)  # type: ignore[arg-type]
+
+    assert runs.setting("4.51.3") == (
+        "in an environment of what it declares that it needs, on 4.51.3:"
+        " tokenizers 99.1, not 0.21.1"
+    )
+    (folder / "setup.py").write_text('setup(install_requires=["tokenizers"])\n')
+    plain = CheckoutRuns(asked, read_checkout(folder), None)  # type: ignore[arg-type]
+    assert plain.setting("4.51.3") == "in the environment of 4.51.3"
 
 
 def _checkout(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import environment
 
+from repromatrix.runner.environments.commits import Declaration
 from repromatrix.runner.environments.development import (
     Checkout,
     SourceState,
@@ -38,6 +40,7 @@ def clone(tmp_path: Path) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(INIT)
     (package / "part.py").write_text("value = 1\n")
+    (tmp_path / "clone" / "setup.py").write_text('setup(install_requires=["hub>=1"])\n')
     (tmp_path / "clone" / ".gitignore").write_text("__pycache__/\nignored.py\n")
     folder = tmp_path / "clone"
     git(folder, "init", "--quiet", "--initial-branch=heal")
@@ -68,6 +71,11 @@ def test_a_checkout_is_known_by_its_commit_and_reading_writes_nothing(clone: Pat
         root=clone / "src",
         claims="4.51.0.dev0",
         standing=SourceState(commit=commit, branch="heal", content=""),
+        declared=Declaration(
+            package="transformers",
+            requirements=("hub>=1",),
+            day=dt.datetime.now(tz=dt.UTC).date(),
+        ),
     )
     assert found.version == f"4.51.0.dev0+g{commit[:12]}"
     assert files(clone) == before
