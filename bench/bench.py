@@ -23,7 +23,7 @@ import phases
 import resources
 import scale
 import searches
-import synthetic
+import website
 from sheet import Sheet
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ PARTS = {
     "resources": resources.measure,
     "searches": searches.measure,
     "answers": answers.measure,
-    "site": synthetic.measure,
+    "site": website.measure,
     "scale": scale.measure,
     "simulation": calibration.measure,
     "ray": cluster.measure,

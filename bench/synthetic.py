@@ -1,51 +1,32 @@
-"""A site of 500 cases, 80 releases and 3 precisions: what it costs to draw, to keep and to use.
-
-`nox -s bench -- --site`. Everything is made up from a fixed seed; the browser's part is left out,
-and said so, where there is no Chromium.
-"""
+"""Evidence of 500 cases on 80 releases in 3 precisions, made up from a fixed seed, and its site."""
 
 from __future__ import annotations
 
-import gzip
 import random
-import resource
-import sys
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "support")]
-
-from chromium import missing, opened  # noqa: E402
-
-from repromatrix.reports.build import render  # noqa: E402
-from repromatrix.reports.pages.index import SCRIPTS  # noqa: E402
-from repromatrix.runner.judging.verdicts import judge_all  # noqa: E402
-from repromatrix.runner.model.case import read_case  # noqa: E402
-from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source  # noqa: E402
-from repromatrix.runner.model.observation import (  # noqa: E402
+from repromatrix.reports.build import render
+from repromatrix.runner.judging.verdicts import judge_all
+from repromatrix.runner.model.case import read_case
+from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
+from repromatrix.runner.model.observation import (
     LOCAL,
     Failed,
     Observation,
     Provenance,
     signature,
 )
-from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision  # noqa: E402
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from playwright.sync_api import Browser
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from repromatrix.runner.model.case import Case
 
-    Row = Callable[..., None]
-
 CASES, RELEASES = 500, 80
-INDEX = ("index.html", "style.css", "index.css", *SCRIPTS)
 WORDS = ("cache", "mask", "norm", "rotary", "router", "merge", "loss", "scores", "pooler", "gate")
 CLASSES = ("RuntimeError", "ValueError", "AttributeError", "AssertionError", "TypeError")
 
@@ -162,55 +143,3 @@ def draw(made: Corpus, folder: Path) -> float:
     judged = judge_all(made.rows, made.cases, made.environments)
     render(made.cases, tuple(made.environments.values()), judged, folder)
     return time.perf_counter() - started
-
-
-def measure(row: Row) -> None:
-    """Render, weigh, and use the site in a browser; one line per number."""
-    with tempfile.TemporaryDirectory() as folder:
-        site = Path(folder)
-        made = corpus()
-        row(f"{len(made.rows):,} cells drawn", draw(made, site), "s", "limit 20")
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        row("largest memory", peak, "MB", "limit 1000")
-        content = [(site / name).read_bytes() for name in INDEX]
-        row("index with its data", sum(map(len, content)) / 1e6, "MB", "limit 6")
-        packed = sum(len(gzip.compress(one)) for one in content)
-        row("compressed", packed / 1e6, "MB", "limit 1.5")
-        if missing():
-            print(f"not looked at: {missing()}")
-            return
-        with opened() as browser:
-            use(browser, (site / "index.html").as_uri(), row)
-
-
-def use(browser: Browser, address: str, row: Row) -> None:
-    """Time the first paint, the whole table, and queries."""
-    page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.goto(address)
-    page.wait_for_selector(".cell")
-    row("first paint", page.evaluate(PAINTED), "ms", "limit 1000")
-    row("table there", page.evaluate(READY), "ms")
-    for query in QUERIES:
-        row(f"query {query}", page.evaluate(ASKED, query), "ms", "limit 150")
-
-
-PAINTED = "Math.max(...performance.getEntriesByType('paint').map((one) => one.startTime))"
-READY = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
-QUERIES = (
-    "fails:bf16",
-    "",
-    "fails:bf16 passes:fp32 since:5.0",
-    "model5",
-    "-fails:fp16 or verdict:regressed",
-    'error:"pass c"',
-    "precision:bf16",
-    "",
-)
-ASKED = """(query) => new Promise((done) => {
-  const box = document.getElementById('query');
-  box.value = query;
-  const before = performance.now();
-  box.dispatchEvent(new Event('change'));
-  requestAnimationFrame(() => setTimeout(() => done(performance.now() - before)));
-})"""
-"""From the change to the frame that shows it, with style, layout and paint of that frame."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repromatrix.reports.build import render
+from repromatrix.reports.build import Published, render
 from repromatrix.reports.view import survey
 from repromatrix.runner import project, site
+from repromatrix.runner.compare.snapshots import read_changes
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -18,9 +20,15 @@ if TYPE_CHECKING:
 
 def draw(folder: Path) -> Survey:
     """Render the site; return everything that it is about."""
-    loaded = project.load(Paths())
-    known, rows = site.judged_grid(loaded, list(answers.published_rows(Paths())))
+    paths = Paths()
+    loaded = project.load(paths)
+    known, rows = site.judged_grid(loaded, list(answers.published_rows(paths)))
     environments = list(known.environments.values())
     dates = {release.name: release.date.isoformat() for release in known.matrix.releases}
-    render(loaded.cases, environments, rows, folder, dates=dates)
+    told = Published(
+        publications=read_publications(paths.published),
+        records=read_changes(paths.published),
+        checkout=paths.root,
+    )
+    render(loaded.cases, environments, rows, folder, dates=dates, published=told)
     return survey(loaded.cases, environments, rows, dates=dates)
