@@ -11,6 +11,7 @@ import small_site
 from chromium import missing, opened
 from hypothesis import settings
 from limits import LONGER, SLOW
+from real_site import draw as draw_real_site
 
 from repromatrix.runner import project
 from repromatrix.runner.environments import locks, uv
@@ -119,6 +120,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a small site with known facts."""
     folder = tmp_path_factory.mktemp("a site") / "with space"
     small_site.draw(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the site that the published evidence gives."""
+    folder = tmp_path_factory.mktemp("real")
+    draw_real_site(folder)
     return folder
 
 

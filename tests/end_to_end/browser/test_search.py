@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from repromatrix.reports.build import render
-from repromatrix.runner import project, site
-from repromatrix.runner.evidence import answers
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -38,14 +35,10 @@ def asked() -> tuple[dict[str, list[str]], dict[str, str], list[str]]:
 
 
 @pytest.fixture(scope="module")
-def real(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def real(browser: Browser, real_site: Path) -> Iterator[Page]:
     """Return the first page of the site that the published evidence gives."""
-    loaded = project.load(Paths())
-    known, rows = site.judged_grid(loaded, list(answers.published_rows(Paths())))
-    folder = tmp_path_factory.mktemp("real")
-    render(loaded.cases, list(known.environments.values()), rows, folder)
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto((folder / "index.html").as_uri())
+    page.goto((real_site / "index.html").as_uri())
     yield page
     page.close()
 

@@ -1,0 +1,67 @@
+"""Every kind of page under axe, sizes of targets included: the small site in three widths, light
+and dark, with all that is folded opened; the real one in two of these six."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+from chromium import violations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+
+FOLDERS = ("case", "release", "model", "package", "docs")
+REAL = (
+    *("*.html", "case/gemma3_trainer_eval.html", "release/5.0.0.html", "release/main.html"),
+    *("model/gemma3.html", "package/peft.html", "docs/corpus.html"),
+)
+HOME = "http://site.test/"
+OPEN = "for (const folded of document.querySelectorAll('details')) folded.open = true"
+Look = tuple[int, Literal["light", "dark"]]
+LOOKS: tuple[Look, ...] = (
+    *((1440, "light"), (1024, "light"), (390, "light")),
+    *((1440, "dark"), (1024, "dark"), (390, "dark")),
+)
+
+
+def _found(
+    browser: Browser, site: Path, names: list[str], looks: tuple[Look, ...], first: str
+) -> dict[tuple[str, int, str], list[str]]:
+    """Return what axe finds, by page, width and scheme; `first` is run in each page before."""
+    found: dict[tuple[str, int, str], list[str]] = {}
+    page = browser.new_page()
+    # A lost page names its style from the root of a site, which a folder on a disk has not.
+    page.route(f"{HOME}**", lambda asked: asked.fulfill(path=site / asked.request.url[len(HOME) :]))
+    for name in names:
+        page.goto(f"{HOME}{name}")
+        page.evaluate(first)
+        for width, scheme in looks:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            if wrong := violations(page):
+                found[name, width, scheme] = wrong
+    page.close()
+    return found
+
+
+def test_every_kind_of_page_leaves_nobody_out(browser: Browser, site: Path) -> None:
+    pages = [path for folder in FOLDERS for path in site.glob(f"{folder}/*.html")]
+    largest = {path.parent: path for path in sorted(pages, key=lambda path: path.stat().st_size)}
+    names = [
+        path.relative_to(site).as_posix() for path in (*site.glob("*.html"), *largest.values())
+    ]
+
+    assert len(names) >= 10
+    assert _found(browser, site, names, LOOKS, OPEN) == {}
+
+
+def test_the_real_pages_leave_nobody_out(browser: Browser, real_site: Path) -> None:
+    paths = [path for kind in REAL for path in sorted(real_site.glob(kind))]
+    names = [path.relative_to(real_site).as_posix() for path in paths]
+
+    assert _found(browser, real_site, names, (LOOKS[0], LOOKS[-1]), "") == {}
