@@ -137,7 +137,23 @@ const Book = (() => {
     return `nox -s matrix -- ${words.map(quoted).join(" ")} --rerun`;
   };
 
-  return { FAILS, PASSES, open, count, shown, numbers, command, standing };
+  // The cell that a link names, with the line to unfold, or why there is none. A link may name a
+  // release as commands do, with the extras of the case.
+  const locate = (book, { case: name, workaround, device, column }) => {
+    const entry = book.cases.find((one) => one.name === name);
+    if (!name || !device || !column) return { missing: "its address is not complete" };
+    if (!entry) return { missing: `there is no case ${name}` };
+    if (!entry.tracks.some((track) => track.workaround === workaround)) return { missing: `${name} has no workaround ${workaround}` };
+    const track = entry.tracks.find((one) => one.workaround === workaround && one.device === device);
+    if (!track) return { missing: `${name} was not measured on ${device}` };
+    const at = book.columns.findIndex((one, place) => one.name === column || standing(book, entry, place) === column);
+    const line = book.lines.find((one) => one.columns.includes(at) || one.label === column);
+    if (!line) return { missing: `there is no release ${column}` };
+    if (at >= 0 && track.cells[at] < 0) return { missing: `${name} has no cell in ${column}` };
+    return { missing: "", line: at >= 0 ? line.label : "", column: at >= 0 ? book.columns[at].name : column };
+  };
+
+  return { FAILS, PASSES, open, count, shown, numbers, command, standing, locate };
 })();
 
 // What the table shows, as rows for programs and spreadsheets.

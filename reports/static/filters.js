@@ -6,6 +6,8 @@ const Filters = (() => {
 
   const quoted = (value) => (/[\s(),"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
+  const BESIDE = 200; // characters that are shown of a long query, around what is wrong in it
+
   // The terms of a key that hold for the whole query; others are somebody's own words.
   const termsOf = (tree, key) => (tree.type === "and" ? tree.parts.filter((part) => part.type === "atom" && part.key === key) : []);
 
@@ -161,10 +163,11 @@ const Filters = (() => {
       fault.replaceChildren();
       if (early) return;
       box.setAttribute("aria-invalid", "true");
-      const wrong = element("mark", {}, text.slice(error.start, error.end) || " ");
+      const cut = (part, size) => (part.length <= Math.abs(size) ? part : size > 0 ? `${part.slice(0, size)}…` : `…${part.slice(size)}`);
+      const wrong = element("mark", {}, cut(text.slice(error.start, error.end), BESIDE) || " ");
       fault.replaceChildren(
-        element("pre", {}, text.slice(0, error.start), wrong, text.slice(error.end)),
-        element("p", {}, `At character ${error.start + 1}: ${error.message}`),
+        element("pre", {}, cut(text.slice(0, error.start), -BESIDE), wrong, cut(text.slice(error.end), BESIDE)),
+        element("p", {}, `At character ${error.start + 1}: ${error.message.replace(/\S{80,}/g, (word) => cut(word, 60))}`),
       );
     };
     return { show, refuse, focus: () => { box.focus(); box.select(); } };

@@ -1,6 +1,8 @@
 "use strict";
 // What is looked at, in the part of the address behind the #; an anchor of the page stays one.
 const Address = (() => {
+  const CELL = ["case", "workaround", "device", "column"]; // what a cell is named by, in this order
+
   const read = () => {
     const text = location.hash.slice(1);
     const found = new URLSearchParams(text.includes("=") ? text : "");
@@ -10,7 +12,7 @@ const Address = (() => {
       open: new Set(found.getAll("open")),
       ways: found.get("ways") === "1",
       more: found.get("more") === "1",
-      at: at.length === 4 ? { case: at[0], workaround: at[1], device: at[2], column: at[3] } : null,
+      at: at.length ? Object.fromEntries(CELL.map((key, place) => [key, at[place] ?? ""])) : null,
     };
   };
   const LONGEST = 1500; // a pasted traceback is no address
@@ -21,7 +23,7 @@ const Address = (() => {
     for (const line of state.open) parts.append("open", line);
     if (state.ways) parts.set("ways", "1");
     if (state.more) parts.set("more", "1");
-    if (state.at) for (const key of ["case", "workaround", "device", "column"]) parts.append("at", state.at[key]);
+    if (state.at) for (const key of CELL) parts.append("at", state.at[key]);
     return parts.toString();
   };
   // A step can be gone back to; what is only typed on the way replaces the last one.
@@ -46,8 +48,17 @@ const Address = (() => {
   const help = at("help");
   const narrow = matchMedia("(max-width: 640px)");
   const FEW = 3; // columns, and fewer are read as a list
+  const OPENED = "#matrix:not([hidden]) .cell.opened, #list:not([hidden]) .detail";
   const NEAREST = 5; // cases that words lead to, above the table
-  let state = Address.read();
+  // A link to a cell unfolds its line, and reads a release as commands name it.
+  const arrived = () => {
+    const read = Address.read();
+    const found = read.at && Book.locate(book, read.at);
+    if (!found || found.missing) return read;
+    const open = found.line ? new Set([...read.open, found.line]) : read.open;
+    return { ...read, open, at: { ...read.at, column: found.column } };
+  };
+  let state = arrived();
   let drawn = null;
   let shown = null; // the last query that could be read, compiled,
   let answered = ""; // and its text
@@ -108,7 +119,8 @@ const Address = (() => {
 
   // What a query that cannot be read leaves behind is no answer to it.
   const unanswered = () => {
-    const last = answered ? `still that of ${answered}` : "every case";
+    const short = answered.length > 80 ? `${answered.slice(0, 80)}…` : answered;
+    const last = short ? `still that of ${short}` : "every case";
     at("found").textContent = `This query cannot be read; the table shows ${last}.`;
     for (const name of ["counts", "take"]) at(name).classList.add("unasked");
     at("none").hidden = true;
@@ -151,11 +163,15 @@ const Address = (() => {
     } else {
       rows.openAt(state.at);
     }
+    const lost = state.at && !document.querySelector(OPENED);
+    const why = lost ? Book.locate(book, state.at).missing || "the query leaves it out" : "";
+    at("lost").textContent = lost ? `The cell of this link is not shown: ${why}.` : "";
+    at("lost").hidden = !lost;
   };
 
   addEventListener("hashchange", () => {
     if (Address.isAnchor() || Address.says(state)) return;
-    state = Address.read();
+    state = arrived();
     apply();
   });
   narrow.addEventListener("change", () => apply());
@@ -180,6 +196,6 @@ const Address = (() => {
   });
 
   apply();
-  const wanted = state.at && document.querySelector(".cell.opened, #list .detail");
+  const wanted = state.at && document.querySelector(OPENED);
   if (wanted) wanted.scrollIntoView({ block: "center", inline: "center" });
 })();
