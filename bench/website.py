@@ -6,7 +6,6 @@ The browser's part is left out, and said so, where there is no Chromium.
 
 from __future__ import annotations
 
-import gzip
 import resource
 import statistics
 import sys
@@ -14,13 +13,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import url2pathname
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "support")]
 
 import real_site  # noqa: E402
-from chromium import missing, opened  # noqa: E402
+from chromium import missing, opened, weights  # noqa: E402
 from synthetic import corpus, draw  # noqa: E402
 
 if TYPE_CHECKING:
@@ -97,23 +95,15 @@ def _page(browser: Browser, address: str) -> Page:
 
 def _first_page(browser: Browser, website: Website, row: Row) -> None:
     """Weigh what the first page loads before anybody acts, each file compressed by itself."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    loaded: list[Path] = []
-    page.on("request", lambda asked: loaded.append(_file(asked.url)))
-    page.goto((website.folder / "index.html").as_uri())
-    page.wait_for_selector(".cell")
-    page.wait_for_timeout(500)  # what is loaded late, though nobody asked, counts as well
-    packed = {path: len(gzip.compress(path.read_bytes())) for path in loaded}
-    for path, size in sorted(packed.items(), key=lambda entry: -entry[1]):
-        print(f"    {path.relative_to(website.folder).as_posix():<40}{size / 1000:>8.1f} KB")
-    total = sum(packed.values()) / 1000
+    sizes = weights(browser, website.folder)
+    for name, size in sizes.items():
+        print(f"    {name:<40}{size / 1000:>8.1f} KB")
+    total = sum(sizes.values()) / 1000
     row(f"{website.name}: loaded, compressed", total, "KB", f"limit {website.weight:,}")
+    page = _page(browser, (website.folder / "index.html").as_uri())
+    page.wait_for_selector(".cell")
     row(f"{website.name}: first paint", page.evaluate(SHOWN), "ms", "limit 1,000")
     page.close()
-
-
-def _file(url: str) -> Path:
-    return Path(url2pathname(url.removeprefix("file://").partition("?")[0]))
 
 
 def _answers(browser: Browser, website: Website, row: Row) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import os
 import shutil
 from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import url2pathname
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,3 +59,23 @@ def violations(page: Page) -> list[str]:
     asked = f"axe.run({{ preload: false, resultTypes: ['violations'], rules: {rules} }})"
     found = page.evaluate(asked)["violations"]
     return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]
+
+
+def weights(browser: Browser, site: Path) -> dict[str, int]:
+    """Return what the first page loads before anybody acts: the bytes of each file, compressed."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_selector(".cell")
+    page.wait_for_timeout(500)  # what is loaded late, though nobody asked, counts as well
+    page.close()
+    paths = {
+        Path(url2pathname(url.removeprefix("file://").partition("?")[0]))
+        for url in asked
+        if url.startswith("file:")
+    }
+    sizes = {
+        path.relative_to(site).as_posix(): len(gzip.compress(path.read_bytes())) for path in paths
+    }
+    return dict(sorted(sizes.items(), key=lambda entry: -entry[1]))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from chromium import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
     Show = Callable[..., Page]
 
@@ -37,6 +39,14 @@ def test_nothing_moves_while_it_is_read(show: Show, name: str, width: int) -> No
     page = show(name, viewport={"width": width, "height": 900})
 
     assert page.evaluate(SHIFTED) < 0.01
+
+
+def test_all_that_the_first_page_loads_weighs_a_hundred_kilobytes_at_most(
+    browser: Browser, real_site: Path
+) -> None:
+    sizes = weights(browser, real_site)
+
+    assert sum(sizes.values()) <= 100_000, sizes
 
 
 def test_a_table_is_printed_whole(show: Show) -> None:
