@@ -38,6 +38,20 @@ ASKED = """(query) => new Promise((done) => {
   requestAnimationFrame(() => setTimeout(() => done(performance.now() - before)));
 })"""
 """From Enter to the frame that shows the answer, with style, layout and paint of that frame."""
+CHECKED = """(text) => new Promise((done) => {
+  const [box, answer] = ['packages', 'answer'].map((id) => document.getElementById(id));
+  const before = performance.now();
+  const seen = new MutationObserver(() => {
+    if (!answer.firstChild) return;
+    seen.disconnect();
+    requestAnimationFrame(() => setTimeout(() => done(performance.now() - before)));
+  });
+  answer.replaceChildren();
+  seen.observe(answer, { childList: true });
+  box.value = text;
+  box.dispatchEvent(new Event('input', { bubbles: true }));
+})"""
+"""From a paste to the frame that shows what hits, the wait for more typing included."""
 EMPTY = "data:text/html,<title>empty</title><input id=query>"
 TRACEBACK = """Traceback (most recent call last):
   File "/x/site-packages/transformers/trainer.py", line 4560, in prediction_step
@@ -51,6 +65,12 @@ MADE_UP = (
     'error:"pass c"',
     "merge nan",
 )
+
+PASTED = {
+    "two versions": "transformers==4.51.3\npeft==0.15.2\n",
+    "a freeze of 300": "transformers==5.10.1\npeft==0.17.0\naccelerate==1.6.0\ntorch==2.6.0\n"
+    + "".join(f"filler-{number}==1.0\n" for number in range(296)),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +105,7 @@ def measure(row: Row) -> None:
             for website in (made_up, real):
                 _first_page(browser, website, row)
                 _answers(browser, website, row)
+            _check(browser, real, row)
 
 
 def _page(browser: Browser, address: str) -> Page:
@@ -122,3 +143,11 @@ def _median(page: Page, query: str) -> float:
         page.evaluate(ASKED, "")
         waits.append(float(page.evaluate(ASKED, query)))
     return statistics.median(waits)
+
+
+def _check(browser: Browser, website: Website, row: Row) -> None:
+    page = _page(browser, (website.folder / "check.html").as_uri())
+    for name, text in PASTED.items():
+        waits = [float(page.evaluate(CHECKED, text)) for _ in range(REPEATS)]
+        row(f"{website.name}: check {name}", statistics.median(waits), "ms", "limit 200")
+    page.close()
