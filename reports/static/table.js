@@ -11,6 +11,7 @@ const Table = (() => {
   const LETTERS = 10; // of a head that holds releases only
   const EASY = 25 * REM; // pixels of a column beside which titles may take what is left
   const TITLE = 560 * REM; // pixels of the longest titles
+  const SCREEN = 16; // rows that may be in sight
   const EDGES = 2; // borders
 
   const create = (root, book, on) => {
@@ -59,6 +60,11 @@ const Table = (() => {
     };
     const stacksAt = (track, place) => [...new Set(place.columns.map((column) => track.cells[column]).filter((stack) => stack >= 0))].sort((a, b) => a - b);
 
+    const empty = (row) => {
+      if (!row.filled) return;
+      row.replaceChildren(row.firstChild);
+      row.filled = null;
+    };
     const fill = (row) => {
       if (row.filled === places || !trackOf.has(row)) return;
       row.filled = places;
@@ -148,11 +154,8 @@ const Table = (() => {
     const rowsShown = () => groups.filter((one) => !one.group.hidden).flatMap((one) => one.rows.filter((row) => !row.hidden));
 
     // As wide as there is room for, with all lines folded; asked for rarely, since it costs a layout.
-    const fit = () => {
-      const room = root.parentElement.clientWidth - EDGES;
+    const fit = ({ room, least }) => {
       const lines = new Set(places.map((place) => place.line)).size;
-      root.style.removeProperty("--head");
-      const least = root.querySelector(".corner").offsetWidth;
       const head = Math.max(least, Math.min(TITLE, Math.floor(room - lines * EASY)));
       root.style.setProperty("--head", `${head}px`);
       const column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - head) / lines)));
@@ -160,9 +163,10 @@ const Table = (() => {
       root.style.setProperty("--fit", `${column}px`);
       const releases = places.every((place) => place.columns.every((column) => book.columns[column].source === "release"));
       const letters = Math.min(releases ? LETTERS : Infinity, Math.max(...places.map((place) => place.label.length)));
-      root.style.setProperty("--heads", `${Math.ceil((8 + LETTER * letters) * REM)}px`);
+      const heads = `${Math.ceil((8 + LETTER * letters) * REM)}px`;
+      root.style.setProperty("--heads", heads);
       // What the heads cover is out of sight for whoever goes through the table by keyboard.
-      root.style.setProperty("--covered", `${top.offsetHeight}px`);
+      root.style.setProperty("--covered", heads);
       stretch();
     };
     const stretch = () => {
@@ -173,7 +177,12 @@ const Table = (() => {
       const inside = root.querySelector(".inside");
       if (inside) inside.style.width = `${Math.min(wide, sizes.room)}px`;
     };
-    addEventListener("resize", () => { if (root.hidden) drawnAs.places = ""; else fit(); });
+    // Asked for before anything is changed: afterwards each answer costs a layout.
+    const measured = () => ({
+      room: root.parentElement.clientWidth - EDGES,
+      least: Number.parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--head")) * 16 * REM,
+    });
+    addEventListener("resize", () => { if (root.hidden) drawnAs.places = ""; else fit(measured()); });
 
     const show = (next) => {
       const kept = stop && root.contains(stop) ? whereIs(stop) : null;
@@ -182,18 +191,23 @@ const Table = (() => {
       const now = { precisions: view.precisions.join(), places: JSON.stringify([view.scope.columns, [...view.open], view.more]) };
       if (now.precisions !== drawnAs.precisions || !groups.length) build();
       if (now.precisions !== drawnAs.precisions || now.places !== drawnAs.places) {
+        const page = measured();
         places = placesOf();
         cached.clear();
+        choose(); // first: what is hidden, and what is emptied, need not be laid out
+        for (const { rows } of groups) for (const row of rows) empty(row);
         const corner = element("div", { role: "columnheader", class: "corner" }, "case", element("small", {}, "transformers"));
         top.replaceChildren(element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf)));
         if (now.precisions !== drawnAs.precisions) root.style.setProperty("--precisions", String(view.precisions.length || 1));
         root.setAttribute("aria-colcount", String(places.length + 1));
-        fit();
+        fit(page);
         observer.disconnect();
         for (const { rows } of groups) for (const row of rows) observer.observe(row);
+        rowsShown().slice(0, SCREEN).forEach(fill); // the observer is a frame late
+      } else {
+        choose();
       }
       drawnAs = now;
-      choose();
       if (stop) stop.tabIndex = -1;
       stop = (kept && find(kept)) || rowsShown()[0]?.querySelector("a") || null;
       if (stop) stop.tabIndex = 0;
