@@ -3,6 +3,7 @@
 // written into it.
 const Filters = (() => {
   const LINES = 8; // of the box, when something long is pasted
+  const TAKEN = 200000; // characters of a paste: the end of a log is where the error stands
 
   const quoted = (value) => (/[\s(),"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
@@ -30,6 +31,7 @@ const Filters = (() => {
     let options = [];
     let chosen = -1;
     let waiting = 0;
+    let left = 0; // characters of a paste that were not taken
 
     // They stand in the page already, so that nothing moves when they are filled.
     for (const select of form.querySelectorAll(".choices select")) {
@@ -108,7 +110,16 @@ const Filters = (() => {
       on.change(box.value, false);
     };
 
+    box.addEventListener("paste", (event) => {
+      const text = event.clipboardData?.getData("text") ?? "";
+      if (text.length <= TAKEN) return;
+      event.preventDefault(); // to lay out all of it takes seconds, and nothing else works meanwhile
+      left = text.length - TAKEN;
+      box.setRangeText(text.slice(-TAKEN), box.selectionStart, box.selectionEnd, "end");
+      box.dispatchEvent(new Event("input"));
+    });
     box.addEventListener("input", () => {
+      if (box.value.length < TAKEN) left = 0;
       grow();
       offer(false);
       clearTimeout(waiting);
@@ -140,7 +151,7 @@ const Filters = (() => {
       ways.checked = state.ways;
       more.checked = state.more;
       box.removeAttribute("aria-invalid");
-      fault.replaceChildren();
+      fault.replaceChildren(...(left ? [element("p", {}, `Only the end of this text was taken, where an error stands: ${TAKEN.toLocaleString("en")} of ${(TAKEN + left).toLocaleString("en")} characters.`)] : []));
       mirror(compiled.tree);
     };
     const mirror = (read) => {

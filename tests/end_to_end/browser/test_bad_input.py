@@ -24,6 +24,12 @@ TYPED = """(text) => {
   box.dispatchEvent(new Event('input', { bubbles: true }));
   box.dispatchEvent(new Event('change', { bubbles: true }));
 }"""
+PASTED = """([line, last]) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData('text', line.repeat(Math.ceil(1e7 / line.length)).slice(0, 1e7) + last);
+  const pasted = new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true });
+  document.getElementById('query').dispatchEvent(pasted);
+}"""
 LONG = 10_000
 
 
@@ -56,6 +62,26 @@ def test_a_query_that_nobody_should_type_is_answered_in_short_and_kept(show: Sho
 
     assert answers == ANSWERS
     assert page.evaluate("window.harmed") is None
+
+
+def test_of_ten_megabytes_that_are_pasted_the_end_is_read_and_a_sentence_says_so(
+    show: Show,
+) -> None:
+    page = show()
+    page.fill("#query", "gemma3 ")
+    page.evaluate(PASTED, ["frame\n", "AttributeError: no attribute 'float'"])
+    page.locator("#fault").filter(has_text="Only the end of this text was taken").wait_for()
+
+    assert page.inner_text("#fault") == (
+        "Only the end of this text was taken, where an error stands: "
+        "200,000 of 10,000,036 characters."
+    )
+    assert (
+        page.locator("#answer a").first.get_attribute("href") == "case/cache_float.html#failure-1"
+    )
+    assert page.input_value("#query").startswith("gemma3 ")
+    page.fill("#query", "gemma3")
+    page.locator("#fault").filter(has_not_text="Only").wait_for(state="hidden")
 
 
 @pytest.mark.parametrize(
