@@ -117,6 +117,22 @@ const Address = (() => {
     return element("p", {}, "Did you mean ", element("a", { href: `#${new URLSearchParams({ q })}` }, near), "?");
   };
 
+  // The checker is opened at the versions that stand in the box, whatever else does.
+  const check = document.querySelector(".doors [href^='check.html']");
+  const door = ({ tree, texts = [] }) => {
+    const asked = new URLSearchParams();
+    const terms = tree?.type === "and" ? tree.parts.filter((part) => part.type === "atom") : [];
+    const pins = [...terms.filter((term) => term.key === "with").flatMap((term) => term.values), ...Paste.packages(state.q)];
+    for (const pin of pins) asked.set(...pin.split("=="));
+    for (const term of terms) if (term.key === "release" && term.values.length === 1) asked.set("transformers", term.values[0]);
+    for (const key of ["precision", "model", "trigger"]) {
+      const known = new Set(book.words[key]);
+      const [first] = [...terms.filter((term) => term.key === key).flatMap((term) => term.values), ...texts].filter((word) => known.has(word));
+      if (first && pins.length) asked.set(key, first);
+    }
+    if (check) check.href = `check.html${asked.size ? `#${asked}` : ""}`;
+  };
+
   // What a query that cannot be read leaves behind is no answer to it.
   const unanswered = () => {
     const short = answered.length > 80 ? `${answered.slice(0, 80)}…` : answered;
@@ -163,6 +179,7 @@ const Address = (() => {
     } else {
       rows.openAt(state.at);
     }
+    door(fault ?? compiled);
     const lost = state.at && !document.querySelector(OPENED);
     const why = lost ? Book.locate(book, state.at).missing || "the query leaves it out" : "";
     at("lost").textContent = lost ? `The cell of this link is not shown: ${why}.` : "";

@@ -27,6 +27,8 @@ const Paste = (() => {
 
   // What pip freeze and requirements.txt hold is no error, whatever it stands beside.
   const isPackages = (text) => (text.match(/^[A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*(?:==|>=|~=)\s*\d\S*\s*$/gm) ?? []).length > 1;
+  const DECIDING = new Set(["transformers", "torch", "accelerate", "peft"]);
+  const packages = (text) => [...text.matchAll(/^([A-Za-z][\w.-]*)\s*==\s*(\d[\w.!+-]*)\s*$/gm)].map(([, name, version]) => [name.toLowerCase(), version]).filter(([name]) => DECIDING.has(name)).map((pin) => pin.join("=="));
 
   const create = (known) => {
     const noise = known.noise.map(([pattern, put]) => [new RegExp(pattern, "gu"), put]);
@@ -148,5 +150,5 @@ const Paste = (() => {
     const tied = (at) => [at - 1, at + 1].some((beside) => found[beside] && Math.abs(found[beside].score - found[at].score) < 1e-9);
     return { says, items: found.map((one, at) => item(one, tied(at))) };
   };
-  return { create, split, isPackages, answer };
+  return { create, split, isPackages, packages, answer };
 })();

@@ -178,13 +178,14 @@ const Query = (() => {
     // Quotes make either a text.
     const versionOf = (token) => {
       if (token.quoted) return null;
-      const value = token.text.toLowerCase();
+      const bare = (text) => text.toLowerCase().replace(/[,;]$/, ""); // of a list in a sentence
+      const value = bare(token.text);
       const names = words.release ?? [];
       const [name, pinned] = value.split("==");
       const next = list[at];
-      const beside = pinned === undefined && next?.type === "text" && !next.quoted && VERSION.test(next.text) ? next : null;
+      const beside = pinned === undefined && next?.type === "text" && !next.quoted && VERSION.test(bare(next.text)) ? next : null;
       if ((words.with ?? []).some((known) => known.startsWith(`${name}==`)) && (pinned || beside)) {
-        const wanted = `${name}==${pinned || beside.text}`;
+        const wanted = `${name}==${pinned || bare(beside.text)}`;
         const end = beside ? beside.end : token.end;
         const wrong = refused("with", wanted, words);
         if (wrong) throw new Fault(wrong, token.start, end);

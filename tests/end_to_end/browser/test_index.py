@@ -137,6 +137,7 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
         ("torch 2.13.0 fails:any", BOTH),
         ("torch==2.13 fails:bf16", {"cache_float"}),
         ("transformers 5.0 fails:any", {"norm_drift"}),
+        ("torch 2.13.0, transformers 5.0, fails:any", {"norm_drift"}),
     ],
 )
 def test_a_query_holds_for_cases(language: Page, query: str, expected: set[str]) -> None:
