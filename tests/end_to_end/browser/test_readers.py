@@ -1,0 +1,119 @@
+"""Five readers on the real site: each from the first page to the sentence that answers, within two
+actions, each a click or typing into a box."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Locator, Page
+
+pytestmark = pytest.mark.browser
+
+FREEZE = "accelerate==1.6.0\npeft==0.15.2\ntorch==2.6.0\ntransformers==4.51.3\n"
+TRACEBACK = """Traceback (most recent call last):
+  File "/home/me/evaluate.py", line 31, in <module>
+    outputs = model(**batch)
+  File "/opt/lib/python3.11/site-packages/accelerate/utils/operations.py", line 785, in _convert
+    return tensor.float()
+AttributeError: 'HybridMambaAttentionDynamicCache' object has no attribute 'float'"""
+
+
+@dataclass(kw_only=True)
+class Reader:
+    """Somebody with a mouse and a keyboard, on the first page; every action is counted."""
+
+    page: Page
+    actions: int = 0
+
+    def click(self, what: Locator) -> None:
+        self.actions += 1
+        what.click()
+
+    def type(self, box: Locator, text: str) -> None:
+        self.actions += 1
+        box.fill(text)
+
+    def reads(self, selector: str, *facts: str) -> None:
+        """Wait until an element holds all of these facts; two actions are the most allowed."""
+        element = self.page.locator(selector).first
+        for fact in facts:
+            element.filter(has_text=re.compile(fact)).wait_for(timeout=10_000)
+        assert self.actions <= 2
+
+
+@pytest.fixture
+def reader(browser: Browser, real_site: Path) -> Iterator[Reader]:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto((real_site / "index.html").as_uri())
+    yield Reader(page=page)
+    page.close()
+
+
+def test_a_maintainer_finds_the_range_and_the_fix_of_a_bug(reader: Reader) -> None:
+    reader.type(reader.page.locator("#query"), "gemma3 eval bf16")
+    reader.click(reader.page.locator("#answer a").first)
+
+    reader.reads("h1", "Gemma 3 Trainer evaluation fails")
+    reader.reads("#summary", r"present since 4\.50\.0", r"4\.51\.0 .*#37044")
+
+
+def test_an_engineer_learns_what_hits_a_model_an_adapter_and_versions(reader: Reader) -> None:
+    versions = "transformers 4.51.3, peft 0.15.2, qwen2.5-vl adapter bf16"
+    reader.type(reader.page.locator("#query"), versions)
+    reader.click(reader.page.get_by_role("link", name="Check my versions", exact=True).last)
+
+    reader.reads("#answer", "Merging a DoRA adapter leaves fp32 weights in a 16-bit model")
+    reader.reads("#answer", r"Avoided by transformers 4\.53\.0, peft 0\.16\.0", "adapter-16bit")
+    reader.reads("#answer", r"all of these cases pass: transformers==5\.17\.0 peft==0\.21\.0")
+    assert "GPT-2" not in reader.page.inner_text("#answer")
+
+
+def test_an_engineer_pastes_a_freeze(reader: Reader) -> None:
+    reader.click(reader.page.get_by_role("link", name="Check my versions", exact=True).last)
+    reader.type(reader.page.locator("#packages"), FREEZE)
+
+    reader.reads("#answer", "Merging a DoRA adapter leaves fp32 weights in a 16-bit model")
+
+
+def test_a_pasted_error_finds_its_case_with_a_link(reader: Reader) -> None:
+    reader.type(reader.page.locator("#query"), TRACEBACK)
+
+    reader.reads("#answer", "with this message")
+    reader.reads("#answer li", "Jamba, accelerate: 'HybridMambaAttentionDynamicCache' has no")
+    assert reader.page.locator("#answer li a").first.get_attribute("href") == (
+        "case/jamba_accelerate_outputs.html#failure-1"
+    )
+
+
+def test_a_release_manager_learns_what_a_release_broke_and_fixed(reader: Reader) -> None:
+    reader.click(reader.page.get_by_role("link", name="Releases", exact=True).first)
+    reader.click(reader.page.get_by_role("link", name="5.0.0", exact=True).first)
+
+    reader.reads("h1", r"transformers 5\.0\.0")
+    reader.reads(".lede", "38 known half-precision bugs, 19 of them silent, and 2 intended")
+    reader.reads("#broke", "Switch Transformers in bf16 or fp16 fail in the router", "T5 loaded")
+    reader.reads("#fixed", "DeepSeek-V3 in bf16 rounds e_score_correction_bias", "#42580")
+
+
+def test_a_release_manager_learns_the_counts_of_the_newest_release(reader: Reader) -> None:
+    counts = "18 known half-precision bugs, 9 of them silent, and 2 intended changes"
+    reader.reads("#status", rf"transformers 5\.23\.0: {counts}; 48 fixed; 2 not measured")
+    reader.click(reader.page.locator("#status a").first)
+
+    reader.reads(".lede", counts)
+    reader.reads("#fixed", "Grounding DINO casts its text position embeddings to int64")
+
+
+def test_a_first_reader_is_told_what_this_is_and_by_whom(reader: Reader) -> None:
+    reader.reads("header >> nth=0", "Dtype and mixed-precision bugs of the Hugging Face ecosystem")
+    reader.reads("header >> nth=0", r"transformers 5\.23\.0: 18 known half-precision bugs")
+    reader.reads("header >> nth=0", r"[Mm]easured on a CPU with torch 2\.13\.0", "a GPU runs other")
+    reader.reads("header >> nth=0", r"Data: 2026-\d\d-\d\d", "Made by", "Licence: Apache-2.0")
