@@ -230,4 +230,4 @@ def test_the_source_of_a_case_runs_by_itself(tmp_path: Path) -> None:
     assert json.loads(wanted) == ["torch", "transformers>=4.50"]
     assert page.count("<pre") == len(re.findall(r"<pre[^>]* data-copy", page)) + page.count(
         '<pre class="lines"'
-    ) + len(re.findall(r"summary>(?:message|traceback)</summary><pre>", page))
+    ) + len(re.findall(r"summary>(?:message|traceback)</summary><pre[ >]", page))

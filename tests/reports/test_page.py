@@ -28,6 +28,7 @@ from rendered import Markup, pages
 from repromatrix.reports.build import render
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import Derived, Expectation, Fails, case_page
+from repromatrix.reports.pages.check import CHECK_SCRIPTS
 from repromatrix.reports.pages.claims import Stated
 from repromatrix.reports.pages.index import (
     SCRIPTS,
