@@ -124,7 +124,7 @@ class Site:
     @cached_property
     def releases(self) -> list[ReleasePage]:
         """The pages of releases, oldest first."""
-        arranged = Releases(self.survey, self.steps)
+        arranged = Releases(self.survey, self.steps, self.published.publications.values())
         return [arranged.page(name) for name in self.survey.releases]
 
     @cached_property

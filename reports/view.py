@@ -67,6 +67,19 @@ class Survey:
         """The names of the columns that follow each other in time: releases, then main."""
         return tuple(item.name for item in self.columns if item.source in _IN_THE_TABLE)
 
+    @cached_property
+    def line(self) -> tuple[str, ...]:
+        """The releases that changes are read along: `main` only where it is the newest.
+
+        A `main` that was measured before the newest release came stands between two releases, and
+        neither of them is compared with it.
+        """
+        return tuple(
+            name
+            for name in self.releases
+            if self.by_name[name].source is not Source.MAIN or name == self.releases[-1]
+        )
+
     def only_in(self, case: Case) -> tuple[Environment, ...]:
         """Return the columns of a case that needs what no release by itself has.
 

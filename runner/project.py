@@ -144,7 +144,27 @@ def informed(project: Project, rows: Iterable[Observation]) -> Project:
         environment = _described(row, environments.get(row.cell.environment))
         if environment is not None:
             environments[environment.name] = environment
-    return dataclasses.replace(project, environments=environments)
+    return dataclasses.replace(project, environments=_by_place(environments, project.matrix))
+
+
+def _by_place(environments: Mapping[str, Environment], matrix: Matrix) -> dict[str, Environment]:
+    """Put `main` where its version stands: measured long ago, it is older than the newest."""
+    names = list(environments)
+    if MAIN in environments:
+        names.remove(MAIN)
+        version = Version(environments[MAIN].version("transformers") or "0")
+        newer = (one.name for one in matrix.releases if Version(one.name) > version)
+        first = next((name for name in newer if name in environments), "")
+        after = names.index(first) if first else _behind(names, matrix)
+        names.insert(after, MAIN)
+    return {name: environments[name] for name in names}
+
+
+def _behind(names: Sequence[str], matrix: Matrix) -> int:
+    """Return the place behind the last release."""
+    return 1 + max(
+        (names.index(one.name) for one in matrix.releases if one.name in names), default=-1
+    )
 
 
 def _described(row: Observation, known: Environment | None) -> Environment | None:

@@ -11,6 +11,7 @@ from repromatrix.runner.evidence.answering import Grid, answering_rows, dispute,
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.verdicts import Judged, infer, judge_all
+from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
@@ -111,7 +112,7 @@ def render(
         source=source,
         checkout=paths.root,
     )
-    environments = list(known_to.environments.values())
+    environments = _shown_in_the_table(known_to, judged)
     stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
     dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
     commits = known_commits(paths)
@@ -123,6 +124,16 @@ def render(
     )
     stamp.write_text(wanted)
     return True
+
+
+def _shown_in_the_table(project: Project, judged: Iterable[Judged]) -> list[Environment]:
+    """Return the environments in order; `main` only where something was run on it."""
+    ran = {row.seen.cell.environment for row in judged if row.seen.outcome.was_run}
+    return [
+        environment
+        for environment in project.environments.values()
+        if environment.source is not Source.MAIN or environment.name in ran
+    ]
 
 
 def index(paths: Paths) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -24,10 +24,11 @@ from repromatrix.reports.sections.status import Status, statuses
 from repromatrix.reports.text import Link, in_address, kinds, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
+from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.outcomes import Verdict
-from repromatrix.runner.model.packages import DECIDING
+from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
 
 _KINDS = (CellChange.BROKE, CellChange.FIXED, CellChange.CHANGED)
 _SAYS_NOTHING = frozenset({Verdict.UNPROVEN, Verdict.NOT_APPLICABLE})
@@ -66,6 +67,8 @@ class ReleasePage:
     href: str
     is_release: bool
     date: str
+    origin: str
+    """Of `main`, which sources were measured; empty for a release."""
     before: tuple[Link, ...]
     after: tuple[Link, ...]
     companions: tuple[Companion, ...]
@@ -97,9 +100,14 @@ def address_of(release: str) -> str:
 class Releases:
     """The evidence of a survey by column, arranged once for the pages of all releases."""
 
-    def __init__(self, survey: Survey, steps: Mapping[str, Between]) -> None:
+    def __init__(
+        self,
+        survey: Survey,
+        steps: Mapping[str, Between],
+        publications: Iterable[Publication] = (),
+    ) -> None:
         """Arrange what fails, and count what every cell shows."""
-        self.survey, self.steps = survey, steps
+        self.survey, self.steps, self.publications = survey, steps, tuple(publications)
         self._statuses = statuses(survey)
         self._failing: dict[str, list[Judged]] = {}
         for name in survey.cases:
@@ -113,7 +121,7 @@ class Releases:
 
     def page(self, name: str) -> ReleasePage:
         """Return the context of the page of one release."""
-        names = self.survey.releases
+        names = self.survey.line if name in self.survey.line else self.survey.releases
         place = names.index(name)
         step = self.steps.get(name)
         environment = self.survey.by_name[name]
@@ -124,6 +132,7 @@ class Releases:
             href=address_of(name),
             is_release=environment.source is Source.RELEASE,
             date=self.survey.dates.get(name, ""),
+            origin=_origin(self.survey, environment, self.publications),
             before=_links(names[place - 1 : place] if place else ()),
             after=_links(names[place + 1 : place + 2]),
             companions=_companions(environment, before),
@@ -173,6 +182,24 @@ class Releases:
             return True
         first, last = names.index(span.first.name), names.index(span.last.name)
         return first <= names.index(release) <= last
+
+
+def _origin(survey: Survey, environment: Environment, publications: Iterable[Publication]) -> str:
+    """Say which sources `main` was: version, commit, day, repository, and whether it is old."""
+    if environment.source is not Source.MAIN:
+        return ""
+    claims, _, commit = environment.version(TRANSFORMERS).partition("+g")
+    told = next((one.main for one in publications if f"{claims}+g{commit}" in one.main), "")
+    _, day, repository = [*told.split(" "), "", "", ""][:3]
+    parts = [
+        f"sources that claim transformers {claims}",
+        f"commit {commit}" if commit else "",
+        f"of {day}" if day else "",
+        f"from {repository}" if repository else "",
+    ]
+    newest = survey.line[-1]
+    older = "" if newest == environment.name else f"; older than the newest release, {newest}"
+    return visible(f"{' '.join(filter(None, parts))}{older}")
 
 
 def _plain(step: Between | None, kind: CellChange) -> tuple[ReleaseDifference, ...]:

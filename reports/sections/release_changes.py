@@ -76,9 +76,15 @@ class Between:
 def between(survey: Survey) -> dict[str, Between]:
     """Return for every release but the first what became of each cell since the one before."""
     by_release = sides(survey)
+    steps = dict(zip(survey.line[1:], survey.line, strict=False))
+    # A `main` between two releases is compared with the one before it.
+    steps |= {
+        after: before for before, after in pairwise(survey.releases) if after not in survey.line
+    }
     return {
-        after: compared(survey, before, by_release[before], by_release[after])
-        for before, after in pairwise(survey.releases)
+        after: compared(survey, steps[after], by_release[steps[after]], by_release[after])
+        for after in survey.releases
+        if after in steps
     }
 
 

@@ -13,6 +13,7 @@ from repromatrix.runner import files, project, site
 from repromatrix.runner.cli.options import command, line_printer
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.snapshots import SnapshotRecord
+from repromatrix.runner.environments import development
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.commits import NAME as COMMITS
@@ -86,17 +87,9 @@ def _records(
 
 
 def _evidence(grid: Iterable[Judged]) -> list[Observation]:
-    """Return what is to be published: what was run and is not stale.
-
-    Where `main` could not be built, its cells say why, on the devices that ran something.
-    """
-    rows = [judged.seen for judged in grid if not judged.stale]
-    ran = [row for row in rows if row.outcome.was_run]
-    if any(map(_is_main, ran)):
-        return ran
-    devices = {row.cell.device for row in ran}
-    unbuilt = (row for row in rows if _is_main(row) and row.outcome is Outcome.UNBUILDABLE)
-    return [*ran, *(row for row in unbuilt if row.cell.device in devices)]
+    """Return what is to be published: what was run and is not stale."""
+    rows = (judged.seen for judged in grid if not judged.stale)
+    return [row for row in rows if row.outcome.was_run]
 
 
 def _is_main(row: Observation) -> bool:
@@ -170,8 +163,17 @@ def _publication(kind: _Class, ran: Iterable[Observation], names: Collection[str
         hardware=hardware,
         torch_build=torch_build,
         python=python,
-        main=", ".join(sorted(main)) or "unbuildable",
+        main=", ".join(map(_origin, sorted(main))) or "not measured",
     )
+
+
+def _origin(version: str) -> str:
+    """Return what `main` was: its version, and of a checkout the day and the repository."""
+    checkout = development.main_checkout()
+    if checkout is None or checkout.version != version:
+        return version
+    facts = (version, str(checkout.declared.day), development.repository_of(checkout.root))
+    return " ".join(filter(None, facts))
 
 
 def _today() -> str:

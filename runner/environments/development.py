@@ -20,7 +20,7 @@ from packaging.version import Version
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Built, Recipe, UnbuildableError, build
-from repromatrix.runner.environments.commits import Declaration
+from repromatrix.runner.environments.commits import Declaration, Home
 from repromatrix.runner.environments.declared import UndeclaredError, declared
 from repromatrix.runner.environments.locks import compile_lock, markers
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
@@ -169,6 +169,41 @@ def _named(listing: str, revision: str) -> str:
     tag = f"refs/tags/{revision}"
     meant = (revision, f"refs/heads/{revision}", f"{tag}^{{}}", tag)
     return next((commits[name] for name in meant if name in commits), "")
+
+
+def main_checkout() -> Checkout | None:
+    """Return the checkout that REPROMATRIX_MAIN names; None where it names no folder.
+
+    Raises RunnerError where the folder holds no sources of transformers.
+    """
+    wanted = os.environ.get(VARIABLE, "")
+    folder = Path(wanted).expanduser()
+    return read_checkout(folder) if wanted and folder.is_dir() else None
+
+
+_HOSTED = re.compile(r"(?:https://|git@)[\w.-]+[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?")
+
+
+def repository_of(folder: Path) -> str:
+    """Return `owner/name` of a clone's origin; empty where that is no address of a host."""
+    address = _ask_git(folder, "remote", "get-url", "origin") or ""
+    found = _HOSTED.fullmatch(address.strip())
+    return found[1] if found else ""
+
+
+def build_main_checkout(
+    home: Home, checkout: Checkout, name: str = MAIN
+) -> tuple[Environment, Built]:
+    """Build what a checkout declares that it needs; its sources are put in front when cells run.
+
+    Its `setup.py` is not run. Raises UnbuildableError, also where no versions satisfy its needs.
+    """
+    try:
+        environment, built = home.environment(checkout.declared, taken_apart(name).extras)
+    except RunnerError as error:
+        raise UnbuildableError(error.faults[0].what) from error
+    pins = {**environment.pins, checkout.package: checkout.version}
+    return dataclasses.replace(environment, name=name, source=Source.MAIN, pins=pins), built
 
 
 def build_main(paths: Paths, matrix: Matrix, name: str = MAIN) -> tuple[Environment, Built]:

@@ -16,11 +16,12 @@ from typing import Protocol
 
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import Built, UnbuildableError
+from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import Interrupted, RunnerError
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.store import Store, keep_beside
 from repromatrix.runner.execution import events
-from repromatrix.runner.execution.events import Event, Ready, Terms, Unbuilt
+from repromatrix.runner.execution.events import Event, Ready, Terms, Tree, Unbuilt
 from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.judging.verdicts import covering, expected, is_current, judge, live
 from repromatrix.runner.model.case import Case
@@ -162,17 +163,28 @@ class Run:
             self.budget.begin(unit)
         cells = unit.cells
         project, name = self.project, unit.environment
-        environment = project.environments[name]
+        environment, tree = project.environments[name], None
         if self.interpreter is not None:
             environment, built = self.interpreter
         elif environment.source is Source.MAIN:
-            environment, built = development.build_main(project.paths, project.matrix, name)
+            environment, built, tree = self._main(name)
         else:
             built = building.build(project.paths, recipe(project, name))
         if environment.source is Source.MAIN:
             due = frozenset(self.due(environment))
             cells = tuple(cell for cell in cells if cell in due)
-        return Ready(environment=environment, built=built, cells=cells)
+        return Ready(environment=environment, built=built, cells=cells, tree=tree)
+
+    def _main(self, name: str) -> tuple[Environment, Built, Tree | None]:
+        """Build `main`: of a folder its sources as they stand, else what is installed from it."""
+        project = self.project
+        checkout = development.main_checkout()
+        if checkout is None:
+            return *development.build_main(project.paths, project.matrix, name), None
+        home = Home(paths=project.paths, matrix=project.matrix, locks=project.locks)
+        environment, built = development.build_main_checkout(home, checkout, name)
+        tree = Tree(package=checkout.package, path=checkout.root, kept=project.paths.kept)
+        return environment, built, tree
 
     def environment(self, seen: Observation) -> Environment:
         """Return the environment of a row; what `main` held stands in the row itself."""

@@ -42,7 +42,13 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
     along its versions: a stack is no release of transformers.
     """
     own = [environment for environment in environments.values() if belongs(case, environment)]
-    releases = tuple(Point(one.column, one.name) for one in own if one.source not in _APART)
+    line = [one for one in own if one.source not in _APART]
+    releases = tuple(
+        Point(one.column, one.name)
+        for one in line
+        # A `main` that is older than a release was measured ends no range: that release does.
+        if one.source is not Source.MAIN or one is line[-1]
+    )
     pairs = [one for one in own if one.source is Source.PAIR]
     versions = tuple(_along_versions(pairs, environments))
     told = {point.environment for axis in versions for point in axis}

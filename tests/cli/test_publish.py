@@ -130,9 +130,7 @@ def unbuilt(places: Paths, release: str, device: Device) -> tuple[Observation, .
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_of_what_could_not_be_built_main_alone_is_published_where_something_was_measured(
-    places: Paths, *, known: bool
-) -> None:
+def test_what_could_not_be_built_is_not_published(places: Paths, *, known: bool) -> None:
     store = Store(places.store, print)
     for release in RELEASES:
         store.put(*rows(places, "avx2", release))
@@ -151,7 +149,6 @@ def test_of_what_could_not_be_built_main_alone_is_published_where_something_was_
     assert found == {
         (Device.CPU, "4.49.0", Outcome.PASSES): 3,
         (Device.CPU, "4.50.0", Outcome.PASSES): 3,
-        (Device.CPU, "main", Outcome.UNBUILDABLE): 3,
     }
     assert [(one.new, one.gone) for one in read_changes(places.published)] == [((), ())] * known
 

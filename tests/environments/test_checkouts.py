@@ -14,9 +14,12 @@ from repromatrix.runner.environments.commits import Declaration
 from repromatrix.runner.environments.development import (
     Checkout,
     SourceState,
+    build_main_checkout,
     content,
+    main_checkout,
     marks,
     read_checkout,
+    repository_of,
 )
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.model.cell import Source
@@ -192,3 +195,47 @@ def test_a_package_without_a_version_is_refused(init: str, key: str, tmp_path: P
 
     (fault,) = caught.value.faults
     assert str(fault).startswith(f"{tmp_path}/peft/__init__.py: {key}: ")
+
+
+def test_main_of_a_folder_is_its_sources_in_what_they_declare(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPROMATRIX_MAIN", str(clone))
+    checkout = main_checkout()
+    assert checkout is not None
+    base, needs = environment("4.50.3"), checkout.declared
+
+    class Home:
+        def environment(self, declared: object, extras: object) -> tuple[object, object]:
+            assert (declared, extras) == (needs, ("timm",))
+            return base, None
+
+    built, _ = build_main_checkout(Home(), checkout, "main+timm")  # type: ignore[arg-type]
+
+    assert (built.name, built.source) == ("main+timm", Source.MAIN)
+    assert built.pins == {**base.pins, "transformers": checkout.version}
+
+
+def test_main_of_a_requirement_is_no_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPROMATRIX_MAIN", "git+https://example.org/transformers@main")
+    assert main_checkout() is None
+    monkeypatch.delenv("REPROMATRIX_MAIN")
+    assert main_checkout() is None
+
+
+@pytest.mark.parametrize(
+    ("address", "named"),
+    [
+        ("https://github.com/owner/transformers.git", "owner/transformers"),
+        ("git@github.com:owner/transformers", "owner/transformers"),
+        ("/home/me/transformers", ""),
+        ("", ""),
+    ],
+)
+def test_a_repository_is_named_by_the_address_of_its_host(
+    clone: Path, address: str, named: str
+) -> None:
+    if address:
+        git(clone, "remote", "add", "origin", address)
+
+    assert repository_of(clone) == named

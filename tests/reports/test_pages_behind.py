@@ -46,7 +46,7 @@ from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families
 from repromatrix.reports.pages.package import Alone, packages
 from repromatrix.reports.pages.release import Companion, FailingCase, Releases, failing_sheet
 from repromatrix.reports.sections.failures import AlikeCells, FailurePlace, signatures
-from repromatrix.reports.sections.history import FixedBy, Milestone
+from repromatrix.reports.sections.history import FixedBy, Milestone, history
 from repromatrix.reports.sections.numbers import dtypes, measured
 from repromatrix.reports.sections.provenance import Machine, MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import (
@@ -137,6 +137,45 @@ def test_a_release_that_could_not_be_built_is_compared_with_nothing() -> None:
     assert between(surveyed())["main"] == Between(
         before="4.51.0", differences=(), shifts=(), unknown=9
     )
+
+
+def test_a_main_between_two_releases_ends_no_range_and_is_the_before_of_none() -> None:
+    """It stands between 4.50.1, where bf16 fails, and 4.51.0; on it, bf16 passes."""
+    *releases, newest, main = ENVIRONMENTS
+
+    assert (newest.name, main.name) == ("4.51.0", "main")
+
+    def run(cell: Cell) -> Observation | None:
+        passes = cell.environment == "main"
+        return observed(cell, Outcome.PASSES) if passes else fake_run(cell)
+
+    view = survey({CASE.name: CASE}, (*releases, main, newest), judged(run))
+    steps = between(view)
+    (span,) = history(view, CASE)
+
+    assert view.line == ("4.49.0", "4.50.0", "4.50.1", "4.51.0")
+    assert {name: step.before for name, step in steps.items()} == {
+        "4.50.0": "4.49.0",
+        "4.50.1": "4.50.0",
+        "main": "4.50.1",
+        "4.51.0": "4.50.1",
+    }
+    assert span.mend is not None
+    assert span.mend.at.name == "4.51.0"
+
+
+def test_the_page_of_main_says_which_sources_were_measured() -> None:
+    *releases, newest, main = ENVIRONMENTS
+    version = "4.51.0.dev0+g3cd1a2307acd"
+    old = replace(main, pins={**main.pins, "transformers": version})
+    view = survey({CASE.name: CASE}, (*releases, old, newest), judged())
+    told = replace(PUBLICATION, main=f"{version} 2025-04-01 owner/fork")
+
+    assert Releases(view, {}, [told]).page("main").origin == (
+        "sources that claim transformers 4.51.0.dev0 commit 3cd1a2307acd of 2025-04-01"
+        " from owner/fork; older than the newest release, 4.51.0"
+    )
+    assert Releases(view, {}).page("4.51.0").origin == ""
 
 
 def test_a_number_that_moved_is_named() -> None:
