@@ -262,8 +262,15 @@ def _by_environment(answer: CommitAnswer) -> str:
             f" those of {older}."
         )
     else:
-        sources = f"The sources of {answer.older.mark.revision} and {answer.newer.mark.revision}"
+        marks = (answer.older.mark, answer.newer.mark)
+        sources = f"The sources of {marks[0].revision} and {marks[1].revision}"
         what = f"{sources} behave alike with the packages of their days."
+        if any(mark.note for mark in marks):
+            # A release of a branch, or one that is not there yet, may be what differs.
+            return (
+                f"{_what(answer)} is undecided: {what[:-1]}, and the releases themselves are not"
+                f" all in the clone: {'; '.join(mark.note for mark in marks if mark.note)}"
+            )
     return (
         f"{_what(answer)}: no commit of {answer.package} decides, the environment does. {what}"
         f" Find the package: `{answer.question.blame(good, bad)}`"

@@ -70,13 +70,15 @@ def test_a_change_is_kept_with_its_commit_and_what_both_sides_did(tmp_path: Path
 
 def test_a_change_that_no_commit_makes_is_kept_with_the_reason(tmp_path: Path) -> None:
     lab = straight(tmp_path, ["works"] * 3)
-    beyond = lab.inquiry(newer=factories.environment("4.52.0"))
+    beyond = lab.inquiry(
+        older=factories.environment("4.52.0"), newer=factories.environment("4.53.0")
+    )
 
     alike, missing = sorted(pin(lab, lab.inquiry(), beyond), key=lambda row: row.at)
 
     assert (alike.commit, missing.commit) == ("", "")
     assert "no commit of transformers decides, the environment does" in alike.reason
-    assert "no tag claims to be transformers 4.52.0" in missing.reason
+    assert "no tag claims to be transformers 4.53.0" in missing.reason
 
 
 def test_a_package_without_a_clone_is_named(tmp_path: Path) -> None:

@@ -154,6 +154,9 @@ def test_a_derived_end_says_how_it_is_known(fork: tuple[History, Repository]) ->
         ("4.50.3", "4.51.3", ("4.50.0", "4.53.0")),
         ("4.51.3", "4.52.1", ("4.51.0", "4.53.0")),
         ("4.52.0", "4.53.0", ("4.51.0", "4.53.0")),
+        # Of one branch: what was picked to it is on main.
+        ("4.50.2", "4.50.3", ("4.50.0", "4.51.0")),
+        ("4.50.0", "4.50.3", ("4.50.0", "4.51.0")),
     ],
 )
 def test_for_a_release_that_the_clone_lacks_stands_the_nearest_outside(
@@ -169,16 +172,28 @@ def test_for_a_release_that_the_clone_lacks_stands_the_nearest_outside(
         assert end == dataclasses.replace(known[other], wanted=wanted, note=note)
 
 
+def test_for_a_release_that_is_not_out_there_stands_the_newest_commit(
+    fork: tuple[History, Repository],
+) -> None:
+    history, repository = fork
+    _, newer = git_lines.released_ends(repository, TRANSFORMERS, "4.53.0", "4.54.0")
+    tip = history.shas["4 later"]
+
+    assert newer == git_lines.TaggedCommit(
+        wanted="4.54.0",
+        revision="main",
+        commit=tip,
+        claims="4.54.0.dev0",
+        by=EndSource.DECLARED,
+        note=f"4.54.0 is not in the clone; its newest commit, {tip[:12]}, stands for it",
+    )
+
+
 @pytest.mark.parametrize(
     ("older", "newer", "message"),
     [
-        (
-            "4.50.2",
-            "4.50.3",
-            r"4\.50\.2; a patch release lies on a branch, and the clone lacks it.* \(4\.50\.0 is",
-        ),
-        ("4.50.0", "4.50.3", r"4\.50\.3; a patch release lies on a branch"),
-        ("4.53.0", "4.54.0", r"4\.54\.0; the main branch of the clone ends before it"),
+        ("4.54.0", "4.55.0", r"4\.55\.0; the main branch of the clone ends before it"),
+        ("4.54.2", "4.54.3", r"4\.54\.3; a patch release lies on a branch, and the clone lacks it"),
         ("4.47.0", "4.50.0", r"4\.47\.0; no commit of the main branch opens the version after it"),
     ],
 )
