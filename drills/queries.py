@@ -28,12 +28,13 @@ SEEDS = (
 )
 _ASK = """(queries) => {
   const book = Book.open(matrix);
+  const errors = Paste.create(known);
   const wrong = [];
   for (const query of queries) {
     const begin = performance.now();
     try {
       Query.complete(query, Math.floor(query.length / 2), book);
-      book.cases.filter(Search.compile(query, book).holds);
+      book.cases.filter(Search.compile(query, book, errors).holds);
     } catch (error) {
       const { start, end, message } = error;
       const placed = message && 0 <= start && start <= end && end <= query.length;

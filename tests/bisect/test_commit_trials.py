@@ -146,6 +146,7 @@ def test_what_a_commit_does_is_told_with_what_was_imported(
         commit=COMMIT,
         answer=Answer.YES,
         environment="4.51.0",
+        digest=factories.environment("4.51.0").digest,
         reason="ValueError: it breaks",
         version="4.51.0.dev0+g0123456789ab",
         file=INIT,
