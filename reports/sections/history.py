@@ -159,9 +159,7 @@ def _with_commits(survey: Survey, plain: Cell, package: str, span: FailingSpan) 
 def link_to_commit(found: PinnedCommit) -> Link:
     """Return the link to a measured commit, named by its hash, its day and its pull request."""
     repository = f"https://github.com/huggingface/{found.package}"
-    pull = f", {found.package}#{found.pull_request}" if found.pull_request else ""
-    text = f"{found.commit[:12]} ({found.date}{pull})"
-    return Link(text=visible(text), href=f"{repository}/commit/{found.commit}")
+    return Link(text=visible(found.label), href=f"{repository}/commit/{found.commit}")
 
 
 def recorded(survey: Survey, case: Case, cells: Iterable[Cell]) -> tuple[Link, ...]:

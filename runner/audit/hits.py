@@ -24,7 +24,9 @@ from repromatrix.runner.audit.questions import (
     answer,
     deciding,
     positions,
+    release_of,
 )
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import PLAIN, Case
@@ -70,6 +72,10 @@ class Hit:
     newer: Mapping[str, str] | None
     """The nearest versions at which it was measured to pass: those that differ from ours."""
     older: Mapping[str, str] | None
+    broken_by: tuple[PinnedCommit, ...] = ()
+    """The commit that broke it before these versions, for each precision in which it is known."""
+    fixed_by: tuple[PinnedCommit, ...] = ()
+    """The commit that fixed it after them, likewise."""
 
     @property
     def seen(self) -> Observation:
@@ -189,7 +195,52 @@ def _hit(
         remedies=tuple(remedies(case, cells, tried)),
         newer=newer,
         older=older,
+        broken_by=tuple(_commits("break", cells, installed, known)),
+        fixed_by=tuple(_commits("fix", cells, installed, known)),
     )
+
+
+def _commits(
+    change: str, cells: Sequence[CellAnswer], installed: Installed, known: KnownEvidence
+) -> Iterator[PinnedCommit]:
+    """Yield the commits between which failing cells lie: their breaks, or their fixes.
+
+    A change counts only where nothing passes between it and these versions: else another one,
+    which nobody may have searched, lies nearer.
+    """
+    for cell in cells:
+        for row in known.commits:
+            about = (row.case, row.workaround, row.precision, row.device, row.change)
+            if (
+                row.commit
+                and about == (cell.case, PLAIN, cell.precision, cell.device, change)
+                and _leads_to(row, cell, installed, known)
+            ):
+                yield row
+
+
+def _leads_to(
+    row: PinnedCommit, cell: CellAnswer, installed: Installed, known: KnownEvidence
+) -> bool:
+    """Return whether a cell fails from a break on, or until a fix, without a pass between."""
+
+    def version(environment: str) -> Version:
+        text = known.environments[environment].version(row.package)
+        return release_of(row.package, text or "0")
+
+    if not installed.version(row.package):
+        return False
+    ours = release_of(row.package, installed.version(row.package))
+    is_break = row.change == "break"
+    low, high = (version(row.at), ours) if is_break else (ours, version(row.before))
+    if low > high:
+        return False
+    measured = (
+        Cell(row.case, PLAIN, environment.name, cell.precision, cell.device)
+        for environment in known.of(known.cases[row.case])
+        if low <= version(environment.name) <= high
+    )
+    return not any(known.fails(each) is False for each in measured)
 
 
 def as_described(case: Case, seen: Observation, known: KnownEvidence) -> Verdict:

@@ -23,6 +23,7 @@ from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import current
+from repromatrix.runner.evidence.commits import PinnedCommit, known_commits
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model import requirements
@@ -65,6 +66,8 @@ class KnownEvidence:
     """The current row of each cell; contested cells have none."""
     contested: Mapping[Cell, Observation]
     """Cells about which the sources disagree: they answer nothing."""
+    commits: tuple[PinnedCommit, ...] = ()
+    """The breaks and fixes that were searched for their commit."""
 
     def of(self, case: Case) -> Iterator[Environment]:
         """Yield the environments that a case has cells in, in the order of the table."""
@@ -150,6 +153,7 @@ def known(
     cases: Mapping[str, Case],
     environments: Mapping[str, Environment],
     rows: Iterable[Observation],
+    commits: Iterable[PinnedCommit] = (),
 ) -> KnownEvidence:
     """Return what is known from evidence: only what is measured on today's cases and pins."""
     still = {
@@ -158,7 +162,13 @@ def known(
         if environment.source in _STILL
     }
     seen, contested = current(rows, cases, still)
-    return KnownEvidence(cases=cases, environments=still, seen=seen, contested=contested)
+    return KnownEvidence(
+        cases=cases,
+        environments=still,
+        seen=seen,
+        contested=contested,
+        commits=tuple(row for row in commits if {row.before, row.at} <= still.keys()),
+    )
 
 
 def asked(
@@ -195,7 +205,9 @@ def known_of(
 
     names = {case.name for case in question.chosen(loaded.cases)}
     keep = _wanted(loaded, question, installed)
-    return known(loaded.cases, loaded.environments, answers.both(loaded.paths, warn, names, keep))
+    rows = answers.both(loaded.paths, warn, names, keep)
+    commits = known_commits(loaded.paths).values()
+    return known(loaded.cases, loaded.environments, rows, commits)
 
 
 def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | None) -> Keep:

@@ -9,6 +9,7 @@ from typing import Any
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import CaseKind
 from repromatrix.runner.model.outcomes import Device, Verdict
@@ -160,7 +161,7 @@ def _block(hit: Hit) -> list[str]:
     headline = shorten(hit.seen.headline, _WIDE)
     block = hit.case.block
     kinds = f"hits you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
-    lines = [block.title, kinds, headline, *_derivation(hit), *avoiding(hit)]
+    lines = [block.title, kinds, headline, *_derivation(hit), *_changes(hit), *avoiding(hit)]
     return [name, *(f"  {line}" for line in lines)]
 
 
@@ -191,6 +192,23 @@ def _derivation(hit: Hit) -> Iterator[str]:
     ]
     if others:
         yield f"differs: {'; '.join(others)}"
+
+
+def _changes(hit: Hit) -> Iterator[str]:
+    """Yield the commits that broke and that fixed a case, where they were measured."""
+    for word, rows in (("broken", hit.broken_by), ("fixed", hit.fixed_by)):
+        for commit, precisions in _by_commit(rows).items():
+            only = f", in {' '.join(precisions)}" if len(precisions) < len(hit.stands) else ""
+            yield f"{word} by commit {commit.label}{only}"
+
+
+def _by_commit(rows: Iterable[PinnedCommit]) -> dict[PinnedCommit, list[str]]:
+    """Return each commit once, by its first row, with the precisions in which it was measured."""
+    first: dict[str, PinnedCommit] = {}
+    precisions: dict[PinnedCommit, list[str]] = {}
+    for row in rows:
+        precisions.setdefault(first.setdefault(row.commit, row), []).append(row.precision)
+    return precisions
 
 
 def avoiding(hit: Hit) -> Iterator[str]:
@@ -289,8 +307,9 @@ def _item(line: str) -> str:
 def _row(hit: Hit) -> str:
     versions = [_versions(change) for change in (hit.newer, hit.older) if change is not None]
     works = [f"{remedy.name} ({_sure(remedy, hit)})" for remedy in hit.remedies]
+    told = "; ".join([hit.case.block.title, *_changes(hit)])
     cells = (
-        f"`{hit.case.name}`: {plain(hit.case.block.title)}{_mark(hit)}",
+        f"`{hit.case.name}`: {plain(told)}{_mark(hit)}",
         _precisions(hit.stands),
         _levels(hit.stands),
         code(shorten(hit.seen.headline, _WIDE)),
@@ -370,6 +389,8 @@ def _hit(hit: Hit) -> dict[str, Any]:
         ],
         "newer": dict(hit.newer) if hit.newer else None,
         "older": dict(hit.older) if hit.older else None,
+        "broken-by": _commits(hit.broken_by),
+        "fixed-by": _commits(hit.fixed_by),
         "workarounds": [
             {
                 "name": remedy.name,
@@ -380,6 +401,20 @@ def _hit(hit: Hit) -> dict[str, Any]:
             for remedy in hit.remedies
         ],
     }
+
+
+def _commits(rows: Iterable[PinnedCommit]) -> list[dict[str, Any]]:
+    return [
+        {
+            "package": row.package,
+            "commit": row.commit,
+            "date": row.date,
+            "title": row.title,
+            "pull-request": int(row.pull_request) if row.pull_request else None,
+            "precisions": precisions,
+        }
+        for row, precisions in _by_commit(rows).items()
+    ]
 
 
 def _cell(cell: CellAnswer) -> dict[str, Any]:

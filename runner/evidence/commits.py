@@ -70,6 +70,12 @@ class PinnedCommit(NamedTuple):
         return ChangeKey(*self[: len(ChangeKey._fields)])
 
     @property
+    def label(self) -> str:
+        """Its hash, its day, its package and pull request, for a reader; empty without a commit."""
+        pull = f"#{self.pull_request}" if self.pull_request else ""
+        return f"{self.commit[:12]} ({self.date}, {self.package}{pull})" if self.commit else ""
+
+    @property
     def url(self) -> str:
         """Where the pull request is read, or the commit where it names none; empty without one."""
         if not self.commit:

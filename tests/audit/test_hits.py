@@ -25,6 +25,7 @@ from repromatrix.runner.audit.hits import audit
 from repromatrix.runner.audit.packages import Installed, Other
 from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot, known
 from repromatrix.runner.audit.render import as_json, markdown, text
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
@@ -70,6 +71,52 @@ def test_a_hit_names_what_it_rests_on_the_nearest_versions_and_what_works_there(
     assert [(one.package, one.ours, one.measured) for one in hit.differences] == [
         ("torch", "2.6.0", ("2.13.0+cpu",))
     ]
+
+
+def pinned(change: str, before: str, at: str, precision: str = "bf16") -> PinnedCommit:
+    key = ("toy_breaks", "", precision, "cpu", change, before, at)
+    sha, pull = (change[0] * 40, "8") if change == "break" else ("c" * 40, "")
+    return PinnedCommit(
+        *key,
+        package="transformers",
+        commit=sha,
+        date="2025-03-28",
+        title="Do it",
+        pull_request=pull,
+    )
+
+
+def test_a_hit_names_the_commits_between_which_these_versions_fail() -> None:
+    line = what_is_known(LINE)
+    rows = (pinned("break", "4.49.0", "4.50.0"), pinned("fix", "4.50.1", "4.51.0"))
+    known = dataclasses.replace(line, commits=rows)
+    found = audit(installed("4.50.1"), known, BF16)
+    (hit,) = json.loads(as_json(found))["hits"]
+
+    assert "\n  broken by commit bbbbbbbbbbbb (2025-03-28, transformers#8)\n" in text(found)
+    assert "\n  fixed by commit cccccccccccc (2025-03-28, transformers)\n" in text(found)
+    assert "; fixed by commit cccccccccccc (2025-03-28, transformers) |" in markdown(found)
+    told = {"package": "transformers", "date": "2025-03-28", "title": "Do it"}
+    assert hit["broken-by"] == [
+        {**told, "commit": "b" * 40, "pull-request": 8, "precisions": ["bf16"]}
+    ]
+    assert hit["fixed-by"] == [
+        {**told, "commit": "c" * 40, "pull-request": None, "precisions": ["bf16"]}
+    ]
+
+
+def test_a_hit_names_no_commit_of_another_precision_or_behind_a_pass() -> None:
+    rows = (
+        pinned("break", "4.49.0", "4.50.0"),
+        pinned("break", "4.51.0", "4.52.0", "fp16"),
+        pinned("fix", "4.52.0", "4.53.0"),
+    )
+    known = dataclasses.replace(what_is_known(LINE), commits=rows)
+    (later,) = audit(installed("4.52.0"), known, BF16).hits
+    (earlier,) = audit(installed("4.50.0"), known, BF16).hits
+
+    assert (later.broken_by, later.fixed_by) == ((), rows[2:])
+    assert (earlier.broken_by, earlier.fixed_by) == (rows[:1], ())
 
 
 def test_a_workaround_that_was_tried_elsewhere_is_not_known_to_work() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from repromatrix.runner.evidence.commits import PinnedCommit, as_text
 from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
@@ -123,3 +124,19 @@ def test_the_example_in_python_says_what_the_command_says(
     done = call(environ, "audit", lock, "--precision", "bf16", "--format", "json")
 
     assert example.stdout.split() == [hit["case"] for hit in json.loads(done.stdout)["hits"]]
+
+
+def test_the_commits_that_this_machine_found_are_named(
+    environ: dict[str, str], lock: str, tmp_path: Path
+) -> None:
+    row = PinnedCommit(
+        *("gemma3_trainer_eval", "", "bf16", "cpu", "fix", "4.50.3", "4.51.0"),
+        package="transformers",
+        commit="b" * 40,
+        date="2025-03-28",
+    )
+    (tmp_path / "commits-store.csv").write_text(as_text([row]))
+
+    done = call(environ, "audit", lock, "--case", row.case, "--precision", "bf16")
+
+    assert f"fixed by commit {row.label}" in done.stdout

@@ -52,6 +52,7 @@ ASK = """(asked) => {
     return { audit: decide.audit(mine, chosen), advise: decide.advise(chosen) };
   });
 }"""
+# Without `broken-by` and `fixed-by`: the page links to the page of the case, which has the commits.
 OF_HIT = (
     *("case", "title", "kind", "verdict", "error"),
     *("cells", "differs", "newer", "older", "workarounds"),
