@@ -11,7 +11,7 @@ from functools import cached_property
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
-from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
+from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit, key_at
 from repromatrix.runner.judging.ranges import Axis, Range, axes, ranges_along
 from repromatrix.runner.judging.verdicts import (
     CheckedClaim,
@@ -133,10 +133,7 @@ class Survey:
 
     def commit(self, at: Cell, change: str, before: str) -> PinnedCommit | None:
         """Return the commit of a change between two environments; None where none is known."""
-        key = ChangeKey(
-            *(at.case, at.workaround, at.precision, at.device, change, before, at.environment)
-        )
-        found = self.commits.get(key)
+        found = self.commits.get(key_at(at, change, before))
         return found if found is not None and found.commit else None
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from packaging.version import Version
 from repromatrix.reports.sections.status import Standing
 from repromatrix.reports.text import Link, in_address, link_to, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.evidence.commits import PinnedCommit, ends
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import covers, live
 from repromatrix.runner.model.case import PLAIN, Case
@@ -106,27 +106,13 @@ def _spans(
         for span in ranges_along(axis, seen):
             fixing = pulls(at[label] for label in span.releases)
             found = _of_releases(survey, axis, [*at], span, device, fixing)
-            yield _pinned(survey, plain, at, span, found)
-
-
-def _pinned(
-    survey: Survey, plain: Cell, at: Mapping[str, str], failing: Range, span: FailingSpan
-) -> FailingSpan:
-    """Return a range of releases with the commits that were measured to begin and to end it."""
-
-    def commit(change: str, before: str, label: str) -> tuple[Link, ...]:
-        cell = plain._replace(environment=at[label])
-        found = survey.commit(cell, change, at[before])
-        return (link_to_commit(found),) if found else ()
-
-    first, last = failing.releases[0], failing.releases[-1]
-    if failing.after:
-        origin = replace(span.origin, commits=commit("break", failing.after, first))
-        span = replace(span, origin=origin)
-    if span.mend is not None:
-        mended = replace(span.mend, commits=commit("fix", last, failing.until))
-        span = replace(span, mend=mended)
-    return span
+            broke, fixed = (
+                (link_to_commit(commit),) if commit else ()
+                for commit in ends(survey.commits, plain, axis, span)
+            )
+            origin = replace(found.origin, commits=broke)
+            mend = found.mend and replace(found.mend, commits=fixed)
+            yield replace(found, origin=origin, mend=mend)
 
 
 def _with_commits(survey: Survey, plain: Cell, package: str, span: FailingSpan) -> FailingSpan:

@@ -14,6 +14,7 @@ from repromatrix.runner import project, site
 from repromatrix.runner.cli.options import CellOptions, checked, command, line_printer, print_stdout
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.commits import ends, known_commits
 from repromatrix.runner.judging.ranges import axes, ranges_along
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.observation import Observation
@@ -79,10 +80,15 @@ def _ranges(selected: Sequence[Judged], loaded: Project) -> str:
         cell = judged.seen.cell
         key = (cell.case, cell.workaround, cell.precision.value, cell.device.value)
         variants.setdefault(key, {})[cell.environment] = judged.seen
-    lines = ["case,workaround,precision,device,range\n"]
+    commits = known_commits(loaded.paths)
+    lines = ["case,workaround,precision,device,range,broken-by,fixed-by\n"]
     for key, rows in variants.items():
-        for axis in axes(loaded.cases[key[0]], loaded.environments):
-            lines += [
-                ",".join([*key, f'"{failing.text}"']) + "\n" for failing in ranges_along(axis, rows)
-            ]
+        cell = next(iter(rows.values())).cell
+        for axis in axes(loaded.cases[cell.case], loaded.environments):
+            for failing in ranges_along(axis, rows):
+                changes = ends(commits, cell, axis, failing)
+                named = [
+                    f"{commit.package}@{commit.commit}" if commit else "" for commit in changes
+                ]
+                lines.append(",".join([*key, f'"{failing.text}"', *named]) + "\n")
     return "".join(lines)

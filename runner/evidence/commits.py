@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from repromatrix.runner import files
 from repromatrix.runner.evidence.database import addressed
 from repromatrix.runner.evidence.published import WRITTEN
+from repromatrix.runner.judging.ranges import Axis, Range
+from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.paths import Paths
 
 NAME = "commits.csv"
@@ -102,6 +104,32 @@ def published_commits(paths: Paths) -> dict[ChangeKey, PinnedCommit]:
 def known_commits(paths: Paths) -> dict[ChangeKey, PinnedCommit]:
     """Return what is published and what was found here since; raises RunnerError."""
     return {**published_commits(paths), **read_commits(paths.commits)}
+
+
+def ends(
+    commits: Mapping[ChangeKey, PinnedCommit], cell: Cell, axis: Axis, failing: Range
+) -> tuple[PinnedCommit | None, PinnedCommit | None]:
+    """Return the commits that broke and fixed a range; None where none is known.
+
+    `cell` is that of any environment of the axis.
+    """
+    at = dict(axis)
+
+    def commit(change: str, before: str, after: str) -> PinnedCommit | None:
+        if not (before and after):
+            return None
+        key = key_at(cell._replace(environment=at[after]), change, at[before])
+        found = commits.get(key)
+        return found if found is not None and found.commit else None
+
+    first, last = failing.releases[0], failing.releases[-1]
+    return commit("break", failing.after, first), commit("fix", last, failing.until)
+
+
+def key_at(cell: Cell, change: str, before: str) -> ChangeKey:
+    """Return the key of a change by the cell after it and the environment before it."""
+    variant = (cell.case, cell.workaround, cell.precision, cell.device)
+    return ChangeKey(*variant, change, before, cell.environment)
 
 
 def as_text(rows: Iterable[PinnedCommit]) -> str:
