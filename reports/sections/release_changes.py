@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.sections.failures import HALF, sort_of
-from repromatrix.reports.sections.history import recorded
+from repromatrix.reports.sections.history import link_to_commit, recorded
 from repromatrix.reports.text import Link, kinds, number, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import (
@@ -44,6 +44,8 @@ class ReleaseDifference:
     after: str
     pulls: tuple[Link, ...] = ()
     """Those on record for what failed before."""
+    commits: tuple[Link, ...] = ()
+    """Those that were measured to make the change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,6 +144,7 @@ def _alike(one: Observation | None, other: Observation | None) -> bool:
 def _differences(survey: Survey, found: Iterable[CellDifference]) -> tuple[ReleaseDifference, ...]:
     alike: dict[tuple[CellChange, str, str, str, str, str], list[Precision]] = {}
     pulls: dict[tuple[CellChange, str], tuple[Link, ...]] = {}
+    commits: dict[tuple[CellChange, str, str, str, str, str], dict[Link, None]] = {}
     for one in found:
         if one.change in SHOWN:
             of = one.change, one.cell.case
@@ -151,6 +154,7 @@ def _differences(survey: Survey, found: Iterable[CellDifference]) -> tuple[Relea
             cell, sides = one.cell, (told(one.before), told(one.after))
             key = one.change, cell.case, cell.workaround, cell.device.value, *sides
             alike.setdefault(key, []).append(cell.precision)
+            commits.setdefault(key, {}).update(dict.fromkeys(_commit(survey, one)))
     ordered = sorted(alike.items(), key=lambda item: (SHOWN.index(item[0][0]), *item[0][1:]))
     return tuple(
         ReleaseDifference(
@@ -164,9 +168,20 @@ def _differences(survey: Survey, found: Iterable[CellDifference]) -> tuple[Relea
             before=before,
             after=after,
             pulls=pulls[change, case],
+            commits=tuple(commits[key]),
         )
-        for (change, case, workaround, device, before, after), precisions in ordered
+        for key, precisions in ordered
+        for change, case, workaround, device, before, after in [key]
     )
+
+
+def _commit(survey: Survey, found: CellDifference) -> Iterator[Link]:
+    """Yield the commit that was measured to break or to fix a cell, where it is known."""
+    change = {CellChange.BROKE: "break", CellChange.FIXED: "fix"}.get(found.change)
+    if change and found.before and found.after:
+        commit = survey.commit(found.after.cell, change, found.before.cell.environment)
+        if commit:
+            yield link_to_commit(commit)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,6 +206,7 @@ class CaseChange:
     """`error`, `silent` or `intended`."""
     kinds: tuple[str, ...]
     pulls: tuple[Link, ...]
+    commits: tuple[Link, ...]
     steps: tuple[ChangeStep, ...]
 
 
@@ -207,6 +223,7 @@ def by_case(survey: Survey, differences: Iterable[ReleaseDifference]) -> tuple[C
             sort=sort_of(survey.cases[name]),
             kinds=kinds(survey.cases[name]),
             pulls=tuple(dict.fromkeys(pull for one in every for pull in one.pulls)),
+            commits=tuple(dict.fromkeys(commit for one in every for commit in one.commits)),
             steps=tuple(_steps(every)),
         )
         for name, every in found.items()

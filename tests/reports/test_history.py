@@ -18,6 +18,7 @@ from one_case import (
     fake_run,
     judged,
     observed,
+    pinned,
     surveyed,
 )
 
@@ -32,7 +33,6 @@ from repromatrix.reports.sections.history import (
 from repromatrix.reports.sections.status import CaseState, Standing, standings
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
-from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.cell import NEEDS_GPU, Environment, Source
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
@@ -65,16 +65,6 @@ def test_a_range_has_the_dates_of_its_releases_and_what_fixed_it() -> None:
     )
 
 
-def pinned(change: str, before: str, after: str, number: str = "") -> PinnedCommit:
-    return PinnedCommit(
-        *(CASE.name, "", "bf16", "cpu", change, before, after),
-        package="transformers",
-        commit=number * 40,
-        date="2025-03-28",
-        pull_request="8",
-    )
-
-
 def test_the_commits_that_were_measured_stand_beside_the_releases() -> None:
     rows = (pinned("break", "4.49.0", "4.50.0", "a"), pinned("fix", "4.50.1", "4.51.0", "b"))
 
@@ -82,9 +72,7 @@ def test_the_commits_that_were_measured_stand_beside_the_releases() -> None:
         passes = cell.environment == "4.49.0"
         return observed(cell, Outcome.PASSES) if passes else fake_run(cell)
 
-    commits = {row.key: row for row in rows}
-    found = survey({CASE.name: CASE}, ENVIRONMENTS, judged(run), commits=commits)
-    (span,) = history(found, CASE)
+    (span,) = history(surveyed(run, rows), CASE)
     links = [
         Link(
             text=f"{letter * 12} (2025-03-28, transformers#8)",

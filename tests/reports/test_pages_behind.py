@@ -27,6 +27,7 @@ from one_case import (
     fake_run,
     judged,
     observed,
+    pinned,
     surveyed,
 )
 from rendered import Markup, pages
@@ -607,6 +608,26 @@ def test_what_became_of_a_workaround_is_no_bug_that_broke_or_was_fixed() -> None
     assert [one.steps[0].workaround for one in broke.beside[CellChange.BROKE]] == ["away"]
     assert [one.workaround for one in fixed.fixed] == [""]
     assert [one.steps[0].workaround for one in fixed.beside[CellChange.FIXED]] == ["away"]
+
+
+def test_a_release_names_the_commits_that_were_measured_to_break_and_to_fix_on_it(
+    tmp_path: Path,
+) -> None:
+    fix = pinned("fix", "4.50.1", "4.51.0")
+    commits = {row.key: row for row in (fix, pinned("break", "4.49.0", "4.50.0"))}
+    address = f"https://github.com/huggingface/transformers/commit/{fix.commit}"
+    link = Link(text="bbbbbbbbbbbb (2025-03-28, transformers#8)", href=address)
+
+    found = surveyed(commits=commits.values())
+    [change] = by_case(found, between(found)["4.51.0"].of(CellChange.FIXED))
+    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path, commits=commits)
+    fixing, failing = (
+        (tmp_path / "release" / f"{name}.html").read_text() for name in ("4.51.0", "4.50.1")
+    )
+
+    assert (change.pulls, change.commits) == ((PULL,), (link,))
+    assert f'commit <a class="link" href="{address}" rel="noreferrer">bbbbbbbbbbbb' in fixing
+    assert "commit <a" in failing.partition('id="failing"')[2]
 
 
 def test_half_precisions_that_differ_in_their_own_name_alone_are_one_line() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.environments.building import Built
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.execution.events import Ready, Tree
 from repromatrix.runner.judging.verdicts import Judged, judge_all
@@ -150,8 +151,21 @@ def judged(
     return judge_all(seen, {case.name: case}, {item.name: item for item in ENVIRONMENTS})
 
 
-def surveyed(run: Fake = fake_run, **kinds: object) -> Survey:
-    return survey({CASE.name: CASE}, ENVIRONMENTS, judged(run, **kinds))  # type: ignore[arg-type]
+def surveyed(run: Fake = fake_run, commits: Iterable[PinnedCommit] = (), **kinds: object) -> Survey:
+    by_change = {row.key: row for row in commits}
+    rows = judged(run, **kinds)  # type: ignore[arg-type]
+    return survey({CASE.name: CASE}, ENVIRONMENTS, rows, commits=by_change)
+
+
+def pinned(change: str, before: str, after: str, letter: str = "b") -> PinnedCommit:
+    """Return the commit of a change of the case in bf16."""
+    return PinnedCommit(
+        *(CASE.name, "", "bf16", "cpu", change, before, after),
+        package="transformers",
+        commit=letter * 40,
+        date="2025-03-28",
+        pull_request="8",
+    )
 
 
 def changed(where: Cell, change: Callable[[Observation], Observation | None]) -> Fake:
