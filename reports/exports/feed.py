@@ -197,6 +197,8 @@ def _releases(
                 changed.setdefault((one.case, one.change), []).append(one)
         for (case, change), found in changed.items():
             lines = [f"{one.precisions}: {one.before} → {one.after}" for one in found]
+            commits = dict.fromkeys(commit.text for one in found for commit in one.commits)
+            lines += [f"{_SAID[change]} by commit {commit}." for commit in commits]
             date = dates.of(case, release)
             if date:
                 yield FeedEntry(

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 from xml.etree import ElementTree as ET
 
 from hostile_site import HOSTILE
-from one_case import CASE, ENVIRONMENTS, HEADLINE, PUBLICATION, fake_run, judged, surveyed
+from one_case import CASE, ENVIRONMENTS, HEADLINE, PUBLICATION, fake_run, judged, pinned, surveyed
 from rendered import Markup
 
 from repromatrix.reports.build import Published, render
@@ -75,6 +75,19 @@ NEW = FeedEntry(
 
 def test_a_new_case_a_break_and_a_fix_have_an_entry_each() -> None:
     assert news() == (NEW, FIXED)
+
+
+def test_an_entry_names_the_commit_that_was_measured_and_keeps_its_id() -> None:
+    found = surveyed(published_run, [pinned("fix", "4.50.1", "4.51.0")])
+    told = entries(found, between(found), changes(found, PUBLISHED), PUBLISHED, "On a CPU.")
+
+    lines = (
+        f"bf16: {HEADLINE} → passes",
+        "Fixed by commit bbbbbbbbbbbb (2025-03-28, transformers#8).",
+        "On a CPU.",
+    )
+    assert told == (NEW, replace(FIXED, text="\n".join(lines)))
+    assert told[1].id == FIXED.id
 
 
 def test_what_nobody_published_is_no_news() -> None:
