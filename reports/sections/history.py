@@ -12,6 +12,7 @@ from repromatrix.reports.sections.status import Standing
 from repromatrix.reports.text import Link, in_address, link_to, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.commits import PinnedCommit, ends
+from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import covers, live
 from repromatrix.runner.model.case import PLAIN, Case
@@ -51,6 +52,8 @@ class FixedBy:
     pulls: tuple[Link, ...]
     commits: tuple[Link, ...] = ()
     """Those that were measured to fix it."""
+    contradicted: tuple[Link, ...] = ()
+    """The pull requests on record that none of those belongs to."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,11 +73,17 @@ class FailingSpan:
 
 def history(survey: Survey, case: Case) -> tuple[FailingSpan, ...]:
     """Return the ranges of the plain case: of releases, else of the package that decides."""
+    fixes = measured_fixes(case, survey.commits.values(), survey.by_name)
+    wrong = {link_to(fix.on_record) for fix in fixes if fix.is_contradicted}
     alike: dict[FailingSpan, list[str]] = {}
     for device in survey.devices:
         for precision in Precision:
             for span in _spans(survey, case, device, precision):
-                alike.setdefault(span, []).append(precision.value)
+                mend = span.mend
+                if mend is not None:
+                    contradicted = tuple(pull for pull in mend.pulls if pull in wrong)
+                    mend = replace(mend, contradicted=contradicted)
+                alike.setdefault(replace(span, mend=mend), []).append(precision.value)
     return tuple(replace(span, precisions=join(found)) for span, found in alike.items())
 
 

@@ -15,6 +15,7 @@ from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.commits import NAME as COMMITS
 from repromatrix.runner.evidence.commits import published_commits
+from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.judging.lint import crosses, lacking, scrutinise
 from repromatrix.runner.judging.verdicts import Judged, by_case, judge_all
 from repromatrix.runner.model.observation import Observation
@@ -38,7 +39,8 @@ def examine(
 ) -> ExitCode:
     """Check case files and environment files, without installing anything.
 
-    Prints every case that is not proven; raises RunnerError with every fault.
+    Prints every case that is not proven, and every fix on record that measurement contradicts;
+    raises RunnerError with every fault.
     """
     loaded, faults = project.read(paths, files or None)
     for case in loaded.cases.values():
@@ -54,6 +56,8 @@ def examine(
     for name in filter(lacks.__getitem__, lacks):
         where = loaded.cases[name].where
         console.print(f"{where}: not proven: {'; '.join(lacks[name])}.", markup=False)
+    for note in _other_fixes(loaded):
+        console.print(note, markup=False)
     proven = [name for name in lacks if not lacks[name]]
     across = sum(crosses(judged[name]) for name in proven)
     newest = sum(crosses(judged[name], since="5.0") for name in proven)
@@ -99,6 +103,19 @@ def _contradicted(paths: Paths, judged: Mapping[str, Sequence[Judged]]) -> Itera
             )
             fix = "Search it again with `nox -s bisect -- --commits`, or remove the line."
             yield Problem(f"reports/published/{COMMITS}", what, fix)
+
+
+def _other_fixes(loaded: Project) -> Iterator[str]:
+    """Yield the fixes on record that measurement contradicts: notes, for a person to decide."""
+    commits = published_commits(loaded.paths).values()
+    for case in loaded.cases.values():
+        for fix in measured_fixes(case, commits, loaded.environments):
+            if fix.is_contradicted:
+                measured = " and ".join(commit.label for commit in fix.commits)
+                yield (
+                    f"{case.where}: note: entry {fix.number} of `fails` has {fix.on_record} on"
+                    f" record (`fixed-by`); measured: {measured}."
+                )
 
 
 def _judged(loaded: Project) -> dict[str, list[Judged]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from repromatrix.runner.cli.check import _contradicted, _judged, examine
+from repromatrix.runner.cli.check import _contradicted, _judged, _other_fixes, examine
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import PinnedCommit, as_text
@@ -69,7 +69,7 @@ def test_what_was_measured_here_proves_a_case_that_nobody_has_published(
     monkeypatch.setattr(answers, "published_rows", lambda *_: [])
     with closing(Store(Paths().store, print)) as store:
         store.put(*(dataclasses.replace(one, source=LOCAL) for one in rows))
-    *unproven, _ = said().splitlines()
+    unproven = [line for line in said().splitlines() if "not proven" in line]
 
     assert len(unproven) == len(load(Paths()).cases) - 1
     assert [line for line in unproven if PROVEN in line] == []
@@ -93,3 +93,24 @@ def test_a_commit_of_a_change_that_no_results_show_is_a_fault(tmp_path: Path) ->
 
     said = "gemma3_trainer_eval bf16: results do not show a fix between 4.51.0 and 4.51.1"
     assert fault.what == said
+
+
+def test_a_fix_on_record_that_measurement_contradicts_is_a_note(tmp_path: Path) -> None:
+    case = "gemma3_trainer_eval"
+    key = (case, "", "bf16", "cpu", "fix", "4.50.3", "4.51.0")
+    row = PinnedCommit(
+        *key, "transformers", commit="b" * 40, date="2025-03-28", pull_request="37044"
+    )
+    paths = Paths(root=tmp_path)
+    paths.published.mkdir(parents=True)
+    loaded = dataclasses.replace(load(Paths(), [Paths().cases / f"{case}.py"]), paths=paths)
+
+    (paths.published / "commits.csv").write_text(as_text([row]))
+    assert list(_other_fixes(loaded)) == []
+    (paths.published / "commits.csv").write_text(as_text([row._replace(pull_request="9")]))
+    (note,) = _other_fixes(loaded)
+    assert note == (
+        "cases/gemma3_trainer_eval.py: note: entry 1 of `fails` has"
+        " https://github.com/huggingface/transformers/pull/37044 on record (`fixed-by`);"
+        " measured: bbbbbbbbbbbb (2025-03-28, transformers#9)."
+    )

@@ -85,6 +85,22 @@ def test_the_commits_that_were_measured_stand_beside_the_releases() -> None:
     assert [*span.origin.commits, *span.mend.commits] == links
 
 
+def test_a_fix_on_record_that_measurement_contradicts_is_marked(tmp_path: Path) -> None:
+    recorded = "https://github.com/huggingface/transformers/pull/9"
+    case = a_case(BLOCK.replace(PULL.href, recorded))
+    fix = pinned("fix", "4.50.1", "4.51.0")
+    rows = judged(case=case)
+    found = survey({case.name: case}, ENVIRONMENTS, rows, commits={fix.key: fix})
+    (span,) = history(found, case)
+    render({case.name: case}, ENVIRONMENTS, rows, tmp_path, commits={fix.key: fix})
+    page = (tmp_path / "case" / "cache_float.html").read_text()
+
+    assert span.mend is not None
+    assert span.mend.contradicted == span.mend.pulls
+    assert [pull.href for pull in span.mend.pulls] == [recorded]
+    assert "</a> <small>(on record, contradicted by the measured commit)</small>, commit" in page
+
+
 def failing_on(*releases: str, passing: tuple[str, ...] = ()) -> FailingSpan:
     """Return the range of bf16 where it fails on some releases; all others say nothing."""
 
