@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,8 @@ from repromatrix.runner.cli.options import command, line_printer
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
+from repromatrix.runner.evidence.commits import known_commits
+from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.judging.acceptance import ProposedEntry, propose
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.judging.verdicts import Judged, by_case
@@ -59,7 +61,8 @@ class AcceptOptions:
 def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
     """Rewrite what cases expect (`fails`) from evidence, and print the diff.
 
-    Where one case is refused, none is rewritten. Raises RunnerError with every refusal.
+    Where one case is refused, none is rewritten. A fix that was measured and is not on record is
+    only proposed: `fixed-by` is a person's key. Raises RunnerError with every refusal.
     """
     loaded = project.load(paths)
     informed, judged, published = _evidence(loaded, console)
@@ -67,6 +70,7 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
     selection = select(request, loaded.cases, loaded.names, CASE)
     drafts: dict[Path, tuple[str, str]] = {}
     faults: list[Fault] = []
+    missing: list[str] = []
     for name in sorted(selection.cases):
         case, mine = loaded.cases[name], judged.get(name, [])
         try:
@@ -77,11 +81,14 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
             if after != before:
                 _refuse_faults(informed, after, case)
             drafts[Path(case.path)] = before, after
+            missing += _missing_fixes(informed, after, case)
         except RunnerError as error:
             faults += error.faults
     if faults:
         raise RunnerError(faults)
     _write(paths, drafts, console, dry_run=options.dry_run)
+    for line in missing:
+        console.print(line, markup=False, highlight=False)
     return ExitCode.AS_EXPECTED
 
 
@@ -191,6 +198,18 @@ def _refuse_gaps(
 def _is_gap(loaded: Project, judged: Judged) -> bool:
     on_main = loaded.environments[judged.seen.cell.environment].source is Source.MAIN
     return judged.stale or (judged.seen.outcome is Outcome.NOT_RUN and not on_main)
+
+
+def _missing_fixes(loaded: Project, text: str, case: Case) -> Iterator[str]:
+    """Yield the lines that would put a measured fix on record, where nobody is."""
+    fresh = read_case(text, case.where, case.path, loaded.matrix.extras)
+    commits = known_commits(loaded.paths).values()
+    for fix in measured_fixes(fresh, commits, loaded.environments):
+        for commit in () if fix.on_record else fix.commits:
+            yield (
+                f"{case.where}: entry {fix.number} of `fails` names no fix; measured:"
+                f' {commit.label}. To put it on record, add\n# fixed-by = "{commit.url}"'
+            )
 
 
 def _refuse_faults(loaded: Project, text: str, case: Case) -> None:

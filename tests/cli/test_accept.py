@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from small_checkout import Toy
 from repromatrix.runner import project
 from repromatrix.runner.cli.accept import AcceptOptions, rewrite
 from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.evidence import commits
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
 from repromatrix.runner.judging.acceptance import fragment, spans
@@ -69,6 +72,26 @@ def test_precisions_that_fail_alike_share_an_entry_with_both_texts(places: Paths
         'raises = "ValueError"',
         'match = ["it breaks", "it breaks in Half at"]',
     ]
+
+
+@pytest.mark.parametrize("recorded", ["", 'fixed-by = "https://example.org/2"\n'])
+def test_a_measured_fix_that_is_not_on_record_is_proposed_and_not_written(
+    places: Paths, recorded: str
+) -> None:
+    toy = Toy(places, case_text(BREAKS + recorded)).measured("+----+")
+    key = ("toy_breaks", "", "bf16", "cpu", "fix", "4.50.3", "4.51.0")
+    fix = PinnedCommit(*key, "transformers", "c" * 40, date="2025-03-28", pull_request="8")
+    commits.keep(places, fix)
+    text = io.StringIO()
+
+    rewrite(places, AcceptOptions(cases=["toy_breaks"]), Console(file=text, width=500))
+    summary, *proposed = text.getvalue().splitlines()
+
+    assert summary == "0 of 1 case rewritten; review the diff."
+    assert toy.path.read_text() == toy.text
+    why = f"entry 1 of `fails` names no fix; measured: {fix.label}. To put it on record, add"
+    line = '# fixed-by = "https://github.com/huggingface/transformers/pull/8"'
+    assert proposed == ([] if recorded else [f"cases/toy_breaks.py: {why}", line])
 
 
 def test_accepting_twice_changes_nothing(places: Paths) -> None:
