@@ -16,6 +16,7 @@ import against
 import answers
 import calibration
 import cluster
+import commits
 import corpus
 import identity
 import multiples
@@ -36,6 +37,7 @@ PARTS = {
     "identity": identity.measure,
     "resources": resources.measure,
     "searches": searches.measure,
+    "commits": commits.measure,
     "answers": answers.measure,
     "site": website.measure,
     "scale": scale.measure,

@@ -12,8 +12,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import commits
-
 from repromatrix.runner import project
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.releases import (
@@ -51,7 +49,6 @@ def measure(row: Row) -> None:
     _environments(loaded, known, row)
     _unmeasured(row)
     _from_evidence(row)
-    commits.measure(row)
 
 
 def _environments(loaded: Project, known: dict[Cell, Observation], row: Row) -> None:

@@ -1,0 +1,140 @@
+"""What pinning many changes at once saves: trials counted, over a history that is made up."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repromatrix.runner.bisect.clone import Clone, open_clone
+from repromatrix.runner.bisect.commit_search import CommitSearch, Inquiry, search
+from repromatrix.runner.bisect.commit_trials import CommitTrial, Trial
+from repromatrix.runner.bisect.oracle import CaseQuestion
+from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.model.outcomes import Device, Precision
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+import factories
+from histories import History, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Row = Callable[..., None]
+
+SEED = 18
+COMMITS = 180
+"""Between two releases; those of transformers have 100 to 350."""
+CASES = (2, 1, 5, 1, 2, 5, 1, 4, 3, 3, 1, 2)
+"""Cases that change between two releases: as uneven as those of the corpus."""
+LIMIT = 60
+"""Percent of the trials that one search after another takes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MadeUpChange:
+    """A question about the commits between two releases, and the commit that answers it."""
+
+    inquiry: Inquiry
+    culprit: int
+    """Its place on the main branch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeUpHistory:
+    """A clone with releases, and what changes between them."""
+
+    clone: Clone
+    places: dict[str, int]
+    """Where each commit stands on the main branch."""
+    changes: tuple[MadeUpChange, ...]
+
+    def trials(self, changes: Sequence[MadeUpChange]) -> tuple[int, bool]:
+        """Return how many commits a search of some changes tries, and whether all are found."""
+        culprits = {_key(change.inquiry.asked): change for change in changes}
+        tried = 0
+
+        def try_commit(trial: Trial, asked: Sequence[CaseQuestion]) -> list[CommitTrial]:
+            nonlocal tried
+            tried += 1
+            return [self._says(trial, culprits[_key(question)]) for question in asked]
+
+        answers = search(
+            [CommitSearch(change.inquiry, self.clone) for change in changes], try_commit
+        )
+        exact = all(
+            answer.culprit is not None and self.places[answer.culprit.sha] == change.culprit
+            for answer, change in zip(answers, changes, strict=True)
+        )
+        return tried, exact
+
+    def _says(self, trial: Trial, change: MadeUpChange) -> CommitTrial:
+        is_after = self.places[trial.commit] >= change.culprit
+        is_bad = is_after is (change.inquiry.edge is Edge.RISE)
+        return CommitTrial(
+            commit=trial.commit,
+            answer=Answer.YES if is_bad else Answer.NO,
+            environment="",
+            reason="",
+            again=trial.again,
+        )
+
+
+def measure(row: Row, cases: Sequence[int] = CASES, commits: int = COMMITS) -> None:
+    """Pin every change at once and one by one; `row` prints a number."""
+    with tempfile.TemporaryDirectory() as folder:
+        history = make_up(Path(folder) / "clone", cases, commits)
+        together, exact = history.trials(history.changes)
+        apart = [history.trials([change]) for change in history.changes]
+    alone = sum(tried for tried, _ in apart)
+    exact = exact and all(found for _, found in apart)
+    row("made-up changes", len(history.changes), "", f"between {len(cases)} pairs of releases")
+    row("trials, pinned one by one", alone, "", f"{commits} commits between two releases")
+    row("trials, pinned at once", together, "", f"exact: {exact}")
+    row("share of trials", 100 * together / alone, "%", f"limit {LIMIT}")
+
+
+def make_up(folder: Path, cases: Sequence[int], commits: int) -> MadeUpHistory:
+    """Write a history with a release after each stretch of commits, and changes in each."""
+    history, last = History(), len(cases) * commits
+    for number in range(last + 1):
+        version = f"4.{50 + number // commits}.0.dev0"
+        files = {**sources(version, str(number)), "number": str(number)}
+        history.commit(str(number), files)
+        if number % commits == 0:
+            release = f"4.{50 + number // commits}.0"
+            files = sources(release, str(number))
+            history.commit(release, files, branch=f"v{release}", on=str(number))
+            history.tag(f"v{release}", release)
+    history.write(folder)
+    releases = {f"4.{50 + place}.0": place * commits for place in range(len(cases) + 1)}
+    places = {
+        sha: releases[name] if name in releases else int(name) for name, sha in history.shas.items()
+    }
+    changes = tuple(_changes(cases, commits))
+    return MadeUpHistory(clone=open_clone(folder), places=places, changes=changes)
+
+
+def _changes(cases: Sequence[int], commits: int) -> Iterator[MadeUpChange]:
+    """Yield a change for both half precisions of each case: most cases fail alike in both."""
+    chance = random.Random(SEED)  # noqa: S311 - the same history each time
+    for stretch, count in enumerate(cases):
+        older, newer = (factories.environment(f"4.{50 + stretch + side}.0") for side in (0, 1))
+        for number in range(count):
+            case = factories.case(factories.BREAKS, name=f"toy_{stretch}_{number}")
+            edge = chance.choice([*Edge])
+            culprit = stretch * commits + chance.randint(1, commits)
+            for precision in (Precision.BF16, Precision.FP16):
+                asked = CaseQuestion(
+                    case=case, workaround="", precision=precision, device=Device.CPU
+                )
+                inquiry = Inquiry(asked=asked, edge=edge, older=older, newer=newer)
+                yield MadeUpChange(inquiry=inquiry, culprit=culprit)
+
+
+def _key(question: CaseQuestion) -> tuple[str, Precision]:
+    return question.case.name, question.precision
