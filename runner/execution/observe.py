@@ -37,9 +37,11 @@ def observe(
     `provenance` says all but what the cell imported.
     """
     imported, claimed = answer.get("imported", {}), answer.get("claimed", {})
-    # A tree is identified by the version that it states itself, as it was imported.
     package = ready.tree.package if ready.tree else ""
-    own = {package: claimed[package]} if package in claimed else {}
+    # A tree is identified by the version that it states itself, as it was imported; what the
+    # environment knows beside it is its commit.
+    known = provenance.packages.get(package, "").partition("+g")[0]
+    own = {package: claimed[package]} if claimed.get(package, known) != known else {}
     outcome, reason = Outcome(answer["outcome"]), answer.get("reason", "")
     memory = MemoryUse(peak=answer["peak"], limit=answer["limit"]) if "peak" in answer else None
     if memory and memory.is_over and outcome is Outcome.OUT_OF_MEMORY:
