@@ -9,7 +9,7 @@ finds the place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -296,23 +296,22 @@ class _CaseCells:
             each: [concluded.says is Says.HITS for concluded in self.concluded[PLAIN, each]]
             for each in _PRECISIONS
         }
-
+        passing = {
+            each: frozenset(
+                name for name, result in self.results[PLAIN, each].items() if result.fails is False
+            )
+            for each in _PRECISIONS
+        }
         hits = {}
         for mask in _MASKS:
             precisions = _chosen(mask)
             hitting = map(all, zip(*(failing[each] for each in precisions), strict=True))
-            clear = frozenset(filter(self._passing(precisions), self.grid.environments))
+            clear = frozenset.intersection(*(passing[each] for each in precisions))
             hits[mask] = folded(
                 records.number(self._record(place, precisions, clear) if hit else None)
                 for place, hit in enumerate(hitting)
             )
         return {"hits": hits, "records": records.values}
-
-    def _passing(self, precisions: Sequence[Precision]) -> Callable[[str], bool]:
-        """Return whether the case passes in an environment in all of some precisions."""
-        return lambda name: all(
-            self.results[PLAIN, each][name].fails is False for each in precisions
-        )
 
     def _record(self, place: int, precisions: Sequence[Precision], clear: frozenset[str]) -> object:
         """Return what is said of a hit in some precisions: all of them fail there.

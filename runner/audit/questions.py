@@ -516,7 +516,7 @@ def _derived(
     """Return what cells on both sides and between them agree on, and why where they do not."""
     if not low or not high:
         return Says.UNKNOWN, _outside(names, low, high)
-    between = {name: fails(name) for name in near.vectors if _between(name, low, high, near)}
+    between = {name: fails(name) for name in _between(low, high, near.vectors)}
     answers = {*between.values()} - {None}
     if len(answers) == 1:
         return Says.HITS if True in answers else Says.CLEAR, ""
@@ -543,11 +543,18 @@ def _edge(
     return tuple(edge)
 
 
-def _between(name: str, low: Iterable[str], high: Iterable[str], near: VersionNeighbours) -> bool:
-    vector = near.vectors[name]
-    return any(_under(near.vectors[other], vector) for other in low) and any(
-        _under(vector, near.vectors[other]) for other in high
-    )
+def _between(
+    low: Sequence[str], high: Sequence[str], measured: Mapping[str, Vector]
+) -> Iterator[str]:
+    lows, highs = [measured[name] for name in low], [measured[name] for name in high]
+    for name, vector in measured.items():
+        if len(vector) == 1:  # versions of one package are in one line
+            if lows[0] <= vector <= highs[0]:
+                yield name
+        elif any(_under(edge, vector) for edge in lows) and any(
+            _under(vector, edge) for edge in highs
+        ):
+            yield name
 
 
 def _under(left: Vector, right: Vector) -> bool:
