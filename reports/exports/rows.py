@@ -177,6 +177,7 @@ CASE_COLUMNS = (
     *(column for column in COLUMNS if column != "seconds"),
     *("python", "source", "unstable", "stale", "simulated", "computed", "measured", "inferred"),
 )
+_ERROR, _SECONDS = COLUMNS.index("error"), COLUMNS.index("seconds")
 
 
 def case_sheet(survey: Survey, name: str) -> ExportTable:
@@ -188,19 +189,21 @@ def case_sheet(survey: Survey, name: str) -> ExportTable:
 
 def _case_row(row: Judged, *, simulated: bool) -> tuple[Value, ...]:
     seen = row.seen
-    values: dict[str, Value] = dict(zip(COLUMNS, _row(row), strict=True))
-    values |= {
-        "error": values["error"] if seen.failed is not None else seen.reason,
-        "python": seen.provenance.python,
-        "source": seen.source,
-        "unstable": seen.unstable,
-        "stale": row.stale,
-        "simulated": simulated,
-        "computed": _numbers(tuple(seen.computed.items())) if seen.computed else "",
-        "measured": _numbers(tuple(seen.measured.items())) if seen.measured else "",
-        "inferred": inference(row.inferred) if row.inferred is not None else "",
-    }
-    return tuple(values[column] for column in CASE_COLUMNS)
+    values = list(_row(row))
+    if seen.failed is None:
+        values[_ERROR] = seen.reason
+    del values[_SECONDS]
+    return (
+        *values,
+        seen.provenance.python,
+        seen.source,
+        seen.unstable,
+        row.stale,
+        simulated,
+        _numbers(tuple(seen.computed.items())) if seen.computed else "",
+        _numbers(tuple(seen.measured.items())) if seen.measured else "",
+        inference(row.inferred) if row.inferred is not None else "",
+    )
 
 
 # Neighbouring releases count and measure the same.
