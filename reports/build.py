@@ -124,7 +124,9 @@ class Site:
     @cached_property
     def releases(self) -> list[ReleasePage]:
         """The pages of releases, oldest first."""
-        arranged = Releases(self.survey, self.steps, self.published.publications.values())
+        histories = {name: page.summary.history for name, page in self.cases.items()}
+        told = self.published.publications.values()
+        arranged = Releases(self.survey, self.steps, told, histories)
         return [arranged.page(name) for name in self.survey.releases]
 
     @cached_property

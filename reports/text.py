@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -97,17 +97,18 @@ def first_sentence(text: str) -> tuple[str, str]:
     return " ".join(text[:end].split()), text[end:].strip()
 
 
-def spans(names: Collection[str], order: Sequence[str]) -> str:
-    """Return names as spans of neighbours in an order: `4.50.0 to 4.50.3, 4.52.1`."""
-    wanted = frozenset(names)
+def spans(names: Iterable[str], places: Mapping[str, int]) -> str:
+    """Return names as spans of neighbours: `4.50.0 to 4.50.3, 4.52.1`.
+
+    `places` has the place of each name in their order; names without one are left out.
+    """
     runs: list[list[str]] = []
     previous = -2
-    for position, name in enumerate(order):
-        if name in wanted:
-            if position != previous + 1:
-                runs.append([])
-            runs[-1].append(name)
-            previous = position
+    for position, name in sorted((places[name], name) for name in {*names} & places.keys()):
+        if position != previous + 1:
+            runs.append([])
+        runs[-1].append(name)
+        previous = position
     return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit, key_at
-from repromatrix.runner.judging.ranges import Axis, Range, axes, ranges_along
+from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import (
     CheckedClaim,
     Judged,
@@ -100,8 +100,12 @@ class Survey:
 
         What a case lays on top of every release is said once of the case, not in each name.
         """
-        order = dict.fromkeys(self.column_of.values())
-        return spans({self.column_of[name] for name in environments}, [*order])
+        return spans((self.column_of[name] for name in environments), self._places)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        columns = dict.fromkeys(self.column_of.values())
+        return {column: place for place, column in enumerate(columns)}
 
     @cached_property
     def column_of(self) -> dict[str, str]:
@@ -181,6 +185,28 @@ class Survey:
         """Return what was observed of a case as series along the environments."""
         return self._series.get(name, {})
 
+    def axes(self, case: Case) -> tuple[Axis, ...]:
+        """Return the axes of a case, computed once."""
+        if case.name not in self._axes:
+            self._axes[case.name] = axes(case, self.by_name)
+        return self._axes[case.name]
+
+    def affected(self, case: Case, key: SeriesKey) -> Affected | None:
+        """Return the versions that a series of a case hits, computed once."""
+        if (case.name, key) not in self._affected:
+            rows = {name: row.seen for name, row in self.series(case.name).get(key, {}).items()}
+            hit = affected(self.axes(case), self.by_name, rows)
+            self._affected[case.name, key] = hit
+        return self._affected[case.name, key]
+
+    @cached_property
+    def _axes(self) -> dict[str, tuple[Axis, ...]]:
+        return {}
+
+    @cached_property
+    def _affected(self) -> dict[tuple[str, SeriesKey], Affected | None]:
+        return {}
+
     def ranges(self, case: Case, key: SeriesKey, along: Iterable[Axis]) -> tuple[Range, ...]:
         """Return the ranges along some axes in which a series of a case fails."""
         rows = {name: row.seen for name, row in self.series(case.name).get(key, {}).items()}
@@ -188,7 +214,7 @@ class Survey:
 
     def failing_ranges(self, case: Case) -> Iterator[tuple[Device, list[str], tuple[str, ...]]]:
         """Yield where the plain case fails: device, precisions that agree, and their ranges."""
-        along = axes(case, self.by_name)
+        along = self.axes(case)
         for device in self.devices:
             alike: dict[tuple[str, ...], list[str]] = {}
             for precision in Precision:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from repromatrix.reports.text import link_to, page_of, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.ranges import Interval, affected
+from repromatrix.runner.judging.ranges import Interval
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.outcomes import Device, Precision
 
@@ -119,9 +119,9 @@ def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
 
 
 def _by_precision(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
-    for (workaround, device, precision), rows in survey.series(case.name).items():
-        seen = {name: row.seen for name, row in rows.items()}
-        found = affected(case, survey.by_name, seen) if workaround == PLAIN else None
+    for key in survey.series(case.name):
+        workaround, device, precision = key
+        found = survey.affected(case, key) if workaround == PLAIN else None
         if found is not None:
             yield {
                 "package": {

@@ -27,7 +27,7 @@ from repromatrix.reports.text import (
     visible,
 )
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.ranges import Axis, axes, ranges_along
+from repromatrix.runner.judging.ranges import Axis, ranges_along
 from repromatrix.runner.model.case import EVERY, Case, Failure
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.text import join, plural
@@ -177,7 +177,7 @@ def _facts(survey: Survey, case: Case) -> dict[str, str]:
 
 
 def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
-    along = axes(case, survey.by_name)
+    along = survey.axes(case)
     return tuple(
         Derived(
             variant=visible(workaround),

@@ -184,12 +184,13 @@ def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
             told = row is not None and row.inferred is None
             reason = shortened(row.seen.reason, _REASON) if row is not None and told else ""
             groups.setdefault((seen.mark, reason), []).append(cell)
+    places = {name: place for place, name in enumerate(survey.order)}
     return tuple(
         Unmeasured(
             mark=mark,
             reason=reason,
             cells=len(groups[mark, reason]),
-            releases=spans({cell.environment for cell in groups[mark, reason]}, survey.order),
+            releases=spans((cell.environment for cell in groups[mark, reason]), places),
         )
         for mark, reason in sorted(groups, key=lambda key: ([*Mark].index(key[0]), key[1]))
     )

@@ -19,7 +19,6 @@ from repromatrix.reports.sections.status import Standing, standings, tally
 from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
-from repromatrix.runner.judging.ranges import affected
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import MOVED, TRANSFORMERS
 from repromatrix.runner.text import join
@@ -146,15 +145,15 @@ def _worst_first(found: Iterable[Alone]) -> tuple[Alone, ...]:
 def _alone(survey: Survey, package: str) -> Iterator[Alone]:
     for case in survey.cases.values():
         alike: dict[tuple[str, tuple[str, ...], str, bool], list[Precision]] = {}
-        for (workaround, _, precision), rows in survey.series(case.name).items():
-            seen = {name: row.seen for name, row in rows.items()}
-            found = affected(case, survey.by_name, seen)
+        for key, rows in survey.series(case.name).items():
+            workaround, _, precision = key
+            found = survey.affected(case, key)
             if found is not None and found.package == package:
                 texts = tuple(interval.text for interval in found.intervals)
-                failing = [name for name, row in seen.items() if row.reading.fails]
+                failing = [name for name, row in rows.items() if row.seen.reading.fails]
                 is_open = not found.intervals[-1].fixed
-                key = workaround, texts, survey.spans(failing), is_open
-                alike.setdefault(key, []).append(precision)
+                same = workaround, texts, survey.spans(failing), is_open
+                alike.setdefault(same, []).append(precision)
         for (workaround, texts, releases, is_open), precisions in alike.items():
             yield Alone(
                 case=visible(case.name),

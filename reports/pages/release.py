@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
 
@@ -105,9 +104,16 @@ class Releases:
         survey: Survey,
         steps: Mapping[str, Between],
         publications: Iterable[Publication] = (),
+        histories: Mapping[str, tuple[FailingSpan, ...]] | None = None,
     ) -> None:
-        """Arrange what fails, and count what every cell shows."""
+        """Arrange what fails, and count what every cell shows.
+
+        `histories` are the ranges of each case, where somebody has them already.
+        """
         self.survey, self.steps, self.publications = survey, steps, tuple(publications)
+        self._histories = histories or {
+            name: history(survey, case) for name, case in survey.cases.items()
+        }
         self._statuses = statuses(survey)
         self._failing: dict[str, list[Judged]] = {}
         for name in survey.cases:
@@ -150,10 +156,6 @@ class Releases:
             failing=tuple(self._cases(name)),
             sheet=f"release/{name}",
         )
-
-    @cached_property
-    def _histories(self) -> dict[str, tuple[FailingSpan, ...]]:
-        return {name: history(self.survey, case) for name, case in self.survey.cases.items()}
 
     def _cases(self, release: str) -> Iterator[FailingCase]:
         status = self._statuses.get(release)

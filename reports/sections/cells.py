@@ -13,7 +13,7 @@ from itertools import groupby
 from repromatrix.reports.marks import Mark, SeenMark, mark_of
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Stack, Survey
-from repromatrix.runner.judging.ranges import Range, axes
+from repromatrix.runner.judging.ranges import Range
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
@@ -215,7 +215,7 @@ def commands(survey: Survey, case: Case) -> tuple[SuggestedCommand, ...]:
 
 def _newest(survey: Survey, case: Case) -> tuple[Precision, Range] | None:
     """Return the newest range of releases on which the plain case fails, and its precision."""
-    releases = axes(case, survey.by_name)[0]
+    releases = survey.axes(case)[0]
     found = [
         (key[-1], failing)
         for key in survey.series(case.name)

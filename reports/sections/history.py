@@ -13,7 +13,7 @@ from repromatrix.reports.text import Link, in_address, link_to, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.commits import PinnedCommit, ends
 from repromatrix.runner.evidence.fixes import measured_fixes
-from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
+from repromatrix.runner.judging.ranges import Affected, Axis, Range, ranges_along
 from repromatrix.runner.judging.verdicts import covers, live
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell
@@ -97,7 +97,7 @@ def _spans(
         return recorded(survey, case, [seen[name].cell for name in environments if name in seen])
 
     plain = Cell(case.name, PLAIN, "", precision, device)
-    decides = affected(case, survey.by_name, seen)
+    decides = survey.affected(case, (PLAIN, device, precision))
     if decides is not None and decides.package != TRANSFORMERS:
         failing = [name for name, row in seen.items() if row.reading.fails]
         passing = {
@@ -109,7 +109,7 @@ def _spans(
         spans = _of_package(decides, passing, device, where, pulls(failing))
         yield from (_with_commits(survey, plain, decides.package, span) for span in spans)
         return
-    for axis in axes(case, survey.by_name):
+    for axis in survey.axes(case):
         able = [point for point in axis if not _is_absent(survey, case, point.environment)]
         at = dict(able)
         for span in ranges_along(axis, seen):

@@ -231,15 +231,17 @@ class Affected:
 
 
 def affected(
-    case: Case, environments: Mapping[str, Environment], seen: Mapping[str, Observation]
+    along: Sequence[Axis],
+    environments: Mapping[str, Environment],
+    seen: Mapping[str, Observation],
 ) -> Affected | None:
     """Return the versions that one series of a case hits; None where it fails nowhere known.
 
     They are those of transformers, unless another package was measured to decide: then a range of
-    transformers would be wrong. None also where no single package decides. `seen` maps an
-    environment to its observation.
+    transformers would be wrong. None also where no single package decides. `along` are the axes
+    of the case, `seen` maps an environment to its observation.
     """
-    releases, *pairs = axes(case, environments)
+    releases, *pairs = along
     if any(ranges_along(pair, seen) for pair in pairs):
         return deciding(pairs, environments, seen)
     order = [

@@ -828,7 +828,7 @@ def test_a_release_with_one_reason_for_all_cells_is_one_line() -> None:
     ],
 )
 def test_spans_name_the_ends_of_neighbours(names: tuple[str, ...], expected: str) -> None:
-    assert expected == spans(names, ("a", "b", "c", "d"))
+    assert expected == spans(names, {"a": 0, "b": 1, "c": 2, "d": 3})
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//x", "http://["])
