@@ -82,7 +82,7 @@
       if (choices.includes(key) || key === "complete") continue;
       else if (key === "unpinned" && packages.has(value)) base.loose.set(value, "the link does not say why");
       else if (packages.has(key)) pinned(key, value);
-      else foreign.push(key === "unpinned" ? value : key);
+      else if (location.hash.includes("=")) foreign.push(key === "unpinned" ? value : key); // else an anchor
     }
     base.whole = parts.get("complete") === "1";
     for (const key of choices) {
@@ -105,6 +105,7 @@
     return { cases, precisions: question.precision ? [tables.precisions.indexOf(question.precision)] : all };
   };
   const known = Pep440.parse;
+  const named = () => foreign.slice(0, 5).map((name) => name.slice(0, SHOWN)).join(", ");
   const notes = (mine, question) => {
     const all = [];
     const ours = mine.pins.get("transformers");
@@ -123,7 +124,7 @@
       all.push(`Read for Python ${mine.markers.python_version} on ${mine.markers.sys_platform}${others.length ? `; the file also holds ${others.join(", ")} for others` : ""}.`);
     }
     if (question.trigger) all.push("The commands have no option for a trigger: they answer for every trigger.");
-    if (foreign.length) all.push(`The link names what no case is about: ${foreign.map((name) => name.slice(0, SHOWN)).slice(0, 5).join(", ")}.`);
+    if (foreign.length) all.push(`The link names what no case is about: ${named()}.`);
     return all;
   };
   const command = (question) => {
@@ -144,11 +145,13 @@
   const answer = () => {
     const { mine, faults } = typed();
     const question = asked();
-    const all = [...linked, ...faults, ...choiceFaults()];
+    const isEmpty = !mine.pins.size && !mine.loose.size;
+    const lost = isEmpty && foreign.length ? [`The link names nothing that this page knows: ${named()}.`] : [];
+    const all = [...linked, ...faults, ...choiceFaults(), ...lost];
     clear();
     refuse(all);
     if (all.length) return;
-    if (!mine.pins.size && !mine.loose.size) return write(written(mine, question));
+    if (isEmpty) return write(written(mine, question));
     write(written(mine, question));
     const cells = chosen(question);
     if (!cells.cases.length) return refuse(["No case is about this model with this trigger."]);

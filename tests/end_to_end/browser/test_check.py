@@ -511,6 +511,8 @@ def test_a_bad_text_gets_a_sentence_and_stays(blank: Page, kind: str) -> None:
 
 
 BAD_LINKS = {
+    "nope=1": "The link names nothing that this page knows: nope.",
+    "__proto__=1&precision=bf16": "The link names nothing that this page knows: __proto__.",
     "transformers=banana": "'banana' is not a version of transformers.",
     "unsloth=banana&transformers=4.51.3": "'banana' is not a version of unsloth.",
     "transformers=4.51.3&precision=fp99": "'fp99' is not a precision that is known;",
