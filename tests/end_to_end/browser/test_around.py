@@ -89,6 +89,14 @@ def test_without_a_clipboard_a_command_is_selected(show: Show) -> None:
     assert button.text_content() == "Copy"
 
 
+def test_the_button_of_a_tall_source_stands_at_its_top(show: Show) -> None:
+    frame = show("case/cache_float.html").locator(".copyable:has(> pre.source)")
+    top = "(one) => one.getBoundingClientRect().top"
+
+    assert frame.locator("pre").evaluate("(one) => one.offsetHeight") > 100
+    assert frame.locator("button").evaluate(top) == frame.locator("pre").evaluate(top)
+
+
 def test_a_heading_links_to_itself_when_the_keyboard_comes_by(show: Show) -> None:
     page = show("data.html")
     link = page.locator("#cells h2 .anchor")
