@@ -261,6 +261,8 @@ class KnownFailure:
     href: str
     raises: tuple[str, ...]
     matches: tuple[str, ...]
+    place: int
+    """Where it stands among all cases, the likelier to be met first; it decides ties."""
     traces: tuple[Trace, ...]
 
 
@@ -278,7 +280,9 @@ class Signatures:
 
 def signatures(survey: Survey, measured: str) -> Signatures:
     """Return what is known of errors; a case without failure and expectation is left out."""
-    known = (_known(survey, case) for case in survey.cases.values())
+    likely = sorted(survey.cases, key=lambda name: (_rarity(survey, name), name))
+    places = {name: place for place, name in enumerate(likely)}
+    known = (_known(survey, case, places[case.name]) for case in survey.cases.values())
     return Signatures(
         measured=measured,
         # The page's own class of word characters is ASCII alone.
@@ -290,7 +294,20 @@ def signatures(survey: Survey, measured: str) -> Signatures:
     )
 
 
-def _known(survey: Survey, case: Case) -> KnownFailure:
+def _rarity(survey: Survey, name: str) -> tuple[int, int, int]:
+    """Return what sorts the newest plain failures first, then those with more reports."""
+    failing = {
+        survey.column_of[environment]
+        for (workaround, *_), fails in survey.failing(name).items()
+        if workaround == PLAIN
+        for environment, does in fails.items()
+        if does
+    }
+    found = [place for place, release in enumerate(survey.releases) if release in failing] or [-1]
+    return -found[-1], -found[0], -len(survey.cases[name].block.reports)
+
+
+def _known(survey: Survey, case: Case, place: int) -> KnownFailure:
     seen = {row.seen.cell: row.seen for row in survey.of_case(case.name)}
     return KnownFailure(
         case=visible(case.name),
@@ -298,6 +315,7 @@ def _known(survey: Survey, case: Case) -> KnownFailure:
         href=page_of(case.name),
         raises=tuple(sorted({visible(one.raises) for one in case.block.fails if one.raises})),
         matches=tuple(dict.fromkeys(text for one in case.block.fails for text in one.match)),
+        place=place,
         traces=tuple(
             _trace(case, signed, _fixing(case, seen, signed.signature))
             for signed in failures(survey, case.name)

@@ -118,7 +118,7 @@ const Paste = (() => {
         judged.score += NAMED * names.length;
         if (names.length) judged.why.push(`your text names ${names.join(", ")}`);
       }
-      return [...best.values()].sort((a, b) => b.score - a.score || (a.one.case < b.one.case ? -1 : 1)).slice(0, SHOWN);
+      return [...best.values()].sort((a, b) => b.score - a.score || a.one.place - b.one.place).slice(0, SHOWN);
     };
     return { rank, read, signature, measured: known.measured };
   };
@@ -132,7 +132,7 @@ const Paste = (() => {
       element("a", { href: `${one.href}#${trace.anchor}` }, one.title), " ", element("code", {}, one.case),
       trace.headline ? element("div", {}, element("code", {}, trace.headline)) : "",
       element("div", { class: "quiet" }, trace.where),
-      element("div", { class: "quiet" }, `Why: ${why.join("; ")}${tied ? "; others are equally near, in alphabetical order" : ""}.`),
+      element("div", { class: "quiet" }, `Why: ${why.join("; ")}${tied ? "; others are equally near; what fails in newer releases comes first" : ""}.`),
       element("div", {}, element("a", { href: `${one.href}#workarounds` }, "What to do"), fixes, " · ", element("a", { href: `${one.href}#ranges` }, "which releases")));
   };
   // Which of the measured failures are as the pasted one, in a sentence and a list.
@@ -146,7 +146,7 @@ const Paste = (() => {
     if (awaited) parts.push(`${cases(awaited, "expect")} its words`);
     if (others) parts.push(`${others} similar`);
     const says = `${found.length ? `${parts.join("; ")}, the nearest first.` : nothing} Compared with what was measured on ${measured}.`;
-    // What is equally near stands in alphabetical order, which says nothing.
+    // The order of what is equally near says only what is likelier.
     const tied = (at) => [at - 1, at + 1].some((beside) => found[beside] && Math.abs(found[beside].score - found[at].score) < 1e-9);
     return { says, items: found.map((one, at) => item(one, tied(at))) };
   };

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import case, environment, failed, provenance, seen
+from factories import case, case_text, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 from small_site import CASES, ENVIRONMENTS, HOSTILE, judged, surveyed
@@ -30,7 +30,7 @@ from repromatrix.reports.pages.index import Item, case_list
 from repromatrix.reports.sections.failures import KnownFailure, Trace, frames, signatures
 from repromatrix.reports.view import survey
 from repromatrix.runner.judging.verdicts import judge_all
-from repromatrix.runner.model.case import Symptom, Trigger
+from repromatrix.runner.model.case import Symptom, Trigger, read_case
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import MERGED, NOISE
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
@@ -157,6 +157,7 @@ def test_every_known_failure_has_its_signature_and_what_to_do() -> None:
         href="case/cache_float.html",
         raises=("AttributeError",),
         matches=("no attribute 'float'",),
+        place=1,
         traces=(
             Trace(
                 signature=f"AttributeError: {MESSAGE}",
@@ -171,6 +172,35 @@ def test_every_known_failure_has_its_signature_and_what_to_do() -> None:
 
     assert expected == found["cache_float"]
     assert set(found) == {"cache_float", "norm_drift"}
+
+
+def test_what_is_equally_near_stands_by_newest_release_then_range_then_reports() -> None:
+    releases = {name: environment(name) for name in ("5.0.0", "5.1.0", "5.2.0")}
+    failing = {
+        "a_old": ["5.0.0"],
+        "b_ended": ["5.0.0", "5.1.0"],
+        "c_later": ["5.1.0"],
+        "d_open": ["5.1.0", "5.2.0"],
+        "e_told": ["5.1.0", "5.2.0"],
+    }
+    # The last one has a report more than the one before it.
+    known = {name: case(name=name) for name in failing}
+    told = case_text().replace('/1"]', '/1", "https://example.org/2"]')
+    known["e_told"] = read_case(told, "cases/e_told.py")
+    rows = [
+        seen(
+            Outcome.FAILS if name in failing[one.name] else Outcome.PASSES,
+            Cell(one.name, "", name, Precision.BF16, Device.CPU),
+            how=failed("ValueError", "the same") if name in failing[one.name] else None,
+            ran=provenance(one, releases[name]),
+        )
+        for one in known.values()
+        for name in releases
+    ]
+    found = survey(known, tuple(releases.values()), judge_all(rows, known, releases))
+
+    ordered = sorted(signatures(found, "cpu").cases, key=lambda one: one.place)
+    assert [one.case for one in ordered] == ["e_told", "d_open", "c_later", "b_ended", "a_old"]
 
 
 def test_a_release_is_called_by_its_name_and_what_lies_on_top_of_it_is_said_once() -> None:

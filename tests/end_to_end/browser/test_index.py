@@ -461,9 +461,10 @@ def test_what_is_chosen_beside_the_query_is_written_into_it(show: Show) -> None:
     eventually(page, page.locator("select[data-key=area]").input_value, "norms")
 
 
-TWICE = """(text) => {
+TWICE = """([text, beside]) => {
   const one = known.cases.find((entry) => entry.case === "cache_float");
-  const errors = Paste.create({ ...known, cases: [...known.cases, { ...one, case: "another" }] });
+  const another = { ...one, case: "another", place: one.place + beside };
+  const errors = Paste.create({ ...known, cases: [...known.cases, another] });
   return Paste.answer(errors.rank(text), "").items.map((item) => item.textContent);
 }"""
 PASTED = """Traceback (most recent call last):
@@ -503,9 +504,10 @@ def test_an_answer_says_on_what_it_rests_and_what_is_equally_near(show: Show) ->
     assert answered(page, f"RuntimeError: {UNKNOWN}").endswith(told)
     assert told in answered(page, PASTED)
     assert "equally near" not in page.inner_text("#answer")
-    first, second = page.evaluate(TWICE, PASTED)[:2]
+    first, second = page.evaluate(TWICE, [PASTED, -0.5])[:2]
     assert "> another" in first
     assert "> cache_float" in second
+    assert "> cache_float" in page.evaluate(TWICE, [PASTED, 0.5])[0]
     assert all("others are equally near" in text for text in (first, second))
 
 
