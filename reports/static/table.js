@@ -17,9 +17,12 @@ const Table = (() => {
   const create = (root, book, on) => {
     let view = null;
     let places = []; // what stands in each column: the columns that it folds, and its head
+    const knownPlaces = new Map();
     let stop = null;
     let shownAt = null;
     let sizes = null;
+    let page = null; // what was measured of it
+    let seenAt = 0; // its width then
     let drawnAs = { precisions: "", places: "" };
     let groups = []; // an area with its rows, made once; what is not asked for is hidden
     const cached = new Map();
@@ -67,21 +70,34 @@ const Table = (() => {
     };
     const fill = (row) => {
       if (row.filled === places || !trackOf.has(row)) return;
-      row.filled = places;
       const { track, entry } = trackOf.get(row);
-      row.replaceChildren(row.firstChild, ...places.map((place) => {
+      const made = (place) => {
         const cell = drawn(stacksAt(track, place));
         if (place.first) cell.classList.add("first");
         if (cell.firstChild) cell.setAttribute("aria-label", Detail.name(book, { entry, track, place, precisions: view.precisions }));
         return cell;
-      }));
+      };
+      // Fewer columns of the same cells are the commonest change: what stays is not touched.
+      const cells = [...row.children].slice(1);
+      const kept = new Set(places);
+      row.filled?.forEach((place, at) => { if (!kept.has(place)) cells[at].remove(); });
+      const had = new Set(row.filled);
+      if (row.children.length === 1) row.append(...places.map(made));
+      else places.forEach((place, at) => { if (!had.has(place)) row.insertBefore(made(place), row.children[at + 1] ?? null); });
+      row.filled = places;
     };
 
     // Heads and rows ------------------------------------------------------------------------
     // Pairs, stacks and main are few cells in many columns: they are shown to who asks for them.
     const placesOf = () => {
       const shown = new Set(Book.shown(book, view.scope, view.more));
-      return book.lines.flatMap((line) => placesIn(line, (column) => shown.has(column)));
+      return book.lines.flatMap((line) => placesIn(line, (column) => shown.has(column)).map(same));
+    };
+    // A place that was there before is the same object, so that its cells are known again.
+    const same = (place) => {
+      const key = JSON.stringify(place);
+      if (!knownPlaces.has(key)) knownPlaces.set(key, place);
+      return knownPlaces.get(key);
     };
     const placesIn = (line, isIn) => {
       const columns = line.columns.filter(isIn);
@@ -177,12 +193,19 @@ const Table = (() => {
       const inside = root.querySelector(".inside");
       if (inside) inside.style.width = `${Math.min(wide, sizes.room)}px`;
     };
-    // Asked for before anything is changed: afterwards each answer costs a layout.
-    const measured = () => ({
+    // Kept until the width changes: each answer costs a layout.
+    const measured = () => page ??= {
       room: root.parentElement.clientWidth - EDGES,
       least: Number.parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--head")) * 16 * REM,
+    };
+    new ResizeObserver(([{ contentRect: { width } }]) => {
+      if (width !== seenAt) page = null;
+      seenAt = width;
+    }).observe(root.parentElement);
+    addEventListener("resize", () => {
+      page = null;
+      if (root.hidden) drawnAs.places = ""; else fit(measured());
     });
-    addEventListener("resize", () => { if (root.hidden) drawnAs.places = ""; else fit(measured()); });
 
     const show = (next) => {
       const kept = stop && root.contains(stop) ? whereIs(stop) : null;
@@ -191,19 +214,21 @@ const Table = (() => {
       const now = { precisions: view.precisions.join(), places: JSON.stringify([view.scope.columns, [...view.open], view.more]) };
       if (now.precisions !== drawnAs.precisions || !groups.length) build();
       if (now.precisions !== drawnAs.precisions || now.places !== drawnAs.places) {
-        const page = measured();
+        const space = measured();
         places = placesOf();
-        cached.clear();
+        if (now.precisions !== drawnAs.precisions) cached.clear();
         choose(); // first: what is hidden, and what is emptied, need not be laid out
-        for (const { rows } of groups) for (const row of rows) empty(row);
+        const near = rowsShown().slice(0, SCREEN);
+        const isNear = new Set(near);
+        for (const { rows } of groups) for (const row of rows) if (!isNear.has(row)) empty(row);
         const corner = element("div", { role: "columnheader", class: "corner" }, "case", element("small", {}, "transformers"));
         top.replaceChildren(element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf)));
         if (now.precisions !== drawnAs.precisions) root.style.setProperty("--precisions", String(view.precisions.length || 1));
         root.setAttribute("aria-colcount", String(places.length + 1));
-        fit(page);
+        fit(space);
         observer.disconnect();
         for (const { rows } of groups) for (const row of rows) observer.observe(row);
-        rowsShown().slice(0, SCREEN).forEach(fill); // the observer is a frame late
+        near.forEach(fill); // the observer is a frame late
       } else {
         choose();
       }

@@ -54,3 +54,25 @@ def test_a_table_is_printed_whole(show: Show) -> None:
     page.emulate_media(media="print")
 
     assert len(page.pdf()) > 10_000
+
+
+def test_cells_that_stay_are_not_drawn_anew(browser: Browser, real_site: Path) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{real_site.as_uri()}/index.html")
+    page.wait_for_selector(".cell")
+    cells = "[...document.querySelector('#matrix .row:not([hidden]):has(.cell)').children]"
+    before = page.evaluate(f"window.before = {cells}; window.before.length")
+    page.fill("#query", "since:5.0")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"{cells}.length < window.before.length")
+
+    assert page.evaluate(f"{cells}.every((one) => window.before.includes(one))")
+    assert 5 < page.evaluate(f"{cells}.length") < before
+    page.fill("#query", "")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"{cells}.length === window.before.length")
+    names = f"{cells}.map((one) => one.getAttribute('aria-label'))"
+    assert page.evaluate(names) == page.evaluate(
+        "window.before.map((one) => one.getAttribute('aria-label'))"
+    )
+    page.close()
