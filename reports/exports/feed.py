@@ -29,7 +29,7 @@ _NEVER = "1970-01-01"
 _KEPT = 200
 """The newest entries; pages have them all."""
 _SAID = {
-    CellChange.BROKE: "Broke",
+    CellChange.BROKE: "Broken",
     CellChange.FIXED: "Fixed",
     CellChange.CHANGED: "Fails in another way",
 }

@@ -107,7 +107,7 @@ def test_what_changed_when_it_was_measured_again_is_told_by_case_and_kind() -> N
         FeedEntry(
             key="broke cache_float measured 2026-12-01",
             case="cache_float",
-            title="Broke, measured again: cache_float",
+            title="Broken, measured again: cache_float",
             href="case/cache_float.html",
             date="2026-12-01",
             text=f"bf16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}\n"
@@ -124,7 +124,7 @@ def test_what_changed_when_it_was_measured_again_is_told_by_case_and_kind() -> N
         FeedEntry(
             key="broke other measured 2026-12-01",
             case="other",
-            title="Broke, measured again: other",
+            title="Broken, measured again: other",
             href="changes.html#2026-12-01",
             date="2026-12-01",
             text=f"bf16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}\nOn a CPU.",
