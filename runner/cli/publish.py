@@ -18,7 +18,7 @@ from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.commits import NAME as COMMITS
 from repromatrix.runner.evidence.commits import as_text as commits_text
-from repromatrix.runner.evidence.commits import known_commits
+from repromatrix.runner.evidence.commits import known_commits, published_commits
 from repromatrix.runner.evidence.published import Publication, read_publications
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.matrix import MAIN
@@ -42,6 +42,11 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     checkout = project.load(paths)
     loaded, grid = site.judged_grid(checkout, rows)
     grid = tuple(each for each in grid if each.seen.cell.environment in checkout.environments)
+    commits = [row for row in known_commits(paths).values() if row.case in loaded.cases]
+    if set(commits) - set(published_commits(paths).values()) and not any(map(_is_fresh, grid)):
+        files.write(paths.published / COMMITS, commits_text(commits))
+        console.print(f"{plural(len(commits), 'change')}: {paths.shown(paths.published / COMMITS)}")
+        return ExitCode.AS_EXPECTED
     _refuse_gaps(grid)
     earlier = read_publications(paths.published)
     fresh = _publications(grid, earlier)
@@ -49,7 +54,6 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     used = {row.source for row in final}
     publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
     texts = published.write(paths.published, final, publications, loaded.names)
-    commits = [row for row in known_commits(paths).values() if row.case in loaded.cases]
     texts[paths.published / COMMITS] = commits_text(commits)
     texts[paths.published / snapshots.NAME] = snapshots.written(
         _records(paths, loaded, final, next(iter(fresh.values())))
@@ -64,6 +68,11 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     number = f"{plural(len(final), 'cell')} in {plural(len(texts), 'file')}"
     console.print(f"{number}: {paths.shown(paths.published)}")
     return ExitCode.AS_EXPECTED
+
+
+def _is_fresh(judged: Judged) -> bool:
+    """Say whether a cell was run here since it was published last."""
+    return judged.seen.source in UNPUBLISHED and judged.seen.outcome.was_run
 
 
 def _records(
@@ -138,8 +147,7 @@ def _publications(
     grid: Iterable[Judged], earlier: Mapping[str, Publication]
 ) -> dict[_Class, Publication]:
     """Return a publication for each class of machines that measured something new."""
-    rows = [judged.seen for judged in grid if judged.seen.source in UNPUBLISHED]
-    ran = [row for row in rows if row.outcome.was_run]
+    ran = [judged.seen for judged in grid if _is_fresh(judged)]
     if not ran:
         what = "the store holds no results that are not published yet"
         fix = "Run `nox -s matrix`, or merge results of other machines."

@@ -18,6 +18,7 @@ from repromatrix.runner.compare.snapshots import read_changes
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence import commits, published
 from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -187,3 +188,24 @@ def test_what_is_known_of_commits_is_published_and_stays(places: Paths) -> None:
     publish_all(places, Console(quiet=True))
 
     assert commits.published_commits(places) == {known.key: known}
+
+
+def test_commits_that_were_found_since_are_published_alone(places: Paths) -> None:
+    found = PinnedCommit(
+        *("toy_breaks", "", "bf16", "cpu", "fix", "4.49.0", "4.50.0"),
+        "transformers",
+        commit="b" * 40,
+    )
+    with closing(Store(places.store, print)) as store:
+        store.put(*(row for name in RELEASES for row in rows(places, "avx2", name)))
+    publish_all(places, Console(quiet=True))
+    places.store.unlink()
+    before = read_publications(places.published)
+    commits.keep(places, found)
+
+    publish_all(places, Console(quiet=True))
+
+    assert commits.published_commits(places) == {found.key: found}
+    assert read_publications(places.published) == before
+    with pytest.raises(RunnerError, match="no results that are not published yet"):
+        publish_all(places, Console(quiet=True))
