@@ -95,19 +95,23 @@ def released_ends(
 
     A patch release of a branch that the clone lacks gives way to the nearest release outside the
     two that the clone has: from 4.50.3 to 4.51.0, the older end is where the 4.50 branch left
-    main. Between two patch releases of one such branch main is searched for what was picked to it.
-    The newest commit stands for a release of the version that it develops.
+    main. Two releases of one such branch are refused: what was picked to it is not always what
+    made the difference on main. The newest commit stands for a release of the version that it
+    develops.
     """
     points = release_points(repository, sources)
     versions = Version(older), Version(newer)
+    one_branch = versions[0].release[:2] == versions[1].release[:2]
     ends = []
     for text, version in zip((older, newer), versions, strict=True):
         if str(version) in points or version.local:
             ends.append(points.get(str(version)) or released(repository, sources, text))
             continue
         below, above = _around(points, version)
-        nearest = below if version == versions[0] else above or _tip(repository, sources, older)
-        if nearest is None:
+        nearest = below if version == versions[0] else above
+        if nearest is None and version != versions[0]:
+            nearest = _tip(repository, sources, older)
+        if nearest is None or one_branch:
             raise _out_of_reach(repository, sources, text, points)
         stands = nearest.wanted or f"its newest commit, {nearest.commit[:SHORT]},"
         note = f"{text} is not in the clone; {stands} stands for it"

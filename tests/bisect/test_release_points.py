@@ -154,9 +154,6 @@ def test_a_derived_end_says_how_it_is_known(fork: tuple[History, Repository]) ->
         ("4.50.3", "4.51.3", ("4.50.0", "4.53.0")),
         ("4.51.3", "4.52.1", ("4.51.0", "4.53.0")),
         ("4.52.0", "4.53.0", ("4.51.0", "4.53.0")),
-        # Of one branch: what was picked to it is on main.
-        ("4.50.2", "4.50.3", ("4.50.0", "4.51.0")),
-        ("4.50.0", "4.50.3", ("4.50.0", "4.51.0")),
     ],
 )
 def test_for_a_release_that_the_clone_lacks_stands_the_nearest_outside(
@@ -192,8 +189,13 @@ def test_for_a_release_that_is_not_out_there_stands_the_newest_commit(
 @pytest.mark.parametrize(
     ("older", "newer", "message"),
     [
+        (
+            "4.50.2",
+            "4.50.3",
+            r"4\.50\.2; a patch release lies on a branch, and the clone lacks it.* \(4\.50\.0 is",
+        ),
+        ("4.50.0", "4.50.3", r"4\.50\.3; a patch release lies on a branch"),
         ("4.54.0", "4.55.0", r"4\.55\.0; the main branch of the clone ends before it"),
-        ("4.54.2", "4.54.3", r"4\.54\.3; a patch release lies on a branch, and the clone lacks it"),
         ("4.47.0", "4.50.0", r"4\.47\.0; no commit of the main branch opens the version after it"),
     ],
 )
