@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from repromatrix.runner.bisect import git_lines
+from repromatrix.runner.bisect.git_lines import Points, Routes, TaggedCommit
 from repromatrix.runner.bisect.repository import Repository, find_sources, open_repository
 from repromatrix.runner.environments.commits import Declaration
 from repromatrix.runner.environments.declared import FILES, UndeclaredError, declared
@@ -15,14 +18,35 @@ _AT_ONCE = 64
 """Commits that touch the files which declare, listed in one call of git."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Clone:
-    """A repository, the package whose sources it holds, and what was read of its commits."""
+    """A repository, the package whose sources it holds, and what was read of its commits.
+
+    Whatever takes git long in a large history is asked once, for all the searches in it.
+    """
 
     repository: Repository
     sources: PackageSources
     read: dict[str, tuple[str, ...]] = field(default_factory=dict)
     known: dict[str, Declaration] = field(default_factory=dict)
+    between: dict[tuple[TaggedCommit, TaggedCommit], Routes] = field(default_factory=dict)
+
+    @cached_property
+    def points(self) -> Points:
+        """The releases whose commit it tells, by version."""
+        return git_lines.release_points(self.repository, self.sources)
+
+    @cached_property
+    def is_dirty(self) -> bool:
+        """Whether it holds changes that are not committed."""
+        return self.repository.is_dirty()
+
+    def routes(self, older: TaggedCommit, newer: TaggedCommit) -> Routes:
+        """Return the lines between two ends; raises RunnerError where there is no way."""
+        ends = (older, newer)
+        if ends not in self.between:
+            self.between[ends] = git_lines.between(self.repository, *ends)
+        return self.between[ends]
 
     def needs(self, commit: str) -> tuple[str, ...]:
         """Return the requirements of a commit; none where they cannot be read."""

@@ -118,7 +118,7 @@ class CommitSearch:
         self.clone = clone
         self.hear = hear
         self.older, self.newer = _ends(clone, inquiry)
-        self.routes = git_lines.between(clone.repository, self.older, self.newer)
+        self.routes = clone.routes(self.older, self.newer)
         self.before, self.after = inquiry.edge.sides
         self.trials: list[CommitTrial] = []
         self.confirmations: list[CommitTrial] = []
@@ -153,7 +153,7 @@ class CommitSearch:
             doubt=found.doubt,
             trials=tuple(self.trials),
             confirmations=tuple(self.confirmations),
-            is_dirty=self.clone.repository.is_dirty(),
+            is_dirty=self.clone.is_dirty,
         )
         return _completed(answer, found, self.routes, self.clone.repository)
 
@@ -433,16 +433,18 @@ def _ends(clone: Clone, inquiry: Inquiry) -> tuple[TaggedCommit, TaggedCommit]:
     good, bad = ("--good", inquiry.good), ("--bad", inquiry.bad)
     options = (good, bad) if inquiry.edge is Edge.RISE else (bad, good)
     repository, sources = clone.repository, clone.sources
-    releases = (inquiry.older, inquiry.newer)
     if not (inquiry.good and inquiry.bad):
         _refuse_unmoved(sources.package, inquiry)
-    versions = [release.version(sources.package) for release in releases]
+    versions = (
+        inquiry.older.version(sources.package),
+        inquiry.newer.version(sources.package),
+    )
     if not (inquiry.good or inquiry.bad):
-        return git_lines.released_ends(repository, sources, versions[0], versions[1])
+        return git_lines.released_ends(repository, sources, *versions, clone.points)
     older, newer = (
         git_lines.named(repository, sources, revision, option)
         if revision
-        else git_lines.released(repository, sources, version)
+        else git_lines.released(repository, sources, version, clone.points)
         for (option, revision), version in zip(options, versions, strict=True)
     )
     return older, newer

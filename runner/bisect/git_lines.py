@@ -73,7 +73,13 @@ def named(
     )
 
 
-def released(repository: Repository, sources: PackageSources, version: str) -> TaggedCommit:
+Points = Mapping[str, TaggedCommit]
+"""The releases whose commit a clone tells (`release_points`), by version."""
+
+
+def released(
+    repository: Repository, sources: PackageSources, version: str, points: Points
+) -> TaggedCommit:
     """Return where a version was released; raises RunnerError where the clone does not tell.
 
     A development version names its commit itself: `5.24.0.dev0+g0123456789ab`.
@@ -81,7 +87,6 @@ def released(repository: Repository, sources: PackageSources, version: str) -> T
     commit = _COMMIT.fullmatch(Version(version).local or "")
     if commit:
         return named(repository, sources, commit[1], OPTION)
-    points = release_points(repository, sources)
     point = points.get(str(Version(version)))
     if point is None:
         raise _out_of_reach(repository, sources, version, points)
@@ -89,7 +94,7 @@ def released(repository: Repository, sources: PackageSources, version: str) -> T
 
 
 def released_ends(
-    repository: Repository, sources: PackageSources, older: str, newer: str
+    repository: Repository, sources: PackageSources, older: str, newer: str, points: Points
 ) -> tuple[TaggedCommit, TaggedCommit]:
     """Return the ends between two versions; raises RunnerError where the clone does not tell.
 
@@ -99,13 +104,12 @@ def released_ends(
     made the difference on main. The newest commit stands for a release of the version that it
     develops.
     """
-    points = release_points(repository, sources)
     versions = Version(older), Version(newer)
     one_branch = versions[0].release[:2] == versions[1].release[:2]
     ends = []
     for text, version in zip((older, newer), versions, strict=True):
         if str(version) in points or version.local:
-            ends.append(points.get(str(version)) or released(repository, sources, text))
+            ends.append(released(repository, sources, text, points))
             continue
         below, above = _around(points, version)
         nearest = below if version == versions[0] else above
@@ -145,7 +149,7 @@ def _out_of_reach(
     repository: Repository,
     sources: PackageSources,
     version: str,
-    points: Mapping[str, TaggedCommit],
+    points: Points,
 ) -> RunnerError:
     """Say why a clone does not tell where a version is, and where its neighbours are."""
     what = f"no tag claims to be {sources.package} {version}"
@@ -165,7 +169,7 @@ def _out_of_reach(
     return refuse(Problem(repository.where, what, fix))
 
 
-def release_points(repository: Repository, sources: PackageSources) -> Mapping[str, TaggedCommit]:
+def release_points(repository: Repository, sources: PackageSources) -> Points:
     """Return every release whose commit a clone tells, in the order of versions.
 
     A tag says it where one claims the version. Otherwise the versions that the commits of the
@@ -173,10 +177,8 @@ def release_points(repository: Repository, sources: PackageSources) -> Mapping[s
     the one that opens 4.57.0.dev0, and 5.0.0 the last before 5.0.1.dev0. A version that main
     declares itself, as peft does for 0.18.0, is the first commit that does so.
 
-    Of the 75 releases of peft and accelerate that are derived so, 57 are the very commit at which
-    the tag's branch leaves main, and 69 are at most two commits from it; of the other six, one is
-    12 commits early and five are 4 to 61 late. Where a bump was forgotten, a release is late by as
-    long: transformers 5.3.0 by 22 days. `earliest` bounds that.
+    Where a bump was forgotten, a release is late by as long, as transformers 5.3.0 is. `earliest`
+    bounds that.
 
     Patch releases lie on branches, and where main skips a version (5.8.0.dev0 is followed by
     5.10.0.dev0) a release has no place of its own: both are missing.

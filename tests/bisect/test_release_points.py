@@ -129,9 +129,16 @@ def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[History, Repository]
     return history, open_repository(history.write(tmp_path_factory.mktemp("fork") / "clone"))
 
 
+def released_ends(
+    repository: Repository, older: str, newer: str
+) -> tuple[git_lines.TaggedCommit, git_lines.TaggedCommit]:
+    points = git_lines.release_points(repository, TRANSFORMERS)
+    return git_lines.released_ends(repository, TRANSFORMERS, older, newer, points)
+
+
 def test_a_derived_end_says_how_it_is_known(fork: tuple[History, Repository]) -> None:
     history, repository = fork
-    older, newer = git_lines.released_ends(repository, TRANSFORMERS, "4.50.0", "4.51.0")
+    older, newer = released_ends(repository, "4.50.0", "4.51.0")
 
     assert older == git_lines.TaggedCommit(
         wanted="4.50.0",
@@ -161,7 +168,7 @@ def test_for_a_release_that_the_clone_lacks_stands_the_nearest_outside(
 ) -> None:
     repository = fork[1]
     known = git_lines.release_points(repository, TRANSFORMERS)
-    ends = git_lines.released_ends(repository, TRANSFORMERS, older, newer)
+    ends = released_ends(repository, older, newer)
 
     for end, wanted, other in zip(ends, (older, newer), stand_for, strict=True):
         stands = f"{wanted} is not in the clone; {other} stands for it; {known[other].note}"
@@ -173,7 +180,7 @@ def test_for_a_release_that_is_not_out_there_stands_the_newest_commit(
     fork: tuple[History, Repository],
 ) -> None:
     history, repository = fork
-    _, newer = git_lines.released_ends(repository, TRANSFORMERS, "4.53.0", "4.54.0")
+    _, newer = released_ends(repository, "4.53.0", "4.54.0")
     tip = history.shas["4 later"]
 
     assert newer == git_lines.TaggedCommit(
@@ -203,13 +210,13 @@ def test_what_is_out_of_reach_is_refused_with_what_to_do(
     fork: tuple[History, Repository], older: str, newer: str, message: str
 ) -> None:
     with pytest.raises(RunnerError, match=message):
-        git_lines.released_ends(fork[1], TRANSFORMERS, older, newer)
+        released_ends(fork[1], older, newer)
 
 
 def test_a_development_version_is_its_own_end(fork: tuple[History, Repository]) -> None:
     history, repository = fork
     version = f"4.54.0.dev0+g{history.shas['4 later'][:12]}"
-    older, newer = git_lines.released_ends(repository, TRANSFORMERS, "4.53.0", version)
+    older, newer = released_ends(repository, "4.53.0", version)
 
     assert [history.name(end.commit) for end in (older, newer)] == ["3 later", "4 later"]
     assert newer.by is EndSource.REVISION

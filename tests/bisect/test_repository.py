@@ -48,10 +48,15 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[History, Reposito
     return history, open_repository(folder)
 
 
+def released(repository: Repository, version: str) -> git_lines.TaggedCommit:
+    points = git_lines.release_points(repository, TRANSFORMERS)
+    return git_lines.released(repository, TRANSFORMERS, version, points)
+
+
 def ends(repository: Repository) -> tuple[git_lines.TaggedCommit, git_lines.TaggedCommit]:
     return (
-        git_lines.released(repository, TRANSFORMERS, "4.50.3"),
-        git_lines.released(repository, TRANSFORMERS, "4.51.0"),
+        released(repository, "4.50.3"),
+        released(repository, "4.51.0"),
     )
 
 
@@ -201,7 +206,7 @@ def test_a_bare_clone_serves(written: tuple[History, Repository], tmp_path: Path
     bare = open_repository(tmp_path / "bare")
 
     assert (bare.is_bare, bare.is_dirty()) == (True, False)
-    assert git_lines.released(bare, TRANSFORMERS, "4.50.3").commit == history.shas["old release"]
+    assert released(bare, "4.50.3").commit == history.shas["old release"]
 
 
 def test_a_worktree_of_a_clone_serves(tmp_path: Path) -> None:
@@ -219,7 +224,7 @@ def test_a_folder_inside_of_a_clone_serves(written: tuple[History, Repository]) 
     inside = open_repository(repository.folder / "src")
 
     assert inside.objects == repository.objects
-    assert git_lines.released(inside, TRANSFORMERS, "4.50.3") == ends(repository)[0]
+    assert released(inside, "4.50.3") == ends(repository)[0]
 
 
 def test_a_change_that_is_not_committed_is_seen_and_a_new_file_is_none(tmp_path: Path) -> None:
@@ -242,7 +247,7 @@ def test_a_revision_that_names_no_commit_is_refused(
 
 def test_a_release_is_found_by_its_tag(written: tuple[History, Repository]) -> None:
     history, repository = written
-    mark = git_lines.released(repository, TRANSFORMERS, "4.50.3")
+    mark = released(repository, "4.50.3")
 
     assert mark == git_lines.TaggedCommit(
         wanted="4.50.3",
@@ -262,21 +267,21 @@ def test_the_claim_decides_where_tag_and_version_differ(tmp_path: Path) -> None:
     history.tag("v5.10.2-preview-of-something", "5.10.4")
     repository = open_repository(history.write(tmp_path / "clone"))
 
-    found = [git_lines.released(repository, TRANSFORMERS, name) for name in ("5.10.2", "5.10.4")]
+    found = [released(repository, name) for name in ("5.10.2", "5.10.4")]
 
     assert [(mark.revision, mark.claims, mark.agrees) for mark in found] == [
         ("5.10.2", "5.10.2", True),
         ("v5.10.3", "5.10.4", False),
     ]
     with pytest.raises(RunnerError, match=r"5\.10\.3; v5\.10\.3 claims 5\.10\.4.*fetch --tags"):
-        git_lines.released(repository, TRANSFORMERS, "5.10.3")
+        released(repository, "5.10.3")
 
 
 def test_a_development_version_names_its_commit(written: tuple[History, Repository]) -> None:
     history, repository = written
     version = f"4.52.0.dev0+g{history.shas['d'][:12]}"
 
-    assert git_lines.released(repository, TRANSFORMERS, version).commit == history.shas["d"]
+    assert released(repository, version).commit == history.shas["d"]
 
 
 def test_between_two_release_branches_lies_the_main_line(
