@@ -77,13 +77,15 @@ class Pinning:
                 why = f"no clone of {' or '.join(moved)} was given" if moved else "nothing differs"
                 self.keep(PinnedCommit(*key_of(inquiry), package="", reason=why))
         while waiting := [(inquiry, clones) for inquiry, clones in waiting if clones]:
-            for clone in self.clones:
-                batch = [inquiry for inquiry, clones in waiting if clones[0] is clone]
-                decided = self._search(clone, batch) if batch else set()
-                for inquiry, clones in waiting:
-                    if clones and clones[0] is clone:
-                        del clones[0 : len(clones) if key_of(inquiry) in decided else 1]
-                waiting = [(inquiry, clones) for inquiry, clones in waiting if clones]
+            first = {clones[0].sources.package for _, clones in waiting}
+            clone = next(one for one in self.clones if one.sources.package in first)
+            batch = [inquiry for inquiry, clones in waiting if clones[0] is clone]
+            decided = self._search(clone, batch)
+            waiting = [
+                (inquiry, clones[1:] if clones[0] is clone else clones)
+                for inquiry, clones in waiting
+                if key_of(inquiry) not in decided
+            ]
 
     def _order(self, inquiry: Inquiry) -> list[Clone]:
         """Return the clones in which a change may lie, the likeliest first."""
