@@ -11,7 +11,7 @@ from functools import cached_property
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
-from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit, key_at
+from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import (
     CheckedClaim,
@@ -134,11 +134,6 @@ class Survey:
     def simulated(self) -> frozenset[str]:
         """The cases that use a stand-in for a real part."""
         return frozenset(name for name, case in self.cases.items() if case.block.simulates)
-
-    def commit(self, at: Cell, change: str, before: str) -> PinnedCommit | None:
-        """Return the commit of a change between two environments; None where none is known."""
-        found = self.commits.get(key_at(at, change, before))
-        return found if found is not None and found.commit else None
 
     @cached_property
     def standings(self) -> dict[str, tuple[str, ...]]:

@@ -157,7 +157,7 @@ def _git_range(
     if "introduced" in {kind for kind, _ in events}:
         yield {
             "type": "GIT",
-            "repo": f"https://github.com/huggingface/{package}",
+            "repo": rows[0].repository,
             "events": [{kind: sha} for kind, sha in sorted(events, key=events.__getitem__)],
         }
 

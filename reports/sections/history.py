@@ -153,8 +153,7 @@ def _with_commits(survey: Survey, plain: Cell, package: str, span: FailingSpan) 
 
 def link_to_commit(found: PinnedCommit) -> Link:
     """Return the link to a measured commit, named by its hash, its day and its pull request."""
-    repository = f"https://github.com/huggingface/{found.package}"
-    return Link(text=visible(found.label), href=f"{repository}/commit/{found.commit}")
+    return Link(text=visible(found.label), href=found.commit_url)
 
 
 def recorded(survey: Survey, case: Case, cells: Iterable[Cell]) -> tuple[Link, ...]:

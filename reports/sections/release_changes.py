@@ -20,6 +20,7 @@ from repromatrix.runner.compare.diff import (
     compare,
     without_environment,
 )
+from repromatrix.runner.evidence.commits import commit_at
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
@@ -179,7 +180,8 @@ def _commit(survey: Survey, found: CellDifference) -> Iterator[Link]:
     """Yield the commit that was measured to break or to fix a cell, where it is known."""
     change = {CellChange.BROKE: "break", CellChange.FIXED: "fix"}.get(found.change)
     if change and found.before and found.after:
-        commit = survey.commit(found.after.cell, change, found.before.cell.environment)
+        before = found.before.cell.environment
+        commit = commit_at(survey.commits, found.after.cell, change, before)
         if commit:
             yield link_to_commit(commit)
 

@@ -15,10 +15,9 @@ from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
 from repromatrix.runner.errors import ExitCode
-from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.evidence.commits import REPOSITORIES, PinnedCommit
 from repromatrix.runner.text import join, plural, shorten
 
-_REPOSITORY = "https://github.com/huggingface"
 _WIDE = 160
 _ONCE_MORE = "run once more"
 _WORDS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}
@@ -367,7 +366,7 @@ def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
     """Yield the facts behind the answer, the most useful ones first."""
     culprit, twin, searched = answer.culprit, answer.twin, answer.searched
     if culprit is not None and culprit.pull_request is not None:
-        yield "pull request", f"{_REPOSITORY}/{answer.package}/pull/{culprit.pull_request}"
+        yield "pull request", f"{REPOSITORIES}/{answer.package}/pull/{culprit.pull_request}"
     if twin is not None:
         yield "same change", f"{named(twin.commit)} ({twin.line}, {twin.by})"
     yield from _sides(answer)
@@ -422,7 +421,7 @@ def _release(end: End, package: str) -> str:
 
 
 def _row(answer: CommitAnswer, trial: CommitTrial) -> str:
-    address = f"{_REPOSITORY}/{answer.package}/commit/{trial.commit}"
+    address = f"{REPOSITORIES}/{answer.package}/commit/{trial.commit}"
     reason = markdown.plain(shorten(trial.reason, _WIDE))
     name = f"[`{trial.commit[:SHORT]}`]({address})"
     version = markdown.plain(trial.version)

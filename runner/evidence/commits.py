@@ -19,6 +19,8 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.paths import Paths
 
 NAME = "commits.csv"
+REPOSITORIES = "https://github.com/huggingface"
+"""Where the packages under test are developed."""
 
 
 class ChangeKey(NamedTuple):
@@ -78,12 +80,21 @@ class PinnedCommit(NamedTuple):
         return f"{self.commit[:12]} ({self.date}, {self.package}{pull})" if self.commit else ""
 
     @property
+    def repository(self) -> str:
+        """Where its package is developed."""
+        return f"{REPOSITORIES}/{self.package}"
+
+    @property
+    def commit_url(self) -> str:
+        """Where the commit is read; empty without one."""
+        return f"{self.repository}/commit/{self.commit}" if self.commit else ""
+
+    @property
     def url(self) -> str:
         """Where the pull request is read, or the commit where it names none; empty without one."""
-        if not self.commit:
-            return ""
-        place = f"pull/{self.pull_request}" if self.pull_request else f"commit/{self.commit}"
-        return f"https://github.com/huggingface/{self.package}/{place}"
+        if self.commit and self.pull_request:
+            return f"{self.repository}/pull/{self.pull_request}"
+        return self.commit_url
 
 
 def read_commits(path: Path) -> dict[ChangeKey, PinnedCommit]:
@@ -118,18 +129,22 @@ def ends(
     def commit(change: str, before: str, after: str) -> PinnedCommit | None:
         if not (before and after):
             return None
-        key = key_at(cell._replace(environment=at[after]), change, at[before])
-        found = commits.get(key)
-        return found if found is not None and found.commit else None
+        return commit_at(commits, cell._replace(environment=at[after]), change, at[before])
 
     first, last = failing.releases[0], failing.releases[-1]
     return commit("break", failing.after, first), commit("fix", last, failing.until)
 
 
-def key_at(cell: Cell, change: str, before: str) -> ChangeKey:
-    """Return the key of a change by the cell after it and the environment before it."""
+def commit_at(
+    commits: Mapping[ChangeKey, PinnedCommit], cell: Cell, change: str, before: str
+) -> PinnedCommit | None:
+    """Return the commit of a change by the cell after it and the environment before it.
+
+    None where none is known.
+    """
     variant = (cell.case, cell.workaround, cell.precision, cell.device)
-    return ChangeKey(*variant, change, before, cell.environment)
+    found = commits.get(ChangeKey(*variant, change, before, cell.environment))
+    return found if found is not None and found.commit else None
 
 
 def as_text(rows: Iterable[PinnedCommit]) -> str:
