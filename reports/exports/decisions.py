@@ -348,20 +348,10 @@ class _CaseCells:
         )
 
     def _answer(self, workaround: str, precision: Precision, place: int) -> CellAnswer:
-        concluded = self.concluded[workaround, precision][place]
-        return CellAnswer(
-            case=self.case.name,
-            workaround=workaround,
-            precision=precision,
-            device=_DEVICE,
-            says=concluded.says,
-            level=concluded.level,
-            rests_on=tuple(
-                self.known.seen[self._cell(workaround, name, precision)]
-                for name in concluded.rests_on
-            ),
-            why=concluded.why,
-        )
+        def cell(environment: str) -> Cell:
+            return self._cell(workaround, environment, precision)
+
+        return self.concluded[workaround, precision][place].of(cell, self.known)
 
 
 def _drawn(grid: PlaceGrid) -> dict[str, Any]:

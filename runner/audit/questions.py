@@ -320,6 +320,20 @@ class Conclusion(NamedTuple):
     why: str = ""
     """Why it is unknown or does not apply."""
 
+    def of(self, cell: Callable[[str], Cell], known: KnownEvidence) -> CellAnswer:
+        """Return it with the rows that it rests on; `cell` gives that of an environment."""
+        case, workaround, _, precision, device = cell("")
+        return CellAnswer(
+            case=case,
+            workaround=workaround,
+            precision=precision,
+            device=device,
+            says=self.says,
+            level=self.level,
+            rests_on=tuple(known.seen[cell(name)] for name in self.rests_on),
+            why=self.why,
+        )
+
 
 class Spot(NamedTuple):
     """A case in a precision, in whatever environment."""
@@ -462,16 +476,7 @@ def answer(
     else:
         names = deciding(position.case, known)
         concluded = conclude(near, lambda name: known.result(cell(name)), names)
-    return CellAnswer(
-        case=position.case.name,
-        workaround=workaround,
-        precision=precision,
-        device=device,
-        says=concluded.says,
-        level=concluded.level,
-        rests_on=tuple(known.seen[cell(name)] for name in concluded.rests_on),
-        why=concluded.why,
-    )
+    return concluded.of(cell, known)
 
 
 def conclude(
