@@ -8,7 +8,17 @@ from urllib.parse import urljoin
 from xml.etree import ElementTree as ET
 
 from hostile_site import HOSTILE
-from one_case import CASE, ENVIRONMENTS, HEADLINE, PUBLICATION, fake_run, judged, pinned, surveyed
+from one_case import (
+    BROKE_AGAIN,
+    CASE,
+    ENVIRONMENTS,
+    HEADLINE,
+    PUBLICATION,
+    fake_run,
+    judged,
+    pinned,
+    surveyed,
+)
 from rendered import Markup
 
 from repromatrix.reports.build import Published, render
@@ -16,26 +26,17 @@ from repromatrix.reports.exports.feed import Feed, FeedEntry, entries, feed, wri
 from repromatrix.reports.pages.changes import changes
 from repromatrix.reports.sections.release_changes import between
 from repromatrix.runner.compare.diff import CellChange
-from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
+from repromatrix.runner.compare.snapshots import SnapshotRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from repromatrix.runner.compare.snapshots import Changed
     from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 PUBLISHED = Published(publications={PUBLICATION.name: PUBLICATION})
-BROKE = Changed(
-    change=CellChange.BROKE,
-    case="cache_float",
-    workaround="",
-    precision="bf16",
-    device="cpu",
-    environments=("4.50.0", "4.50.1", "lost"),
-    before="passes",
-    after=HEADLINE,
-)
 
 
 def published_run(cell: Cell) -> Observation | None:
@@ -98,10 +99,10 @@ def test_what_nobody_published_is_no_news() -> None:
 
 def test_what_changed_when_it_was_measured_again_is_told_by_case_and_kind() -> None:
     fixed = replace(
-        BROKE, change=CellChange.FIXED, precision="fp16", before="fails", after="passes"
+        BROKE_AGAIN, change=CellChange.FIXED, precision="fp16", before="fails", after="passes"
     )
-    gone = replace(BROKE, case="other")
-    found = news(recorded(BROKE, replace(BROKE, precision="fp16"), fixed, gone))
+    gone = replace(BROKE_AGAIN, case="other")
+    found = news(recorded(BROKE_AGAIN, replace(BROKE_AGAIN, precision="fp16"), fixed, gone))
 
     assert found == (
         FeedEntry(

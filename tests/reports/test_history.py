@@ -18,6 +18,7 @@ from one_case import (
     fake_run,
     judged,
     observed,
+    paired,
     pinned,
     surveyed,
 )
@@ -33,7 +34,7 @@ from repromatrix.reports.sections.history import (
 from repromatrix.reports.sections.status import CaseState, Standing, standings
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
-from repromatrix.runner.model.cell import NEEDS_GPU, Environment, Source
+from repromatrix.runner.model.cell import NEEDS_GPU
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
@@ -148,16 +149,7 @@ def test_where_the_version_of_a_package_decides_the_range_is_of_that_package() -
     case = replace(CASE, block=CASE.block.model_copy(update={"environments": tuple(pairs)}))
     environments = [
         *ENVIRONMENTS,
-        *(
-            Environment(
-                name=name,
-                source=Source.PAIR,
-                python="3.11.7",
-                pins={"transformers": "4.51.0", "accelerate": name[-5:]},
-                markers={},
-            )
-            for name in pairs
-        ),
+        *paired(pairs),
     ]
     rows = list(judged())
     broken = next(row for row in rows if row.seen.outcome is Outcome.FAILS)

@@ -18,6 +18,7 @@ from factories import failed
 from hostile_site import HOSTILE, draw_hostile
 from one_case import (
     BLOCK,
+    BROKE_AGAIN,
     CASE,
     ENVIRONMENTS,
     HEADLINE,
@@ -27,6 +28,7 @@ from one_case import (
     fake_run,
     judged,
     observed,
+    paired,
     pinned,
     surveyed,
 )
@@ -62,9 +64,9 @@ from repromatrix.reports.sections.workarounds import advise
 from repromatrix.reports.text import Link, filed
 from repromatrix.reports.view import survey
 from repromatrix.runner.compare.diff import CellChange
-from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
+from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.judging.verdicts import ClaimStanding, judge_all
-from repromatrix.runner.model.cell import NEEDS_GPU, Cell, Environment, Source
+from repromatrix.runner.model.cell import NEEDS_GPU, Cell, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
 
 if TYPE_CHECKING:
@@ -91,18 +93,7 @@ RECORD = SnapshotRecord(
     publication="2026-11-21",
     date="2026-11-21",
     against="2026-11-01",
-    changes=(
-        Changed(
-            change=CellChange.BROKE,
-            case="cache_float",
-            workaround="",
-            precision="bf16",
-            device="cpu",
-            environments=("4.50.0", "4.50.1", "lost"),
-            before="passes",
-            after=HEADLINE,
-        ),
-    ),
+    changes=(BROKE_AGAIN,),
     new=(("b", 1), ("a", 2)),
 )
 PUBLISHED = Published(
@@ -386,16 +377,7 @@ def test_a_package_names_every_version_that_fails_not_only_that_of_its_pair() ->
         ENVIRONMENTS[0],
         old,
         *ENVIRONMENTS[2:],
-        *(
-            Environment(
-                name=name,
-                source=Source.PAIR,
-                python="3.11.7",
-                pins={"transformers": "4.51.0", "accelerate": name[-5:]},
-                markers={},
-            )
-            for name in pairs
-        ),
+        *paired(pairs),
     ]
     broken = next(row for row in judged() if row.seen.outcome is Outcome.FAILS)
     cell = broken.seen.cell._replace(environment=pairs[0])

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repromatrix.reports.view import Survey, survey
+from repromatrix.runner.compare.diff import CellChange
+from repromatrix.runner.compare.snapshots import Changed
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.published import Publication
@@ -96,6 +98,17 @@ NO_FLOAT = Failed(
     traceback="Traceback: deep",
 )
 HEADLINE = "AttributeError: 'HybridCache' object has no attribute 'float'"
+BROKE_AGAIN = Changed(
+    change=CellChange.BROKE,
+    case="cache_float",
+    workaround="",
+    precision="bf16",
+    device="cpu",
+    environments=("4.50.0", "4.50.1", "lost"),
+    before="passes",
+    after=HEADLINE,
+)
+"""What a publication changed, also in an environment that is no more."""
 PUBLICATION = Publication(
     name="2026-11-21",
     date="2026-11-21",
@@ -104,6 +117,18 @@ PUBLICATION = Publication(
     python="3.11.7",
     main="unbuildable",
 )
+
+
+def paired(names: Iterable[str]) -> Iterator[Environment]:
+    """Yield pairs of 4.51.0 with the version of accelerate that ends their names."""
+    for name in names:
+        yield Environment(
+            name=name,
+            source=Source.PAIR,
+            python="3.11.7",
+            pins={"transformers": "4.51.0", "accelerate": name[-5:]},
+            markers={},
+        )
 
 
 def observed(cell: Cell, outcome: Outcome, **kinds: object) -> Observation:
