@@ -162,7 +162,7 @@ class CommitSearch:
         trunk = self.routes.trunk
         low = yield from self._first_answering(trunk)
         if low is None:
-            return Found(ending=CommitOutcome.MUTE)
+            return (yield from self._since_earlier())
         if self.known(low) is self.after:
             return (yield from self._older_is_new(low))
         line = trunk.since(low)
@@ -241,6 +241,17 @@ class CommitSearch:
             return (yield from self._bisect(earlier, self.before))
         newest = self.routes.newer or trunk
         return self._ends_agree(self.after, (yield from self._answer(newest.last)))
+
+    def _since_earlier(self) -> Finding:
+        """Search from the first commit at which a derived older end can lie, if there is one."""
+        earlier = self._earlier()
+        if earlier is None or (yield from self._answer(earlier.first)) is not self.before:
+            return Found(ending=CommitOutcome.MUTE)
+        line = earlier.then(self.routes.trunk)
+        high = yield from self._answer(line.last)
+        if high is self.after:
+            return (yield from self._bisect(line, self.before))
+        return (yield from self._newer_is_old(line, high))
 
     def _earlier(self) -> CommitLine | None:
         """Return the line from the first commit at which a derived older end can lie."""

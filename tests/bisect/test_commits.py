@@ -470,6 +470,25 @@ def test_an_end_that_was_derived_too_late_is_searched_from_where_it_can_lie(tmp_
     assert (answer.ending, lab.named(answer)) == (CommitOutcome.FOUND, ["1"])
 
 
+def test_a_derived_end_that_cannot_be_judged_is_searched_from_where_it_can_lie(
+    tmp_path: Path,
+) -> None:
+    history = History()
+    history.commit("opened", sources("4.50.0.dev0", "works"))
+    for number, state in enumerate(["works", "breaks", "other"]):
+        history.commit(str(number), {STATE: state, "number": str(number)})
+    history.commit("bump", sources("4.51.0.dev0", "other"))
+    history.commit("next", {STATE: "breaks"})
+    history.commit("last", sources("4.52.0.dev0", "breaks"))
+    lab = laboratory(tmp_path, history)
+
+    answer = lab.search(
+        lab.inquiry(older=factories.environment("4.50.0"), newer=factories.environment("4.51.0"))
+    )
+
+    assert (answer.ending, lab.named(answer)) == (CommitOutcome.FOUND, ["1"])
+
+
 @pytest.mark.usefixtures("store_below_root")
 def test_the_clone_stays_as_it_was_and_nothing_stays_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
