@@ -90,20 +90,19 @@ class CommitRuns:
         """
         self.worktree.check_out(trial.commit)
         answers: dict[Cell, CommitTrial] = {}
-        by_extras = sorted(asked, key=lambda question: question.case.extras)
-        for extras, questions in groupby(by_extras, lambda question: question.case.extras):
-            answers |= self._tried(trial, list(questions), extras)
-        return [answers[question.cell("")] for question in asked]
+        for beside, questions in groupby(sorted(asked, key=_beside), _beside):
+            answers |= self._tried(trial, list(questions), *beside)
+        return [answers[question.cell(question.beside)] for question in asked]
 
     def _tried(
-        self, trial: Trial, asked: Sequence[CaseQuestion], extras: tuple[str, ...]
+        self, trial: Trial, asked: Sequence[CaseQuestion], on: str, extras: tuple[str, ...]
     ) -> dict[Cell, CommitTrial]:
         """Return the answers of questions that share an environment, by the cell of each."""
         nothing = CommitTrial(
             commit=trial.commit, answer=Answer.UNKNOWN, environment="", again=trial.again
         )
         try:
-            end, built = self._environment(trial.within or trial.commit, extras)
+            end, built = self._environment(trial.within or trial.commit, on, extras)
             environment = self._with_sources(end, trial.commit)
             with contextlib.closing(Store(self.home.paths.trials, lambda _: None)) as store:
                 cells = _Cells(self, trial, environment, built, store)
@@ -111,14 +110,16 @@ class CommitRuns:
                 return dict(cells.answers(asked, where))
         except (UndeclaredError, NoSolutionError, UnbuildableError) as error:
             why = dataclasses.replace(nothing, reason=f"it has no environment: {error}")
-            return {question.cell(""): why for question in asked}
+            return {question.cell(on): why for question in asked}
 
-    def _environment(self, commit: str, extras: tuple[str, ...]) -> tuple[Environment, Built]:
+    def _environment(
+        self, commit: str, on: str, extras: tuple[str, ...]
+    ) -> tuple[Environment, Built]:
         declared = self.clone.declared(commit)
-        key = (declared, extras)
+        key = (declared, on, extras)
         if key not in self.environments:
             try:
-                self.environments[key] = self.home.environment(declared, extras)
+                self.environments[key] = self.home.environment(declared, extras, on)
             except UnbuildableError as error:
                 # It was resolved: that it cannot be installed here and now says nothing of the
                 # commit, and stepping over it would blame another.
@@ -145,6 +146,11 @@ class CommitRuns:
         )
 
 
+def _beside(asked: CaseQuestion) -> tuple[str, tuple[str, ...]]:
+    """Return what of a question decides its environment, beside the commit."""
+    return asked.beside, asked.case.extras
+
+
 class _Cells(NamedTuple):
     """The cells of one commit in one environment."""
 
@@ -161,7 +167,7 @@ class _Cells(NamedTuple):
         due = []
         firsts: dict[Cell, Observation | None] = {}
         for question in asked:
-            own = question.cell("")
+            own = question.cell(question.beside)
             if reasons := obstacles(question.case, self.environment, question.device):
                 yield own, dataclasses.replace(where, reason="; ".join(reasons))
                 continue
@@ -172,7 +178,7 @@ class _Cells(NamedTuple):
                 due.append(question)
         rows = self._measured(due)
         for question in due:
-            own, row = question.cell(""), rows[question.cell(self.environment.name)]
+            own, row = question.cell(question.beside), rows[question.cell(self.environment.name)]
             first = firsts[own]
             self.store.put(row if first is None else _confirmed(question, first, row, self.package))
             yield own, self._judged(question, row, where)

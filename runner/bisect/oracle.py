@@ -26,6 +26,8 @@ class CaseQuestion:
     any_failure: bool = False
     signature: str = ""
     """What bad means for a case that describes no failure: the signature that was seen first."""
+    beside: str = ""
+    """The pair or stack whose packages its commits get, where it needs what no release has."""
 
     def cell(self, environment: str) -> Cell:
         """Return the cell in an environment."""

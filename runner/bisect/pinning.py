@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.execution.events import Terms
-from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.packages import MOVED, TRANSFORMERS
 
 
@@ -31,10 +32,14 @@ def changes_of(
     for finding in findings:
         names = finding.search.names
         for change in finding.changes:
+            older = environments[names[change.before]]
+            asked = finding.search.question
+            if older.source in {Source.PAIR, Source.STACK}:
+                asked = dataclasses.replace(asked, beside=older.name)
             yield Inquiry(
-                asked=finding.search.question,
+                asked=asked,
                 edge=change.edge,
-                older=environments[names[change.before]],
+                older=older,
                 newer=environments[names[change.at]],
             )
 

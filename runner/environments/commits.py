@@ -21,7 +21,7 @@ from repromatrix.runner.environments.building import Built, Recipe, build
 from repromatrix.runner.environments.locks import NoSolutionError
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.cell import Environment
-from repromatrix.runner.model.environment_name import taken_apart, with_extras
+from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.lock import Lock, inputs_digest, read_lock
 from repromatrix.runner.model.matrix import Matrix
 from repromatrix.runner.paths import Paths
@@ -45,19 +45,21 @@ class Home:
     locks: Mapping[str, Lock]
 
     def environment(
-        self, declared: Declaration, extras: tuple[str, ...] = ()
+        self, declared: Declaration, extras: tuple[str, ...] = (), on: str = ""
     ) -> tuple[Environment, Built]:
-        """Build the environment of some sources, without the sources.
+        """Build the environment of some sources, without the sources, as `described` has it.
 
         Raises NoSolutionError, RunnerError where the index does not answer, and UnbuildableError.
         """
-        environment, recipe = self.described(declared, extras)
+        environment, recipe = self.described(declared, extras, on)
         return environment, build(self.paths, recipe)
 
     def described(
         self, declared: Declaration, extras: tuple[str, ...] = (), on: str = ""
     ) -> tuple[Environment, Recipe]:
-        """Return the environment of some sources and how it is built, from a release if one is on.
+        """Return the environment of some sources, and how it is built.
+
+        `on` names an environment with a lock to begin with, in place of the newest release before.
 
         Raises NoSolutionError, and RunnerError where the index does not answer.
         """
@@ -102,7 +104,8 @@ class Home:
         self, declared: Declaration, base: Lock, extras: tuple[str, ...], name: str
     ) -> str:
         environment = locks.environment(self.matrix, base)
-        wanted = [f"transformers=={taken_apart(base.name).base}", *self.matrix.companions, *extras]
+        held = environment.version("transformers")
+        wanted = [f"transformers=={held}", *self.matrix.companions, *extras]
         if declared.package != "transformers":
             wanted.append(f"{declared.package}=={environment.version(declared.package)}")
         reason: NoSolutionError | None = None

@@ -78,8 +78,10 @@ class Bench:
             raise UndeclaredError(where="setup.py", why="it is empty")
         return commit
 
-    def environment(self, declared: str, extras: tuple[str, ...]) -> tuple[Environment, Built]:
-        assert (declared, extras) == (COMMIT, ())
+    def environment(
+        self, declared: str, extras: tuple[str, ...], on: str
+    ) -> tuple[Environment, Built]:
+        assert (declared, extras, on) == (COMMIT, (), "")
         built = Built(name="4.51.0", folder=Path("nowhere"), python=Path("python"), versions={})
         return factories.environment("4.51.0"), built
 

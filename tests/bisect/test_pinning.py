@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import factories
@@ -9,11 +10,12 @@ from laboratory import LIMITS, FakeHome, Laboratory, measure, straight
 
 from repromatrix.runner.bisect import commit_trials
 from repromatrix.runner.bisect.clone import open_clone
-from repromatrix.runner.bisect.pinning import Pinning, key_of
+from repromatrix.runner.bisect.pinning import Pinning, changes_of, key_of
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.evidence import commits
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 
@@ -79,6 +81,25 @@ def test_a_change_that_no_commit_makes_is_kept_with_the_reason(tmp_path: Path) -
     assert (alike.commit, missing.commit) == ("", "")
     assert "no commit of transformers decides, the environment does" in alike.reason
     assert "no tag claims to be transformers 4.53.0" in missing.reason
+
+
+def test_a_case_that_needs_a_pair_is_tried_with_the_packages_of_its_older_one(
+    tmp_path: Path,
+) -> None:
+    lab = straight(tmp_path, ["works", "breaks"], m1="Cache it (#36001)")
+    plain = lab.inquiry()
+    pair = dataclasses.replace(plain.older, name="4.50.3+scipy1.17.1", source=Source.PAIR)
+    change = SimpleNamespace(before="older", at="newer", edge=plain.edge)
+    names = {"older": pair.name, "newer": plain.newer.name}
+    search = SimpleNamespace(names=names, question=plain.asked)
+    (inquiry,) = changes_of(
+        [SimpleNamespace(search=search, changes=[change])],  # type: ignore[list-item]
+        {pair.name: pair, plain.newer.name: plain.newer},
+    )
+
+    (row,) = pin(lab, inquiry)
+
+    assert row.environment_at.startswith("4.50.3+scipy1.17.1 ")
 
 
 def test_a_package_without_a_clone_is_named(tmp_path: Path) -> None:

@@ -85,11 +85,12 @@ class FakeHome:
         self.paths = paths
 
     def environment(
-        self, declared: Declaration, extras: tuple[str, ...]
+        self, declared: Declaration, extras: tuple[str, ...], on: str
     ) -> tuple[Environment, Built]:
         assert (declared.package, extras) == ("transformers", ())
-        built = Built(name="4.50.3", folder=Path("nowhere"), python=Path("python"), versions={})
-        return factories.environment("4.50.3"), built
+        name = on or "4.50.3"
+        built = Built(name=name, folder=Path("nowhere"), python=Path("python"), versions={})
+        return factories.environment(name), built
 
 
 def measure(ready: Ready, cases: Mapping[str, Case], terms: Terms) -> tuple[Observation, ...]:
