@@ -12,7 +12,8 @@ from repromatrix.runner.bisect.git_lines import Points, Routes, TaggedCommit
 from repromatrix.runner.bisect.repository import Repository, find_sources, open_repository
 from repromatrix.runner.environments.commits import Declaration
 from repromatrix.runner.environments.declared import FILES, UndeclaredError, declared
-from repromatrix.runner.environments.development import PackageSources
+from repromatrix.runner.environments.development import PackageSources, repository_of
+from repromatrix.runner.evidence.commits import OWNER
 
 _AT_ONCE = 64
 """Commits that touch the files which declare, listed in one call of git."""
@@ -35,6 +36,17 @@ class Clone:
     def points(self) -> Points:
         """The releases whose commit it tells, by version."""
         return git_lines.release_points(self.repository, self.sources)
+
+    @cached_property
+    def main(self) -> str:
+        """The main branch, or `HEAD`."""
+        return git_lines.newest_main(self.repository)
+
+    @cached_property
+    def is_fork(self) -> bool:
+        """Whether its origin is another repository than the one where its package is developed."""
+        origin = repository_of(self.repository.folder)
+        return bool(origin) and origin != f"{OWNER}/{self.sources.package}"
 
     @cached_property
     def is_dirty(self) -> bool:

@@ -126,7 +126,7 @@ def released_ends(
 
 def _tip(repository: Repository, sources: PackageSources, older: str) -> TaggedCommit | None:
     """Return the newest commit of main; None where it was left behind by the older release."""
-    main = _newest_main(repository)
+    main = newest_main(repository)
     sha = repository.resolve(main)
     claims = repository.claims(sha, sources) if sha else ""
     if not sha or not claims or Version(older) >= Version(claims):
@@ -183,12 +183,12 @@ def release_points(repository: Repository, sources: PackageSources) -> Points:
     Patch releases lie on branches, and where main skips a version (5.8.0.dev0 is followed by
     5.10.0.dev0) a release has no place of its own: both are missing.
     """
-    main = _newest_main(repository)
+    main = newest_main(repository)
     points = {**_declared_points(repository, sources, main), **_tagged(repository, sources)}
     return {version: points[version] for version in sorted(points, key=Version)}
 
 
-def _newest_main(repository: Repository) -> str:
+def newest_main(repository: Repository) -> str:
     """Return the main branch whose last commit is the newest; `HEAD` where there is none."""
     listed = repository.read("for-each-ref", "--format=%(committerdate:unix) %(refname)", *_MAIN)
     dates = {name: int(date) for date, name in map(str.split, listed.splitlines())}

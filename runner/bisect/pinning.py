@@ -113,7 +113,7 @@ class Pinning:
 
         def done(searched: CommitSearch, answer: CommitAnswer) -> None:
             key = key_of(searched.inquiry)
-            self.keep(pinned(key, answer))
+            self.keep(pinned(key, answer, clone))
             if answer.ending is not CommitOutcome.ENVIRONMENT:
                 decided.add(key)
 
@@ -135,12 +135,18 @@ def _moved(inquiry: Inquiry) -> list[str]:
     return [package for package in MOVED if older.version(package) != newer.version(package)]
 
 
-def pinned(key: ChangeKey, answer: CommitAnswer) -> PinnedCommit:
-    """Return what is kept of an answer."""
+def pinned(key: ChangeKey, answer: CommitAnswer, clone: Clone) -> PinnedCommit:
+    """Return what is kept of an answer.
+
+    Of a fork only commits that name an upstream pull request count: the others may be its own.
+    """
     culprit, parent = answer.culprit, answer.last_old
     nothing = PinnedCommit(*key, package=answer.package)
     if culprit is None or parent is None:
         return nothing._replace(reason=sentence(answer))
+    if clone.is_fork and culprit.pull_request is None:
+        why = f"{culprit.short} names no upstream pull request, and the clone is a fork"
+        return nothing._replace(reason=why)
     old, new = _trial(answer, parent), _trial(answer, culprit)
     return nothing._replace(
         commit=culprit.sha,

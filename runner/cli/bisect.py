@@ -434,7 +434,7 @@ def _searched(
     terms = _terms(loaded, options)
     (answer,) = commit_search.find_commits(home, clone, [inquiry], terms, hear, rerun=options.rerun)
     if not (options.good or options.bad or loaded.paths.own):
-        row = pinning.pinned(pinning.key_of(inquiry), answer)
+        row = pinning.pinned(pinning.key_of(inquiry), answer, clone)
         commit_evidence.keep(loaded.paths, row)
     return answer
 

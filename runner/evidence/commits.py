@@ -19,7 +19,8 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.paths import Paths
 
 NAME = "commits.csv"
-REPOSITORIES = "https://github.com/huggingface"
+OWNER = "huggingface"
+REPOSITORIES = f"https://github.com/{OWNER}"
 """Where the packages under test are developed."""
 
 

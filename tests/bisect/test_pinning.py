@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import factories
 import pytest
+from histories import git
 from laboratory import LIMITS, FakeHome, Laboratory, measure, straight
 
 from repromatrix.runner.bisect import commit_trials
@@ -81,6 +82,17 @@ def test_a_change_that_no_commit_makes_is_kept_with_the_reason(tmp_path: Path) -
     assert (alike.commit, missing.commit) == ("", "")
     assert "no commit of transformers decides, the environment does" in alike.reason
     assert "no tag claims to be transformers 4.53.0" in missing.reason
+
+
+def test_of_a_fork_only_commits_with_a_pull_request_of_upstream_are_pinned(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", "works", "breaks"])
+    git(lab.clone, "remote", "add", "origin", "https://github.com/somebody/transformers.git")
+
+    (row,) = pin(lab, lab.inquiry())
+
+    short = lab.history.shas["2"][:12]
+    why = f"{short} names no upstream pull request, and the clone is a fork"
+    assert (row.commit, row.reason) == ("", why)
 
 
 def test_a_case_that_needs_a_pair_is_tried_with_the_packages_of_its_older_one(
