@@ -62,6 +62,12 @@ def bisect(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def history(session: nox.Session) -> None:
+    """Measure the cases along the main branch of a clone of transformers, coarse to fine."""
+    _runner(session, "history", *session.posargs)
+
+
+@nox.session(default=False)
 def diff(session: nox.Session) -> None:
     """Print what differs: two releases, a release and a checkout, or two sets of evidence."""
     _runner(session, "diff", *session.posargs)

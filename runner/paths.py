@@ -69,6 +69,11 @@ class Paths:
         return self.store.with_name(f"commits-{self.store.stem}.csv")
 
     @property
+    def history(self) -> Path:
+        """What cases did along the main branch, measured on this machine."""
+        return self.store.with_name(f"history-{self.store.stem}.json")
+
+    @property
     def mixtures(self) -> Path:
         """The locks of packages put together for a question, and of those that sources declare."""
         return self.state / "trials"

@@ -1,0 +1,147 @@
+"""What cases do along the main branch: points are chosen, and measured from coarse to fine."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from repromatrix.runner.bisect.clone import Clone
+from repromatrix.runner.bisect.commit_trials import CommitRuns, CommitTrial, Trial
+from repromatrix.runner.bisect.oracle import CaseQuestion
+from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.errors import InvalidValue, Problem, refuse
+from repromatrix.runner.evidence.history import (
+    HistoryAnswer,
+    HistoryKey,
+    HistoryPoint,
+    MainHistory,
+)
+
+MOST = 200
+"""How many points are measured at most: an environment and an import each."""
+EVERY = re.compile(r"([1-9]\d{0,5})(w?)")
+"""A number of commits, or of weeks."""
+
+
+def main_line(clone: Clone, since: str) -> list[HistoryPoint]:
+    """Return the commits of the main branch from a release on, oldest first.
+
+    Raises RunnerError where the clone does not tell where the release is.
+    """
+    released = clone.points.get(since)
+    if released is None:
+        what = f"the clone does not tell where {since} was released"
+        raise refuse(Problem(clone.repository.where, what, "Fetch its tags and its main branch."))
+    repository, form = clone.repository, "--format=%ct %H"
+    base = repository.read("merge-base", released.commit, clone.main).strip()
+    later = repository.read("log", "--first-parent", "--reverse", form, clone.main, f"^{base}")
+    listed = [*repository.read("log", "-1", form, base).splitlines(), *later.splitlines()]
+    return [
+        HistoryPoint(date=_utc(int(seconds)), commit=commit, version="")
+        for seconds, commit in map(str.split, listed)
+    ]
+
+
+def _utc(seconds: int) -> str:
+    return dt.datetime.fromtimestamp(seconds, tz=dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def every(line: Sequence[HistoryPoint], step: str, option: str) -> list[HistoryPoint]:
+    """Return every n-th commit, or the last one of every n weeks (`2w`), and both ends.
+
+    Raises RunnerError for a step in another form, and for more points than are measured.
+    """
+    found = EVERY.fullmatch(step)
+    if found is None:
+        expected = "a number of commits, such as 200, or of weeks, such as 2w"
+        raise refuse(InvalidValue(option, step, expected))
+    size = int(found[1])
+    if found[2]:
+        first = dt.datetime.fromisoformat(line[0].date)
+        weeks = [(dt.datetime.fromisoformat(point.date) - first).days // 7 for point in line]
+        numbered = groupby(zip(weeks, line, strict=True), lambda pair: pair[0] // size)
+        chosen = [line[0], *([*members][-1][1] for _, members in numbered)]
+    else:
+        chosen = [*line[::size], line[-1]]
+    chosen = [*dict.fromkeys(chosen)]
+    if len(chosen) > MOST:
+        what = f"{step} gives {len(chosen)} points of {len(line)} commits"
+        raise refuse(Problem(option, what, f"Choose a larger step: at most {MOST} are measured."))
+    return chosen
+
+
+def at_random(line: Sequence[HistoryPoint], number: int, seed: int = 0) -> list[HistoryPoint]:
+    """Return a random sample, oldest first; the same line and seed give the same."""
+    return sorted(random.Random(seed).sample(line, min(number, len(line))))  # noqa: S311 - no secret
+
+
+def coarse_to_fine(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
+    """Yield both ends, then the middle of every gap, until there is none.
+
+    Interrupted at any time, what was measured covers the line evenly.
+    """
+    ends = dict.fromkeys([0, len(points) - 1]) if points else {}
+    yield from (points[place] for place in ends)
+    gaps = [(0, len(points) - 1)]
+    while gaps:
+        low, high = gaps.pop(0)
+        middle = (low + high) // 2
+        if low < middle:
+            yield points[middle]
+            gaps += [(low, middle), (middle, high)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredPoint:
+    """A point that was measured: how many cells fail, pass and could not be judged."""
+
+    point: HistoryPoint
+    fails: int
+    passes: int
+    reasons: tuple[str, ...]
+    """Why cells could not be judged, one each."""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any cell answered."""
+        return bool(self.fails or self.passes)
+
+
+def measure_history(
+    runs: CommitRuns,
+    points: Sequence[HistoryPoint],
+    asked: Sequence[CaseQuestion],
+    heard: Callable[[MeasuredPoint, MainHistory], None],
+) -> None:
+    """Ask every point, from coarse to fine; `heard` is told of each as it is measured.
+
+    Raises RunnerError and Interrupted; what was heard until then stands.
+    """
+    clone = runs.clone
+    for point in coarse_to_fine(points):
+        version = clone.repository.claims(point.commit, clone.sources)
+        named = point._replace(version=version)
+        trials = runs(Trial(point.commit), asked)
+        answers = {
+            HistoryKey(
+                question.case.name, question.case.digest, question.precision, question.device
+            ): {point.commit: _answer(trial)}
+            for question, trial in zip(asked, trials, strict=True)
+        }
+        said = [trial.answer for trial in trials]
+        measured = MeasuredPoint(
+            point=named,
+            fails=said.count(Answer.YES),
+            passes=said.count(Answer.NO),
+            reasons=tuple(trial.reason for trial in trials if trial.answer is Answer.UNKNOWN),
+        )
+        heard(measured, MainHistory(points=(named,), answers=answers))
+
+
+def _answer(trial: CommitTrial) -> HistoryAnswer:
+    fails = {Answer.YES: True, Answer.NO: False}.get(trial.answer)
+    return HistoryAnswer(fails=fails, reason="passes" if fails is False else trial.reason)

@@ -1,0 +1,201 @@
+"""`history`: what the cases do along the main branch of a clone, by date."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repromatrix.runner.bisect import history
+from repromatrix.runner.bisect.clone import Clone, open_clone
+from repromatrix.runner.bisect.commit_trials import CommitRuns
+from repromatrix.runner.bisect.history import MeasuredPoint
+from repromatrix.runner.bisect.oracle import CaseQuestion
+from repromatrix.runner.bisect.repository import SHORT, opened
+from repromatrix.runner.cli import options as cli
+from repromatrix.runner.environments.commits import Home
+from repromatrix.runner.environments.development import repository_of
+from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, refuse
+from repromatrix.runner.evidence import history as history_evidence
+from repromatrix.runner.evidence.history import HistoryKey, HistoryPoint, HistorySpan, MainHistory
+from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.model.case import PLAIN
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import TRANSFORMERS
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.selection import CASE, SelectionRequest, select
+from repromatrix.runner.project import Project, load
+from repromatrix.runner.text import plural, shorten
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_EVERY, _RANDOM = "--every", "--random"
+_WIDE = 160
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryOptions:
+    """The options of `history`."""
+
+    case: Annotated[Sequence[str], typer.Argument(metavar=CASE, help="Cases by name or glob.")] = ()
+    area: cli.Areas = ()
+    precision: cli.Precisions = ()
+    repo: Annotated[Path | None, typer.Option(help="A clone of transformers.")] = None
+    every: Annotated[
+        str,
+        typer.Option(
+            metavar="STEP", help="Measure every so many commits (200), or every so many weeks (2w)."
+        ),
+    ] = ""
+    random: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Measure so many commits, chosen at random.")
+    ] = 0
+    seed: Annotated[int, typer.Option(help="With --random: another sample.")] = 0
+    rerun: cli.Rerun = False
+    sandbox: cli.Sandbox = None
+
+
+@cli.command("history", collect=False)
+def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode:
+    """Measure the cases along the main branch of a clone of transformers, coarse to fine."""
+    clone = _clone(options)
+    loaded = load(paths)
+    asked = _questions(loaded, options)
+    line = history.main_line(clone, loaded.matrix.releases[0].name)
+    points = _points(line, options)
+    known = MainHistory() if options.rerun else history_evidence.known_history(paths)
+    due = [point for point in points if _open(point, asked, known)]
+    console.print(
+        f"{plural(len(points), 'commit')} of {len(line):,}, from {line[0].day} to {line[-1].day};"
+        f" {len(due)} to measure, {plural(len(asked), 'cell')} each."
+    )
+    sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
+    found = _Found(paths=paths, clone=clone, console=console, left=len(due))
+    with opened(paths.checkouts, clone.repository, clone.sources) as worktree:
+        runs = CommitRuns(
+            home=Home(paths=paths, matrix=loaded.matrix, locks=loaded.locks),
+            clone=clone,
+            worktree=worktree,
+            terms=Terms(limits=loaded.matrix.limits, device=Device.CPU, sandbox=sandbox),
+            rerun=options.rerun,
+        )
+        history.measure_history(runs, due, asked, found.hear)
+    every = history_evidence.known_history(paths)
+    cli.print_stdout(_text(every, points, asked))
+    return ExitCode.AS_EXPECTED
+
+
+def _clone(options: HistoryOptions) -> Clone:
+    if options.repo is None:
+        raise refuse(Problem("--repo", "is missing", "Give the path of a clone of transformers."))
+    clone = open_clone(options.repo.expanduser().resolve())
+    if clone.sources.package != TRANSFORMERS:
+        what = f"holds {clone.sources.package}"
+        raise refuse(Problem(clone.repository.where, what, "Give a clone of transformers."))
+    return clone
+
+
+def _questions(loaded: Project, options: HistoryOptions) -> list[CaseQuestion]:
+    request = SelectionRequest(case=options.case, area=options.area, precision=options.precision)
+    selection = select(request, loaded.cases, loaded.names, CASE)
+    return [
+        CaseQuestion(case=case, workaround=PLAIN, precision=precision, device=Device.CPU)
+        for case in loaded.cases.values()
+        if case.name in selection.cases
+        for precision in Precision
+        if precision in selection.precisions
+    ]
+
+
+def _points(line: Sequence[HistoryPoint], options: HistoryOptions) -> list[HistoryPoint]:
+    if options.every and options.random:
+        raise refuse(Conflict(_EVERY, _RANDOM, "each chooses the commits"))
+    if not (options.every or options.random):
+        what = "no commits are chosen"
+        raise refuse(Problem(_EVERY, what, f"Give {_EVERY} 200, {_EVERY} 4w or {_RANDOM} 100."))
+    if options.every:
+        return history.every(line, options.every, _EVERY)
+    if not 0 < options.random <= history.MOST:
+        raise refuse(InvalidValue(_RANDOM, str(options.random), f"1 to {history.MOST}"))
+    return history.at_random(line, options.random, options.seed)
+
+
+def _open(point: HistoryPoint, asked: Sequence[CaseQuestion], known: MainHistory) -> bool:
+    """Say whether a question is left at a point."""
+    return any(point.commit not in known.answers.get(key_of(question), {}) for question in asked)
+
+
+def key_of(question: CaseQuestion) -> HistoryKey:
+    """Return the cell of each point that a question is about."""
+    case = question.case
+    return HistoryKey(case.name, case.digest, question.precision, question.device)
+
+
+@dataclass(kw_only=True)
+class _Found:
+    """Keeps and prints every point as it is measured."""
+
+    paths: Paths
+    clone: Clone
+    console: Console
+    left: int
+    begun: float = dataclasses.field(default_factory=time.monotonic)
+    done: int = 0
+
+    def hear(self, measured: MeasuredPoint, found: MainHistory) -> None:
+        repository = repository_of(self.clone.repository.folder)
+        history_evidence.keep(self.paths, dataclasses.replace(found, repository=repository))
+        self.done += 1
+        self.left -= 1
+        minutes = (time.monotonic() - self.begun) / 60
+        point = measured.point
+        text = (
+            f"  {point.day} {point.commit[:SHORT]} ({point.version or 'no version'}):"
+            f" {measured.fails} fail, {measured.passes} pass,"
+            f" {len(measured.reasons)} not judged; {self.left} left,"
+            f" about {minutes / self.done * self.left:.0f} min"
+        )
+        self.console.print(text, style="dim", markup=False)
+
+
+def _said(span: HistorySpan) -> str:
+    days = f"{span.first.day} to {span.last.day}" if len(span.points) > 1 else f"on {span.last.day}"
+    return f"{'fails' if span.fails else 'passes'} {days}"
+
+
+def _text(found: MainHistory, points: Sequence[HistoryPoint], asked: Sequence[CaseQuestion]) -> str:
+    """Return what each case did along the points, and which commits could not be judged."""
+    chosen = {point.commit for point in points}
+    lines = []
+    for question in asked:
+        spans = [
+            span
+            for span in found.of(question.case).get(question.precision, [])
+            if span.fails is not None
+        ]
+        if any(span.fails for span in spans):
+            told = "; ".join(map(_said, spans))
+            lines.append(f"{question.case.name} {question.precision}: {told}")
+    unjudged = []
+    measured = [point for point in found.points if point.commit in chosen]
+    for point in measured:
+        answers = [
+            answer
+            for question in asked
+            if (answer := found.answers.get(key_of(question), {}).get(point.commit)) is not None
+        ]
+        if answers and all(answer.fails is None for answer in answers):
+            why = Counter(answer.reason for answer in answers).most_common(1)[0][0]
+            unjudged.append(f"  {point.day} {point.commit[:SHORT]}: {shorten(why, _WIDE)}")
+    lines.append(
+        f"{plural(len(measured), 'commit')} measured, {len(unjudged)} not judged"
+        f" ({len(unjudged) / max(1, len(measured)):.1%})."
+    )
+    return "\n".join([*lines, *unjudged]) + "\n"
