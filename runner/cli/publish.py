@@ -7,6 +7,7 @@ import datetime as dt
 import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repromatrix.runner import files, project, site
@@ -18,7 +19,10 @@ from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.commits import NAME as COMMITS
 from repromatrix.runner.evidence.commits import as_text as commits_text
-from repromatrix.runner.evidence.commits import known_commits, published_commits
+from repromatrix.runner.evidence.commits import known_commits
+from repromatrix.runner.evidence.history import NAME as HISTORY
+from repromatrix.runner.evidence.history import as_text as history_text
+from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import Publication, read_publications
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.matrix import MAIN
@@ -26,7 +30,7 @@ from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
-from repromatrix.runner.text import plural
+from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,10 +46,10 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     checkout = project.load(paths)
     loaded, grid = site.judged_grid(checkout, rows)
     grid = tuple(each for each in grid if each.seen.cell.environment in checkout.environments)
-    commits = [row for row in known_commits(paths).values() if row.case in loaded.cases]
-    if set(commits) - set(published_commits(paths).values()) and not any(map(_is_fresh, grid)):
-        files.write(paths.published / COMMITS, commits_text(commits))
-        console.print(f"{plural(len(commits), 'change')}: {paths.shown(paths.published / COMMITS)}")
+    searched = _searched(paths, loaded)
+    if not any(map(_is_fresh, grid)) and (new := [*filter(_differs, searched.items())]):
+        files.write_all(searched)
+        console.print(f"Published {join([paths.shown(path) for path, _ in new])}.")
         return ExitCode.AS_EXPECTED
     _refuse_gaps(grid)
     earlier = read_publications(paths.published)
@@ -54,7 +58,7 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     used = {row.source for row in final}
     publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
     texts = published.write(paths.published, final, publications, loaded.names)
-    texts[paths.published / COMMITS] = commits_text(commits)
+    texts |= searched
     texts[paths.published / snapshots.NAME] = snapshots.written(
         _records(paths, loaded, final, next(iter(fresh.values())))
     )
@@ -68,6 +72,21 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     number = f"{plural(len(final), 'cell')} in {plural(len(texts), 'file')}"
     console.print(f"{number}: {paths.shown(paths.published)}")
     return ExitCode.AS_EXPECTED
+
+
+def _searched(paths: Paths, loaded: Project) -> dict[Path, str]:
+    """Return what was found outside the grid: the files, those of it that hold something."""
+    commits = [row for row in known_commits(paths).values() if row.case in loaded.cases]
+    main = known_history(paths).within(loaded.cases)
+    return {
+        **({paths.published / COMMITS: commits_text(commits)} if commits else {}),
+        **({paths.published / HISTORY: history_text(main)} if main.points else {}),
+    }
+
+
+def _differs(file: tuple[Path, str]) -> bool:
+    path, text = file
+    return not path.exists() or path.read_text(encoding="utf-8") != text
 
 
 def _is_fresh(judged: Judged) -> bool:

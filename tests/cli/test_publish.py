@@ -16,8 +16,14 @@ from repromatrix.runner import project
 from repromatrix.runner.cli.publish import publish_all
 from repromatrix.runner.compare.snapshots import read_changes
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.evidence import commits, published
+from repromatrix.runner.evidence import commits, history, published
 from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.evidence.history import (
+    HistoryAnswer,
+    HistoryKey,
+    HistoryPoint,
+    MainHistory,
+)
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
@@ -209,3 +215,21 @@ def test_commits_that_were_found_since_are_published_alone(places: Paths) -> Non
     assert read_publications(places.published) == before
     with pytest.raises(RunnerError, match="no results that are not published yet"):
         publish_all(places, Console(quiet=True))
+
+
+def test_what_was_measured_along_main_is_published_alone_while_its_case_stands(
+    places: Paths,
+) -> None:
+    toy = project.load(places).cases["toy_breaks"]
+    point = HistoryPoint("2025-03-01T12:00:00Z", "a" * 40, "4.50.0.dev0")
+    answers = {point.commit: HistoryAnswer(fails=False, reason="passes")}
+    keys = [HistoryKey(toy.name, digest, Precision.BF16, Device.CPU) for digest in (toy.digest, "")]
+    history.keep(places, MainHistory(points=(point,), answers=dict.fromkeys(keys, answers)))
+    with closing(Store(places.store, print)) as store:
+        store.put(*(row for name in RELEASES for row in rows(places, "avx2", name)))
+
+    publish_all(places, Console(quiet=True))
+    publish_all(places, Console(quiet=True))
+
+    published_points = history.published_history(places)
+    assert published_points == MainHistory(points=(point,), answers={keys[0]: answers})
