@@ -37,6 +37,7 @@ from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.data import DataPage, data_page
 from repromatrix.reports.pages.documents import Document, documents, pictures
 from repromatrix.reports.pages.index import SCRIPTS, index
+from repromatrix.reports.pages.main import main_page, main_sheet
 from repromatrix.reports.pages.model import Family, families, family_sheet
 from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
 from repromatrix.reports.pages.release import ReleasePage, Releases, failing_sheet
@@ -48,6 +49,7 @@ from repromatrix.reports.text import Link, in_path
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
+from repromatrix.runner.evidence.history import MainHistory
 from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import Case
@@ -294,6 +296,12 @@ ROUTES = (
         lambda site: site.releases,
         lambda site: [changes_table("releases", site.steps)],
     ),
+    PageRoute(
+        "main",
+        "Main",
+        lambda site: main_page(site.survey),
+        lambda site: [main_sheet(main_page(site.survey))],
+    ),
     PageRoute("compare", "Compare", lambda site: compare(site.releases)),
     PageRoute("models", "Models", lambda site: site.families),
     PageRoute("packages", "Packages", lambda site: site.packages),
@@ -347,6 +355,7 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     areas: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
     commits: Mapping[ChangeKey, PinnedCommit] | None = None,
+    main: MainHistory | None = None,
     note: str = "",
     published: Published | None = None,
 ) -> None:
@@ -356,7 +365,7 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     of the page, `dates` the day of each release. `note` is one sentence for the headline. What is
     no longer drawn is removed.
     """
-    view = survey(cases, environments, judged, areas, dates, commits)
+    view = survey(cases, environments, judged, areas, dates, commits, main)
     content_of = dict(draw(Site(survey=view, published=published or Published(), note=note)))
     for parent in {(folder / name).parent for name in content_of}:
         parent.mkdir(parents=True, exist_ok=True)

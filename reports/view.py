@@ -12,6 +12,7 @@ from functools import cached_property
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
+from repromatrix.runner.evidence.history import MainHistory
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import (
     CheckedClaim,
@@ -51,6 +52,8 @@ class Survey:
     """The day on which each release was published, `2025-03-21`."""
     commits: Mapping[ChangeKey, PinnedCommit] = field(default_factory=dict)
     """The changes that were searched for their commit."""
+    main: MainHistory = field(default_factory=MainHistory)
+    """What the cases do along the main branch."""
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -321,6 +324,7 @@ def survey(  # noqa: PLR0913, PLR0917 - what is arranged
     areas: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
     commits: Mapping[ChangeKey, PinnedCommit] | None = None,
+    main: MainHistory | None = None,
 ) -> Survey:
     """Arrange the rows that answer, one for each cell."""
     known = {environment.name for environment in environments}
@@ -337,4 +341,5 @@ def survey(  # noqa: PLR0913, PLR0917 - what is arranged
         areas=areas or {},
         dates=dates or {},
         commits=commits or {},
+        main=(main or MainHistory()).within(cases),
     )

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.evidence.answering import Grid, answering_rows, dispute, survey
 from repromatrix.runner.evidence.commits import known_commits
+from repromatrix.runner.evidence.history import as_text as history_text
+from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.verdicts import Judged, infer, judge_all
 from repromatrix.runner.model.cell import Environment, Source
@@ -49,6 +51,7 @@ def identity(
         path = project.paths.published / name
         content.update(path.read_bytes() if path.exists() else b"absent")
     content.update(repr(sorted(known_commits(project.paths).values())).encode())
+    content.update(history_text(known_history(project.paths)).encode())
     for case in project.cases.values():
         content.update(repr((case.head, case.block, case.digest)).encode())
     content.update(repr(project.matrix.releases).encode())
@@ -115,11 +118,11 @@ def render(
     environments = _shown_in_the_table(known_to, judged)
     stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
     dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
-    commits = known_commits(paths)
     draw(
         *(known_to.cases, environments, judged, paths.site),
         dates=dates,
-        commits=commits,
+        commits=known_commits(paths),
+        main=known_history(paths),
         published=told,
     )
     stamp.write_text(wanted)

@@ -103,6 +103,7 @@ class Timeline:
     """The bands of one device; `text` says the same in words."""
 
     device: Device
+    title: str
     width: int
     height: int
     ticks: tuple[Tick, ...]
@@ -128,8 +129,9 @@ def timeline(survey: Survey, case: Case, device: Device) -> Timeline:
     )
     return Timeline(
         device=device,
+        title=f"Where it fails along the releases, on {device}",
         width=at(len(releases)) + STEP,
-        height=_HEAD + _BAND * len(bands) + 4,
+        height=figure_height(len(bands)),
         ticks=ticks(releases),
         bands=bands,
         text="; ".join(
@@ -137,6 +139,16 @@ def timeline(survey: Survey, case: Case, device: Device) -> Timeline:
             for band in bands
         ),
     )
+
+
+def figure_height(bands: int) -> int:
+    """Return the height of a figure of so many bands."""
+    return _HEAD + _BAND * bands + 4
+
+
+def band_top(number: int) -> int:
+    """Return where a band begins."""
+    return _HEAD + _BAND * number
 
 
 def _state(row: Judged | None, fails: bool | None) -> State:  # noqa: FBT001 - it is the answer
@@ -152,7 +164,7 @@ def _label(variant: str, precisions: list[str]) -> str:
 
 
 def _band(label: str, number: int, states: Sequence[State], releases: Sequence[str]) -> Band:
-    top = _HEAD + _BAND * number
+    top = band_top(number)
     bars = []
     for state, members in groupby(range(len(states)), key=states.__getitem__):
         places = list(members)

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
+from repromatrix.reports.figures.main_line import MainSpan, main_timeline
 from repromatrix.reports.figures.releases import Plot, Timeline, plots, timeline
 from repromatrix.reports.pages.claims import Stated, stated
 from repromatrix.reports.sections import cells
 from repromatrix.reports.sections.failures import Signed, Wording, failures, wording
 from repromatrix.reports.sections.grid import GridTable, grid
 from repromatrix.reports.sections.history import CaseSummary, summary
+from repromatrix.reports.sections.main_line import main_spans
 from repromatrix.reports.sections.numbers import Dtypes, Measured, dtypes, measured
 from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.sections.workarounds import WorkaroundAdvice, advise
@@ -81,6 +83,8 @@ class CasePage:
     sheet: str
     grids: tuple[GridTable, ...]
     timelines: tuple[Timeline, ...]
+    main: tuple[MainSpan, ...]
+    main_timeline: Timeline | None
     ranges: tuple[Derived, ...]
     claims: tuple[Stated, ...]
     expectations: tuple[Expectation, ...]
@@ -103,6 +107,7 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
     """Return the context of the page of one case; `standing` where it is known already."""
     sentence, rest = first_sentence(case.docstring)
     made_of = sources(survey, case)
+    on_main = main_spans(survey, case)
     return CasePage(
         name=visible(case.name),
         title=visible(case.block.title),
@@ -121,6 +126,8 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         sheet=f"case/{in_address(case.name)}",
         grids=tuple(grid(survey, case, device) for device in survey.devices),
         timelines=_timelines(survey, case),
+        main=on_main,
+        main_timeline=main_timeline(survey, case, on_main),
         ranges=_derived(survey, case),
         claims=stated(survey, case),
         expectations=tuple(_expectation(entry) for entry in case.block.fails),

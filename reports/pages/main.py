@@ -1,0 +1,116 @@
+"""The story of the main branch: when each case broke and was fixed there, beside the releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.figures.main_line import MainSpan
+from repromatrix.reports.figures.releases import State
+from repromatrix.reports.sections.main_line import link_to_point, main_spans
+from repromatrix.reports.text import Link, page_of, visible
+from repromatrix.reports.view import Survey
+from repromatrix.runner.model.outcomes import Device
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MainCase:
+    """A case that fails at some commit: its spans there, and its ranges of releases."""
+
+    case: Link
+    title: str
+    spans: tuple[MainSpan, ...]
+    """Of the precisions that fail."""
+    ranges: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MainPoint:
+    """A commit that was measured: how many cells fail, pass, and could not be judged."""
+
+    day: str
+    commit: Link
+    fails: int
+    passes: int
+    unjudged: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MainPage:
+    """The page."""
+
+    repository: str
+    cases: tuple[MainCase, ...]
+    quiet: int
+    """How many cases were judged and fail nowhere."""
+    points: tuple[MainPoint, ...]
+    """Newest first."""
+
+
+def main_page(survey: Survey) -> MainPage:
+    """Return the context of the page."""
+    told = {name: main_spans(survey, case) for name, case in survey.cases.items()}
+    failing = {name: kept for name, spans in told.items() if (kept := _that_fail(spans))}
+    return MainPage(
+        repository=visible(survey.main.repository),
+        cases=tuple(
+            MainCase(
+                case=Link(text=visible(name), href=page_of(name)),
+                title=visible(survey.cases[name].block.title),
+                spans=spans,
+                ranges=tuple(_ranges(survey, name)),
+            )
+            for name, spans in failing.items()
+        ),
+        quiet=sum(bool(spans) for spans in told.values()) - len(failing),
+        points=tuple(_points(survey)),
+    )
+
+
+def _that_fail(spans: Sequence[MainSpan]) -> tuple[MainSpan, ...]:
+    """Return the spans of precisions that fail at some commit."""
+    bad = {span.precisions for span in spans if span.state is State.FAILS}
+    return tuple(span for span in spans if span.precisions in bad)
+
+
+def _ranges(survey: Survey, name: str) -> Iterator[str]:
+    for device, precisions, texts in survey.failing_ranges(survey.cases[name]):
+        if device is Device.CPU:
+            yield f"{', '.join(precisions)}: {'; '.join(texts)}"
+
+
+def _points(survey: Survey) -> Iterator[MainPoint]:
+    for point in reversed(survey.main.points):
+        said = [
+            answers[point.commit].fails
+            for answers in survey.main.answers.values()
+            if point.commit in answers
+        ]
+        yield MainPoint(
+            day=point.day,
+            commit=link_to_point(survey, point),
+            fails=said.count(True),
+            passes=said.count(False),
+            unjudged=said.count(None),
+        )
+
+
+def main_sheet(page: MainPage) -> ExportTable:
+    """Return every span as a table."""
+    columns = ("case", "precisions", "does", "since", "until", "first", "last", "commits", "errors")
+    rows = (
+        (
+            member.case.text,
+            span.precisions,
+            span.state.value,
+            span.first,
+            span.last,
+            *(link.text for link in span.commits),
+            span.count,
+            "; ".join(span.reasons),
+        )
+        for member in page.cases
+        for span in member.spans
+    )
+    return ExportTable(path="main", columns=columns, rows=tuple(rows))
