@@ -79,7 +79,7 @@ def _searched(paths: Paths, loaded: Project) -> dict[Path, str]:
     commits = [row for row in known_commits(paths).values() if row.case in loaded.cases]
     main = known_history(paths).within(loaded.cases)
     return {
-        **({paths.published / COMMITS: commits_text(commits)} if commits else {}),
+        paths.published / COMMITS: commits_text(commits),
         **({paths.published / HISTORY: history_text(main)} if main.points else {}),
     }
 

@@ -1,20 +1,24 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import factories
 import pytest
-from histories import git
-from laboratory import LIMITS, FakeHome, Laboratory, measure, straight
+from histories import History, fingerprint, git, sources
+from laboratory import LIMITS, FakeHome, Laboratory, laboratory, measure, straight
 
 from repromatrix.runner.bisect import commit_trials
 from repromatrix.runner.bisect.clone import open_clone
 from repromatrix.runner.bisect.pinning import Pinning, changes_of, key_of
 from repromatrix.runner.bisect.search import Edge
+from repromatrix.runner.environments.building import UnbuildableError
+from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import commits
 from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from repromatrix.runner.bisect.commit_search import Inquiry
+    from repromatrix.runner.environments.building import Built
+    from repromatrix.runner.environments.commits import Declaration
+    from repromatrix.runner.model.cell import Environment
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +38,10 @@ def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_trials, "measure", measure)
 
 
-def pin(lab: Laboratory, *inquiries: Inquiry) -> list[PinnedCommit]:
+def pin(lab: Laboratory, *inquiries: Inquiry, home: FakeHome | None = None) -> list[PinnedCommit]:
     kept: list[PinnedCommit] = []
     Pinning(
-        home=FakeHome(Paths(root=lab.folder / "ours")),  # type: ignore[arg-type]
+        home=home or FakeHome(Paths(root=lab.folder / "ours")),  # type: ignore[arg-type]
         clones=[open_clone(lab.clone)],
         terms=Terms(limits=LIMITS, device=Device.CPU, run="a test"),
         keep=kept.append,
@@ -112,6 +119,50 @@ def test_a_case_that_needs_a_pair_is_tried_with_the_packages_of_its_older_one(
     (row,) = pin(lab, inquiry)
 
     assert row.environment_at.startswith("4.50.3+scipy1.17.1 ")
+
+
+SILENCE = "no route to host"
+
+
+class Silent(FakeHome):
+    """Reaches an index for so many environments."""
+
+    def __init__(self, paths: Paths, reached: int) -> None:
+        super().__init__(paths)
+        self.reached = reached
+
+    def environment(
+        self, declared: Declaration, extras: tuple[str, ...], on: str
+    ) -> tuple[Environment, Built]:
+        self.reached -= 1
+        if self.reached < 0:
+            raise UnbuildableError(SILENCE)
+        return super().environment(declared, extras, on)
+
+
+def test_a_network_that_dies_keeps_what_was_found_and_leaves_the_clone_as_it_was(
+    tmp_path: Path,
+) -> None:
+    made = History()
+    made.commit("opens", sources("4.50.0.dev0", "works"))
+    made.commit("next", sources("4.51.0.dev0", "breaks"), message="Cache it (#36001)")
+    made.commit("last", sources("4.52.0.dev0", "breaks"))
+    lab = laboratory(tmp_path, made)
+    older, newer = factories.environment("4.50.0"), factories.environment("4.51.0")
+    inquiry = lab.inquiry(older=older, newer=newer)
+    before = fingerprint(lab.clone)
+
+    with pytest.raises(RunnerError, match=r"cannot be built \(no route to host\).*kept") as caught:
+        pin(lab, inquiry, home=Silent(Paths(root=lab.folder / "ours"), 1))
+    stored = Store(Paths(root=lab.folder / "ours").trials, print)
+    with closing(stored):
+        rows = len([*stored.rows()])
+    (row,) = pin(lab, inquiry)
+
+    assert caught.value.code is ExitCode.UNBUILDABLE
+    assert rows == 1
+    assert row.commit == made.shas["next"]
+    assert fingerprint(lab.clone) == before
 
 
 def test_a_package_without_a_clone_is_named(tmp_path: Path) -> None:
