@@ -56,6 +56,8 @@ def main() -> None:
     arguments.add_argument("--release", default="", help="of --corpus and --ray: a comma list")
     told = "another checkout, which --corpus is run on in turns with this one"
     arguments.add_argument("--against", type=Path, metavar="PATH", help=told)
+    told = "of --commits: a clone in which to count for what is published; may be repeated"
+    arguments.add_argument("--repo", type=Path, action="append", default=[], help=told)
     chosen = vars(arguments.parse_args())
     some = [name for name in PARTS if chosen[name]]
     if chosen["against"] and some != ["corpus"]:
@@ -67,6 +69,8 @@ def main() -> None:
             measure, title = functools.partial(against.measure, other=chosen["against"]), "against"
         if name in {"corpus", "ray"} and chosen["release"]:
             measure = functools.partial(measure, releases=chosen["release"].split(","))
+        if name == "commits":
+            measure = functools.partial(measure, clones=chosen["repo"])
         sheet = Sheet(title)
         print(f"# {title}", flush=True)
         measure(sheet.row)

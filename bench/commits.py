@@ -22,7 +22,7 @@ from repromatrix.runner.environments import building
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     Row = Callable[..., None]
 
@@ -42,12 +42,12 @@ Blip2ForConditionalGeneration.forward = _planted
 IMPORT = "from transformers import Blip2Config, Blip2ForConditionalGeneration"
 
 
-def measure(row: Row) -> None:
+def measure(row: Row, clones: Sequence[Path] = ()) -> None:
     """Search 256 commits of one release's sources, really running them; `row` prints a number.
 
-    What pinning many changes saves is counted with trials that are made up.
+    What pinning many changes saves is counted without running them, also in clones.
     """
-    pinning.measure(row)
+    pinning.measure(row, clones)
     with tempfile.TemporaryDirectory() as folder:
         clone, python = _clone(Path(folder) / "transformers")
         begin = time.perf_counter()

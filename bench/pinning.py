@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repromatrix.runner import project
 from repromatrix.runner.bisect.clone import Clone, open_clone
 from repromatrix.runner.bisect.commit_search import CommitSearch, Inquiry, search
 from repromatrix.runner.bisect.commit_trials import CommitTrial, Trial
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.evidence import commits as commit_evidence
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.paths import Paths
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
@@ -22,7 +25,7 @@ import factories
 from histories import History, sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     Row = Callable[..., None]
 
@@ -36,45 +39,55 @@ LIMIT = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MadeUpChange:
+class KnownChange:
     """A question about the commits between two releases, and the commit that answers it."""
 
     inquiry: Inquiry
-    culprit: int
-    """Its place on the main branch."""
+    culprit: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeUpHistory:
+class KnownHistory:
     """A clone with releases, and what changes between them."""
 
     clone: Clone
     places: dict[str, int]
-    """Where each commit stands on the main branch."""
-    changes: tuple[MadeUpChange, ...]
+    """Where each commit stands on the main branch, and what leaves it there."""
+    changes: tuple[KnownChange, ...]
 
-    def trials(self, changes: Sequence[MadeUpChange]) -> tuple[int, bool]:
+    def row(self, row: Row, what: str, note: str) -> None:
+        """Pin every change at once and one by one; `row` prints the numbers."""
+        together, exact = self.trials(self.changes)
+        apart = [self.trials([change]) for change in self.changes]
+        alone = sum(tried for tried, _ in apart)
+        exact = exact and all(found for _, found in apart)
+        row(f"{what} changes", len(self.changes), "", note)
+        row(f"trials of {what} changes, pinned one by one", alone, "", "")
+        row(f"trials of {what} changes, pinned at once", together, "", f"exact: {exact}")
+        row(f"share of trials, {what}", 100 * together / alone, "%", f"limit {LIMIT}")
+
+    def trials(self, changes: Sequence[KnownChange]) -> tuple[int, bool]:
         """Return how many commits a search of some changes tries, and whether all are found."""
-        culprits = {_key(change.inquiry.asked): change for change in changes}
+        # A case may change twice: what a question asks is told by what it is, not what it is like.
+        known = {id(change.inquiry.asked): change for change in changes}
         tried = 0
 
         def try_commit(trial: Trial, asked: Sequence[CaseQuestion]) -> list[CommitTrial]:
             nonlocal tried
             tried += 1
-            return [self._says(trial, culprits[_key(question)]) for question in asked]
+            return [self._says(trial, known[id(question)]) for question in asked]
 
         answers = search(
             [CommitSearch(change.inquiry, self.clone) for change in changes], try_commit
         )
         exact = all(
-            answer.culprit is not None and self.places[answer.culprit.sha] == change.culprit
+            answer.culprit is not None and answer.culprit.sha == change.culprit
             for answer, change in zip(answers, changes, strict=True)
         )
         return tried, exact
 
-    def _says(self, trial: Trial, change: MadeUpChange) -> CommitTrial:
-        is_after = self.places[trial.commit] >= change.culprit
-        is_bad = is_after is (change.inquiry.edge is Edge.RISE)
+    def _says(self, trial: Trial, change: KnownChange) -> CommitTrial:
+        is_bad = self._holds(trial.commit, change.culprit) is (change.inquiry.edge is Edge.RISE)
         return CommitTrial(
             commit=trial.commit,
             answer=Answer.YES if is_bad else Answer.NO,
@@ -83,22 +96,63 @@ class MadeUpHistory:
             again=trial.again,
         )
 
+    def _holds(self, commit: str, culprit: str) -> bool:
+        """Say whether a commit has another in its past, or is that one."""
+        if commit in self.places and culprit in self.places:
+            return self.places[commit] >= self.places[culprit]
+        asked = ("merge-base", "--is-ancestor", culprit, commit)
+        return self.clone.repository.ask(*asked) is not None
 
-def measure(row: Row, cases: Sequence[int] = CASES, commits: int = COMMITS) -> None:
-    """Pin every change at once and one by one; `row` prints a number."""
+
+def measure(
+    row: Row, clones: Sequence[Path] = (), cases: Sequence[int] = CASES, commits: int = COMMITS
+) -> None:
+    """Count in a made-up history, and in clones over what is published of them."""
     with tempfile.TemporaryDirectory() as folder:
         history = make_up(Path(folder) / "clone", cases, commits)
-        together, exact = history.trials(history.changes)
-        apart = [history.trials([change]) for change in history.changes]
-    alone = sum(tried for tried, _ in apart)
-    exact = exact and all(found for _, found in apart)
-    row("made-up changes", len(history.changes), "", f"between {len(cases)} pairs of releases")
-    row("trials, pinned one by one", alone, "", f"{commits} commits between two releases")
-    row("trials, pinned at once", together, "", f"exact: {exact}")
-    row("share of trials", 100 * together / alone, "%", f"limit {LIMIT}")
+        pairs = f"{commits} commits between each of {len(cases)} pairs of releases"
+        history.row(row, "made-up", pairs)
+    for folder in clones:
+        clone = open_clone(folder)
+        history = published(clone)
+        if history.changes:
+            history.row(row, clone.sources.package, "those of commits.csv that are pinned")
 
 
-def make_up(folder: Path, cases: Sequence[int], commits: int) -> MadeUpHistory:
+def published(clone: Clone) -> KnownHistory:
+    """Return the published changes of a clone's package; those that it does not hold are left out.
+
+    Changes that only an environment beside the releases shows are left out as well.
+    """
+    loaded = project.load(Paths())
+    rows = [
+        row
+        for row in commit_evidence.published_commits(loaded.paths).values()
+        if row.package == clone.sources.package and clone.repository.resolve(row.commit)
+    ]
+    main = clone.repository.first_parents(clone.main)
+    changes = (
+        KnownChange(
+            inquiry=Inquiry(
+                asked=CaseQuestion(
+                    case=loaded.cases[row.case],
+                    workaround=row.workaround,
+                    precision=Precision(row.precision),
+                    device=Device(row.device),
+                ),
+                edge=Edge.RISE if row.change == "break" else Edge.FALL,
+                older=loaded.environments[row.before],
+                newer=loaded.environments[row.at],
+            ),
+            culprit=row.commit,
+        )
+        for row in rows
+    )
+    places = {sha: place for place, sha in enumerate(reversed(main))}
+    return KnownHistory(clone=clone, places=places, changes=tuple(changes))
+
+
+def make_up(folder: Path, cases: Sequence[int], commits: int) -> KnownHistory:
     """Write a history with a release after each stretch of commits, and changes in each."""
     history, last = History(), len(cases) * commits
     for number in range(last + 1):
@@ -115,11 +169,11 @@ def make_up(folder: Path, cases: Sequence[int], commits: int) -> MadeUpHistory:
     places = {
         sha: releases[name] if name in releases else int(name) for name, sha in history.shas.items()
     }
-    changes = tuple(_changes(cases, commits))
-    return MadeUpHistory(clone=open_clone(folder), places=places, changes=changes)
+    changes = tuple(_changes(cases, commits, history.shas))
+    return KnownHistory(clone=open_clone(folder), places=places, changes=changes)
 
 
-def _changes(cases: Sequence[int], commits: int) -> Iterator[MadeUpChange]:
+def _changes(cases: Sequence[int], commits: int, shas: Mapping[str, str]) -> Iterator[KnownChange]:
     """Yield a change for both half precisions of each case: most cases fail alike in both."""
     chance = random.Random(SEED)  # noqa: S311 - the same history each time
     for stretch, count in enumerate(cases):
@@ -133,8 +187,4 @@ def _changes(cases: Sequence[int], commits: int) -> Iterator[MadeUpChange]:
                     case=case, workaround="", precision=precision, device=Device.CPU
                 )
                 inquiry = Inquiry(asked=asked, edge=edge, older=older, newer=newer)
-                yield MadeUpChange(inquiry=inquiry, culprit=culprit)
-
-
-def _key(question: CaseQuestion) -> tuple[str, Precision]:
-    return question.case.name, question.precision
+                yield KnownChange(inquiry=inquiry, culprit=shas[str(culprit)])

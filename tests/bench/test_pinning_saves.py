@@ -14,5 +14,5 @@ def test_changes_that_are_pinned_at_once_share_their_trials() -> None:
     measure(row, cases=(3, 1), commits=40)
 
     assert rows["made-up changes"][0] == 8
-    assert rows["trials, pinned at once"][1] == "exact: True"
-    assert 0 < rows["share of trials"][0] <= LIMIT
+    assert rows["trials of made-up changes, pinned at once"][1] == "exact: True"
+    assert 0 < rows["share of trials, made-up"][0] <= LIMIT
