@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.runner.bisect import git_lines
@@ -31,8 +31,10 @@ from repromatrix.runner.bisect.search import (
     Open,
     SearchQuestion,
     Sought,
+    Transition,
     agreed,
     best,
+    changes,
     look,
     served,
 )
@@ -72,6 +74,9 @@ class CommitSpan:
     first_new: str
     candidates: tuple[str, ...]
 
+
+_SILENCE = 16
+"""Commits between two answers that could not be judged, after which no more are tried."""
 
 _INWARD = (0, 1, 3, 7)
 """Distances from an end of the commits that are tried in its place if it cannot be judged."""
@@ -214,17 +219,24 @@ class CommitSearch:
             step = look(len(line.commits), answers, Sought(edge=edge))
             if not isinstance(step, SearchQuestion):
                 break
+            if silent := _silent(answers, edge):
+                return self._between(line, edge, silent, Doubt.SILENCE)
             asked = Trial(line.commits[step.point])
             yield Ask(trial=asked, open=Open(line.commits, answers, step))
         assert step.found is not None  # noqa: S101 - its two ends differ
-        before, at = step.found.before, step.found.at
+        return self._between(line, edge, step.found)
+
+    def _between(
+        self, line: CommitLine, edge: Edge, found: Transition, doubt: Doubt = Doubt.NONE
+    ) -> Found:
+        """Return the commits between two that answered differently."""
         span = CommitSpan(
-            last_old=line.commits[before],
-            first_new=line.commits[at],
-            candidates=line.commits[before + 1 : at + 1],
+            last_old=line.commits[found.before],
+            first_new=line.commits[found.at],
+            candidates=line.commits[found.before + 1 : found.at + 1],
         )
         ending = CommitOutcome.FOUND if len(span.candidates) == 1 else CommitOutcome.CANDIDATES
-        return Found(ending=ending, line=line, edge=edge, span=span)
+        return Found(ending=ending, line=line, edge=edge, span=span, doubt=doubt)
 
     def _older_is_new(self, low: str) -> Finding:
         """Find out why the older end of the trunk already answers as the newer end should."""
@@ -363,6 +375,14 @@ class CommitSearch:
         return dataclasses.replace(
             found, ending=CommitOutcome.CANDIDATES, span=wide, doubt=Doubt.CONTRADICTION
         )
+
+
+def _silent(answers: Mapping[int, Answer], edge: Edge) -> Transition | None:
+    """Return the first change, where too many between its sides could not be judged."""
+    first = next((change for change in changes(answers) if change.edge is edge), None)
+    if first is None or sum(place in answers for place in first.between) < _SILENCE:
+        return None
+    return first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -69,6 +69,8 @@ class Doubt(StrEnum):
     """The two sides were judged in two environments, and the newer not in that of the older."""
     CONTRADICTION = "contradiction"
     """A side answered differently when it was run once more."""
+    SILENCE = "silence"
+    """So many commits between the two sides could not be judged that the others were not tried."""
     PARENT = "parent"
     """The commit is no child of the last one like the older end, and its own parent is not like
     that end."""
@@ -193,7 +195,7 @@ def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per e
             return f"{what} is undecided: an end and its neighbours could not be judged."
 
 
-def _undecided(answer: CommitAnswer) -> str:
+def _undecided(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per doubt
     """Say which commits are left, and why it is not one."""
     before, after = answer.words
     verb, left = _verb(answer), _left(answer)
@@ -216,6 +218,14 @@ def _undecided(answer: CommitAnswer) -> str:
             )
         case Doubt.CONTRADICTION:
             return f"is undecided: {_contradictions(answer)}; {left}"
+        case Doubt.SILENCE:
+            first, last = answer.candidates[0], answer.candidates[-1]
+            tried = len(answer.candidates) - len(answer.not_asked) - 1
+            why = next(trial.reason for trial in reversed(answer.unjudged))
+            return (
+                f"{verb} one of {plural(len(answer.candidates), 'commit')}, {first.short} to"
+                f" {last.short}; {tried} between them were tried and could not be judged ({why})"
+            )
         case Doubt.PARENT:
             return (
                 f"is undecided: {_listed(answer.candidates)} is joined to the last {before} commit"

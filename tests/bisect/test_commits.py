@@ -470,6 +470,20 @@ def test_an_end_that_was_derived_too_late_is_searched_from_where_it_can_lie(tmp_
     assert (answer.ending, lab.named(answer)) == (CommitOutcome.FOUND, ["1"])
 
 
+def test_many_commits_in_a_row_that_cannot_be_judged_end_a_search(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works", *["other"] * 40, "breaks", "breaks"])
+
+    answer = lab.search()
+
+    assert (answer.ending, answer.doubt) == (CommitOutcome.CANDIDATES, Doubt.SILENCE)
+    assert (len(answer.candidates), len(answer.unjudged), len(answer.not_asked)) == (42, 16, 25)
+    first, last = lab.history.shas["1"][:12], lab.history.shas["42"][:12]
+    assert sentence(answer).endswith(
+        f"is broken by one of 42 commits, {first} to {last};"
+        " 16 between them were tried and could not be judged (other)"
+    )
+
+
 def test_a_derived_end_that_cannot_be_judged_is_searched_from_where_it_can_lie(
     tmp_path: Path,
 ) -> None:
