@@ -166,14 +166,16 @@ class Sought:
     `hints` are points to be asked early, as where a case says that it changes; they save
     questions where they are right and cost one each where they are wrong. `probes` are asked in
     their order where both ends say no, until one says yes: its edge is searched. `seen` is asked
-    first: if it says yes, the rise is looked for below it, or the fall above it. `every` asks all
-    points.
+    first: if it says yes, the rise is looked for below it, or the fall above it. With `nearest` the
+    point beside it comes next, and the change lies between the two where they differ. `every` asks
+    all points.
     """
 
     edge: Edge = Edge.RISE
     hints: tuple[int, ...] = ()
     probes: tuple[int, ...] = ()
     seen: int | None = None
+    nearest: bool = False
     every: bool = False
 
 
@@ -187,6 +189,13 @@ def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> SearchQue
         sought = dataclasses.replace(sought, seen=None)
     else:
         points = points[: seen + 1] if sought.edge is Edge.RISE else points[seen:]
+        beside = points[-2:] if sought.edge is Edge.RISE else points[:2]
+        if sought.nearest and (left := _untried(beside, answers)):
+            most = 2 + halvings(len(points) - 1)  # this one, the far end, and what lies between
+            low, high = points[0], points[-1]
+            return SearchQuestion(point=left[0], low=low, high=high, at_most=most, alone=True)
+        if sought.nearest and Answer.NO in {answers[point] for point in beside}:
+            points = beside
         answers = {point: answers[point] for point in points if point in answers}
     end = _end(points, answers)
     if isinstance(end, SearchQuestion):

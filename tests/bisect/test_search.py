@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
@@ -322,6 +323,28 @@ def test_of_what_is_known_the_change_nearest_to_what_was_seen_counts(
 
     assert isinstance(result, Result)
     assert result.found == (near[-1 if edge is Edge.RISE else 0] if near else None)
+
+
+@given(known_histories, edges, st.data())
+def test_where_the_point_beside_what_was_seen_differs_the_change_lies_between_the_two(
+    history: list[Answer], edge: Edge, data: st.DataObject
+) -> None:
+    seen = data.draw(st.integers(0, len(history) - 1))
+    history[seen] = YES
+    sought = Sought(edge=edge, seen=seen)
+    result, asked = search(history, dataclasses.replace(sought, nearest=True))
+    beside = seen - 1 if edge is Edge.RISE else seen + 1
+
+    if beside not in range(len(history)):
+        assert (result, asked) == search(history, sought)
+        return
+    assert asked[:2] == [seen, beside]
+    if history[beside] is NO:
+        change = rise(beside, seen) if edge is Edge.RISE else fall(seen, beside)
+        assert (result, len(asked)) == (Result(ending=SearchOutcome.FOUND, found=change), 2)
+    else:
+        far = seen if edge is Edge.RISE else len(history) - 1 - seen
+        assert len(asked) <= 3 + math.ceil(math.log2(far + 1))
 
 
 @given(histories, edges, st.data())
