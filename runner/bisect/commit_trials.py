@@ -94,6 +94,18 @@ class CommitRuns:
             answers |= self._tried(trial, list(questions), *beside)
         return [answers[question.cell(question.beside)] for question in asked]
 
+    def judged(self, commit: str, asked: CaseQuestion) -> tuple[Environment, Observation]:
+        """Return what a question was judged by, at the commit that is checked out: its row.
+
+        The environment is the one that it ran in, with the sources.
+        """
+        end, built = self._environment(commit, *_beside(asked))
+        environment = self._with_sources(end, commit)
+        with contextlib.closing(Store(self.home.paths.trials, lambda _: None)) as store:
+            row = _Cells(self, Trial(commit), environment, built, store).known(asked)
+        assert row is not None  # noqa: S101 - whoever was judged has one
+        return environment, row
+
     def _tried(
         self, trial: Trial, asked: Sequence[CaseQuestion], on: str, extras: tuple[str, ...]
     ) -> dict[Cell, CommitTrial]:
@@ -171,7 +183,7 @@ class _Cells(NamedTuple):
             if reasons := obstacles(question.case, self.environment, question.device):
                 yield own, dataclasses.replace(where, reason="; ".join(reasons))
                 continue
-            row = firsts[own] = self._known(question)
+            row = firsts[own] = self.known(question)
             if row is not None and (row.repeats > 1 or not self.trial.again):
                 yield own, dataclasses.replace(self._judged(question, row, where), known=True)
             else:
@@ -218,7 +230,7 @@ class _Cells(NamedTuple):
         cases = {question.case.name: question.case for question in asked}
         return {row.cell: row for row in measure(ready, cases, terms)}
 
-    def _known(self, asked: CaseQuestion) -> Observation | None:
+    def known(self, asked: CaseQuestion) -> Observation | None:
         """Return the stored row of today's case that answers; with `rerun`, only of this run."""
         cell, runs = asked.cell(self.environment.name), self.runs
         rows = [

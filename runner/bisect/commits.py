@@ -16,6 +16,7 @@ from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.commits import REPOSITORIES, PinnedCommit
+from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.text import join, plural, shorten
 
 _WIDE = 160
@@ -280,10 +281,10 @@ def _by_environment(answer: CommitAnswer) -> str:
                 f"{_what(answer)} is undecided: {what[:-1]}, and the releases themselves are not"
                 f" all in the clone: {'; '.join(mark.note for mark in marks if mark.note)}"
             )
-    return (
-        f"{_what(answer)}: no commit of {answer.package} decides, the environment does. {what}"
-        f" Find the package: `{answer.question.blame(good, bad)}`"
-    )
+    said = f"{_what(answer)}: no commit of {answer.package} decides, the environment does. {what}"
+    if any(map(named_commit, ends)):  # `blame` takes no commit
+        return said
+    return f"{said} Find the package: `{answer.question.blame(good, bad)}`"
 
 
 def _what(answer: CommitAnswer) -> str:

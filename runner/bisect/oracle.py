@@ -40,6 +40,11 @@ class CaseQuestion:
         what = f"{case} --precision {self.precision}{variant}"
         return f"nox -s blame -- {what} --good {good} --bad {bad}"
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is settled what bad means."""
+        return bool(self.case.block.fails or self.any_failure or self.signature)
+
     def answer(self, row: Observation) -> Answer:
         """Say whether a cell is bad: it matches one of the case's `fails` entries.
 
@@ -65,7 +70,7 @@ class CaseQuestion:
 
     def recognising(self, rows: Iterable[Observation]) -> CaseQuestion:
         """Return the question with the signature that bad means, once a failure was seen."""
-        if self.case.block.fails or self.any_failure or self.signature:
+        if self.is_settled:
             return self
         failed = (row.failed for row in rows if row.failed and row.outcome.is_failure)
         first = next(failed, None)

@@ -21,6 +21,7 @@ from repromatrix.runner.bisect.search import (
 )
 from repromatrix.runner.markdown import code, plain, sentence
 from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
 from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
 from repromatrix.runner.text import join, plural
@@ -49,9 +50,7 @@ def first_line(finding: Finding) -> str:
 
 def further(finding: Finding) -> Iterator[str]:
     """Yield what else the reader should know, a sentence each."""
-    seen = finding.search.sought.seen
-    if seen is not None and finding.answers.get(seen) is Answer.NO:
-        yield f"{label(finding, seen)}, where it was seen, passes here."
+    yield from _where_seen(finding)
     if finding.silent and finding.ends():
         yield f"Could not be judged: {_reasons(finding, finding.silent)}."
     others = [short(finding, change) for change in finding.changes if change != finding.found]
@@ -70,15 +69,30 @@ def further(finding: Finding) -> Iterator[str]:
         yield f"Results disagree about {names}: {_sources(sides)}."
 
 
+def _where_seen(finding: Finding) -> Iterator[str]:
+    seen, found = finding.search.sought.seen, finding.found
+    if seen is None:
+        return
+    if finding.answers.get(seen) is Answer.NO:
+        yield f"{label(finding, seen)}, where it was seen, passes here."
+    elif _is_commit(finding, seen) and not (found and seen in {found.before, found.at}):
+        yield f"{label(finding, seen)}, where it was seen, fails, too."
+
+
 def short(
     finding: Finding, change: Transition, broken: str = "broken", fixed: str = "fixed"
 ) -> str:
     """Return a change in few words, a gap said as one."""
     verb = broken if change.edge is Edge.RISE else fixed
     before, at = label(finding, change.before), label(finding, change.at)
-    return (
-        f"{verb} in {at}" if change.at == change.before + 1 else f"{verb} after {before}, by {at}"
-    )
+    # Between a release and a commit of main lie other commits.
+    exact = change.at == change.before + 1 and not _is_commit(finding, change.at)
+    return f"{verb} in {at}" if exact else f"{verb} after {before}, by {at}"
+
+
+def _is_commit(finding: Finding, place: int) -> bool:
+    """Say whether a point is the commit in which it was seen."""
+    return bool(named_commit(finding.search.axis[place].environment))
 
 
 def label(finding: Finding, place: int) -> str:
@@ -120,7 +134,11 @@ def _never(finding: Finding, first: str, last: str) -> str:
 def _asked(finding: Finding) -> str:
     """Say how many points gave the answer: `asked 14 of 76 releases`."""
     points = "release" if finding.search.runs else "version"
-    return f"asked {len(finding.answers)} of {plural(len(finding.search.axis), points)}"
+    places = [
+        place for place, _ in enumerate(finding.search.axis) if not _is_commit(finding, place)
+    ]
+    asked = sum(place in finding.answers for place in places)
+    return f"asked {asked} of {plural(len(places), points)}"
 
 
 def _apart(points: Mapping[str, str]) -> str:
@@ -255,8 +273,9 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
         if name != TRANSFORMERS and before.version(name) != at.version(name)
     ]
     if moved and search.runs:
-        good, bad = (before, at) if finding.found.edge is Edge.RISE else (at, before)
         yield f"Packages that also changed: {', '.join(moved)}."
+    if moved and search.runs and not any(map(named_commit, (before.name, at.name))):
+        good, bad = (before, at) if finding.found.edge is Edge.RISE else (at, before)
         yield f"Find the package: {search.question.blame(good.name, bad.name)}"
 
 
@@ -300,7 +319,8 @@ def _telling(finding: Finding) -> list[int]:
     asked = list(finding.answers)
     if len(asked) <= _SHOWN:
         return asked
-    shown = {asked[0], asked[-1], *finding.silent[:_SHOWN]}
+    seen = finding.search.sought.seen
+    shown = {asked[0], asked[-1], *finding.silent[:_SHOWN], *([] if seen is None else [seen])}
     for change in finding.changes:
         shown |= {change.before, change.at}
     return sorted(shown & set(asked))

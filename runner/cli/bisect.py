@@ -23,6 +23,15 @@ from repromatrix.runner.bisect.commits import Heard
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.bisect.search import Answer, Edge, Sought
+from repromatrix.runner.bisect.seen import (
+    ALLOWED,
+    SEEN,
+    SeenCommit,
+    SeenPoint,
+    find_seen,
+    said,
+    try_seen,
+)
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.environments.commits import Home
@@ -42,8 +51,9 @@ from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
-from repromatrix.runner.model.matrix import MAIN
+from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import (
     CASE,
@@ -59,7 +69,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _COMMITS = "--commits"
-_SEEN = "--seen"
 _PINNED = {
     "text": commits.pinned_text,
     "markdown": commits.pinned_markdown,
@@ -85,7 +94,8 @@ class BisectOptions:
     repo: Annotated[
         Sequence[Path],
         typer.Option(
-            help="A clone of transformers, accelerate or peft, for --commits; may be repeated."
+            help="A clone of transformers, accelerate or peft, for --commits and for"
+            " --seen main@HASH; may be repeated."
         ),
     ] = ()
     good: Annotated[
@@ -103,7 +113,7 @@ class BisectOptions:
     )
     seen: Annotated[
         str,
-        typer.Option(help="The release in which you saw the failure: it is asked first."),
+        typer.Option(help="Where you saw the failure, a release or main@HASH: it is asked first."),
     ] = ""
     every: Annotated[
         bool,
@@ -131,23 +141,32 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     if not options.evidence_only:
         demand(options.device)
     loaded = cli.load_scripts(paths, options.case)
-    every = tuple(_searches(loaded, options))
+    asked = tuple(_questions(loaded, options))
+    commit = _seen_commit(options, clones)
+    points: Sequence[SeenPoint | None] = [None] * len(asked)
+    if commit:
+        options = _sandboxed(options, console)
+        points = _try_seen(loaded, commit, asked, options, console)
+    every = tuple(_searches(loaded, asked, points, options))
     runnable = tuple(search for search in every if search.axis)
     if not runnable:
         raise _no_release(every)
     if options.seen and all(search.sought.seen is None for search in runnable):
         raise _not_asked(every, options)
     asking = _asking(loaded, runnable, options, console)
+    asking.known.update((point.row.cell, point.row) for point in points if point)
     _print_most(asking, console)
-    if not options.evidence_only and (asking.open() or clones):
-        sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
-        options = dataclasses.replace(options, sandbox=sandbox)
+    if not (commit or options.evidence_only) and (asking.open() or options.commits):
+        options = _sandboxed(options, console)
     finished = options.evidence_only or not asking.open() or _run(loaded, asking, options, console)
     findings = asking.findings()
+    held = {point.environment.name: point.environment for point in points if point}
     page = render.Page(
-        findings=findings, command=portable(sys.argv[2:]), environments=loaded.environments
+        findings=findings,
+        command=portable(sys.argv[2:]),
+        environments={**loaded.environments, **held},
     )
-    if not clones or not finished or options.evidence_only:
+    if not options.commits or not finished or options.evidence_only:
         cli.print_stdout(_FORMATS[options.format](page))
         return releases.together(findings) if finished else ExitCode.INTERRUPTED
     if len(clones) > 1 or len(findings) > 1:
@@ -157,7 +176,13 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     return _find_commit(loaded, page, clones[0], options, console)
 
 
-def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Search]:
+def _sandboxed(options: BisectOptions, console: Console) -> BisectOptions:
+    """Return the options with the decision whether cells run in a sandbox."""
+    sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
+    return dataclasses.replace(options, sandbox=sandbox)
+
+
+def _questions(loaded: Project, options: BisectOptions) -> Iterator[CaseQuestion]:
     if not options.case and not options.area:
         raise refuse(
             Problem(CASE, "nothing is selected", "Name a case or a script, or use --area.")
@@ -170,22 +195,38 @@ def _searches(loaded: Project, options: BisectOptions) -> Iterator[releases.Sear
         device=options.device,
     )
     selection = select(request, loaded.cases, loaded.names, CASE)
-    within = environments_of(options.release, loaded.names) if options.release else None
-    seen = _seen(loaded, options.seen) if options.seen else ""
     workaround = PLAIN if options.workaround in {"", NONE} else options.workaround
-    sought = Sought(edge=Edge.FALL if options.fix else Edge.RISE, every=options.every)
     for case in loaded.cases.values():
         if case.name not in selection.cases:
             continue
         for precision in _precisions(case, workaround, options):
-            question = CaseQuestion(
+            yield CaseQuestion(
                 case=case,
                 workaround=workaround,
                 precision=precision,
                 device=options.device,
                 any_failure=options.any_failure,
             )
-            yield from releases.searches(question, sought, loaded.environments, within, seen)
+
+
+def _searches(
+    loaded: Project,
+    asked: Sequence[CaseQuestion],
+    points: Sequence[SeenPoint | None],
+    options: BisectOptions,
+) -> Iterator[releases.Search]:
+    """Yield the searches of every question; a commit in which it was seen is one of its points."""
+    within = environments_of(options.release, loaded.names) if options.release else None
+    release = "" if named_commit(options.seen) else _seen_release(loaded, options.seen)
+    edge = Edge.FALL if options.fix else Edge.RISE
+    for question, point in zip(asked, points, strict=True):
+        sought = Sought(edge=edge, every=options.every, nearest=point is not None)
+        if point is None:
+            yield from releases.searches(question, sought, loaded.environments, within, release)
+            continue
+        environments, seen = point.among(loaded.environments), point.environment.name
+        chosen = None if within is None else {*within, seen}
+        yield from releases.searches(point.question, sought, environments, chosen, seen)
 
 
 def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Precision, ...]:
@@ -210,17 +251,48 @@ def _no_release(every: Sequence[releases.Search]) -> RunnerError:
     return refuse(Problem(CASE, what), ExitCode.NOTHING_SELECTED)
 
 
-def _seen(loaded: Project, typed: str) -> str:
+def _seen_commit(options: BisectOptions, clones: Sequence[Clone]) -> SeenCommit | None:
+    """Return the commit that `--seen` names; raises RunnerError where it is in no clone."""
+    if not named_commit(options.seen):
+        return None
+    if options.evidence_only:
+        raise refuse(Conflict(SEEN, "--evidence-only", f"{options.seen} has to be run"))
+    clone = next((one for one in clones if one.sources.package == TRANSFORMERS), None)
+    if clone is None:
+        what = f"{options.seen} is a commit of transformers"
+        raise refuse(Problem(SEEN, what, "Give the path of a clone that holds it with --repo."))
+    return find_seen(clone, options.seen)
+
+
+def _try_seen(
+    loaded: Project,
+    commit: SeenCommit,
+    asked: Sequence[CaseQuestion],
+    options: BisectOptions,
+    console: Console,
+) -> list[SeenPoint | None]:
+    """Try the commit first, and print what it does; return what it is for each question.
+
+    Raises RunnerError where it could be judged for none of them, and Interrupted.
+    """
+    home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
+    tried = try_seen(home, commit, asked, _terms(loaded, options), rerun=options.rerun)
+    for question, one in zip(asked, tried, strict=True):
+        console.print(said(commit, question, one.trial), markup=False)
+    if all(one.point is None for one in tried):
+        what = f"{commit.name} could not be judged ({tried[0].trial.reason})"
+        raise refuse(Problem(SEEN, what, "Name another commit or a release."), ExitCode.UNDECIDED)
+    return [one.point for one in tried]
+
+
+def _seen_release(loaded: Project, typed: str) -> str:
     """Return the release that `--seen` names; raises RunnerError where it is not measured."""
-    if typed.partition("@")[0] == MAIN:
-        newest = loaded.matrix.releases[-1].name
-        what = f"{typed} is a commit, and bisect asks releases"
-        fix = f"Check it out and compare it: `nox -s diff -- {newest} CHECKOUT`."
-        raise refuse(Problem(_SEEN, what, fix))
+    if not typed:
+        return ""
     try:
         version = Version(typed)
     except ValueError as error:  # also for a number of 5,000 digits
-        raise refuse(InvalidValue(_SEEN, typed, "a release such as 5.2.0")) from error
+        raise refuse(InvalidValue(SEEN, typed, ALLOWED)) from error
     names = [release.name for release in loaded.matrix.releases]
     if str(version) in names:
         return str(version)
@@ -229,7 +301,7 @@ def _seen(loaded: Project, typed: str) -> str:
     fix = f"Give the nearest release: {join([*below, *above], 'or')}."
     if not (above or version.is_prerelease):
         fix = f"{fix} `nox -s lock -- {version}` adds a newer one."
-    raise refuse(Problem(_SEEN, f"{typed} is not a release that is measured", fix))
+    raise refuse(Problem(SEEN, f"{typed} is not a release that is measured", fix))
 
 
 def _not_asked(every: Sequence[releases.Search], options: BisectOptions) -> RunnerError:
@@ -237,10 +309,10 @@ def _not_asked(every: Sequence[releases.Search], options: BisectOptions) -> Runn
     name = str(Version(options.seen))
     apart = (reason for each in every for reason in [{**each.older, **each.left_out}.get(name)])
     if reason := next(filter(None, apart), ""):
-        return refuse(Problem(_SEEN, f"{name} cannot run it ({reason})"))
+        return refuse(Problem(SEEN, f"{name} cannot run it ({reason})"))
     if not options.release:
-        return refuse(Problem(_SEEN, f"{name} is not searched for what is selected"))
-    return refuse(Conflict(_SEEN, "--release", f"{name} is not among the releases that it selects"))
+        return refuse(Problem(SEEN, f"{name} is not searched for what is selected"))
+    return refuse(Conflict(SEEN, "--release", f"{name} is not among the releases that it selects"))
 
 
 def _asking(
@@ -308,7 +380,11 @@ def open_clones(options: BisectOptions) -> tuple[Clone, ...]:
         raise refuse(Problem(_COMMITS, "needs --repo", fix))
     given = {"--repo": options.repo, "--good": options.good, "--bad": options.bad}
     for option, value in given.items():
-        if value and not options.commits:
+        if (
+            value
+            and not options.commits
+            and not (option == "--repo" and named_commit(options.seen))
+        ):
             raise refuse(Problem(option, f"needs {_COMMITS}"))
     clones = tuple(open_clone(folder.expanduser().resolve()) for folder in options.repo)
     packages = [clone.sources.package for clone in clones]
@@ -333,6 +409,9 @@ def _pin(
     if options.good or options.bad:
         what = "--good and --bad need one case in one precision"
         raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
+    if named_commit(options.seen):
+        what = f"{SEEN} {options.seen} needs one case in one precision, and one clone"
+        raise refuse(Problem(_COMMITS, what))
     inquiries = tuple(pinning.changes_of(findings, loaded.environments))
     known = {} if options.rerun else commit_evidence.known_commits(loaded.paths)
     due = [each for each in inquiries if not _is_pinned(pinning.key_of(each), known)]
@@ -392,7 +471,7 @@ def _find_commit(
         what = "no two releases differ, so there are no commits to search"
         fix = "Try other releases (--release), every release (--all), or --any-failure."
         raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
-    answer = _searched(loaded, finding, clone, options, console)
+    answer = _searched(loaded, _inquiry(page, finding, options), clone, options, console)
     typed = f"nox -s bisect -- {shlex.join(page.command)}"
     match options.format:
         case "markdown":
@@ -405,20 +484,14 @@ def _find_commit(
     return answer.ending.code
 
 
-def _searched(
-    loaded: Project,
-    finding: releases.Finding,
-    clone: Clone,
-    options: BisectOptions,
-    console: Console,
-) -> commits.CommitAnswer:
-    """Search the commits between the two releases of a change; raises RunnerError, Interrupted."""
+def _inquiry(page: render.Page, finding: releases.Finding, options: BisectOptions) -> Inquiry:
+    """Return what is asked of the commits between the two releases of a change."""
     assert finding.found is not None  # noqa: S101 - the caller has looked
     older, newer = (
-        loaded.environments[finding.search.names[place]]
+        page.environments[finding.search.names[place]]
         for place in (finding.found.before, finding.found.at)
     )
-    inquiry = Inquiry(
+    return Inquiry(
         asked=finding.search.question,
         edge=finding.search.sought.edge,
         older=older,
@@ -427,13 +500,24 @@ def _searched(
         bad=options.bad,
     )
 
+
+def _searched(
+    loaded: Project,
+    inquiry: Inquiry,
+    clone: Clone,
+    options: BisectOptions,
+    console: Console,
+) -> commits.CommitAnswer:
+    """Search the commits between two ends; raises RunnerError and Interrupted."""
+
     def hear(event: Heard) -> None:
         console.print(f"  {commits.heard(event)}", markup=False)
 
     home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
     terms = _terms(loaded, options)
     (answer,) = commit_search.find_commits(home, clone, [inquiry], terms, hear, rerun=options.rerun)
-    if not (options.good or options.bad or loaded.paths.own):
+    is_seen = any(named_commit(end.name) for end in (inquiry.older, inquiry.newer))
+    if not (options.good or options.bad or loaded.paths.own or is_seen):
         row = pinning.pinned(pinning.key_of(inquiry), answer, clone)
         commit_evidence.keep(loaded.paths, row)
     return answer
