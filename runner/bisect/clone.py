@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from repromatrix.runner.bisect import git_lines
 from repromatrix.runner.bisect.git_lines import Points, Routes, TaggedCommit
-from repromatrix.runner.bisect.repository import Repository, find_sources, open_repository
+from repromatrix.runner.bisect.repository import OPTION, Repository, find_sources, open_repository
 from repromatrix.runner.environments.commits import Declaration
 from repromatrix.runner.environments.declared import FILES, UndeclaredError, declared
 from repromatrix.runner.environments.development import PackageSources, repository_of
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence.commits import OWNER
 
 _AT_ONCE = 64
@@ -105,6 +107,15 @@ class Clone:
         paths = (*FILES, self.sources.init)
         options = ("--first-parent", "--format=%H", f"--max-count={_AT_ONCE}")
         return self.repository.read("log", *options, commit, "--", *paths).split()
+
+
+def open_clones(folders: Iterable[Path]) -> tuple[Clone, ...]:
+    """Return the clones that `--repo` names; raises RunnerError where one does not serve."""
+    clones = tuple(open_clone(folder.expanduser().resolve()) for folder in folders)
+    packages = [clone.sources.package for clone in clones]
+    if twice := [name for name in dict.fromkeys(packages) if packages.count(name) > 1]:
+        raise refuse(Problem(OPTION, f"{twice[0]} is given twice"))
+    return clones
 
 
 def open_clone(folder: Path) -> Clone:

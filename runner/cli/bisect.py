@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from repromatrix.runner.bisect import commit_search, commits, git_lines, pinning, releases
 from repromatrix.runner.bisect import render_releases as render
-from repromatrix.runner.bisect.clone import Clone, open_clone
+from repromatrix.runner.bisect.clone import Clone, open_clones
 from repromatrix.runner.bisect.commit_search import Inquiry, SearchedCommit
 from repromatrix.runner.bisect.commits import Heard
 from repromatrix.runner.bisect.oracle import CaseQuestion
@@ -137,7 +137,7 @@ class BisectOptions:
 @cli.command("bisect", collect=False)
 def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
-    clones = open_clones(options)
+    clones = clones_for(options)
     if not options.evidence_only:
         demand(options.device)
     loaded = cli.load_scripts(paths, options.case)
@@ -163,7 +163,7 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     held = {point.environment.name: point.environment for point in points if point}
     page = render.Page(
         findings=findings,
-        command=portable(sys.argv[2:]),
+        command=cli.portable(sys.argv[2:]),
         environments={**loaded.environments, **held},
     )
     if not options.commits or not finished or options.evidence_only:
@@ -373,7 +373,7 @@ def _run(
 # Commits
 
 
-def open_clones(options: BisectOptions) -> tuple[Clone, ...]:
+def clones_for(options: BisectOptions) -> tuple[Clone, ...]:
     """Return the clones for `--commits`; raises RunnerError before anything is run."""
     if options.commits and not options.repo:
         fix = "Give the path of a clone of transformers, accelerate or peft."
@@ -386,10 +386,7 @@ def open_clones(options: BisectOptions) -> tuple[Clone, ...]:
             and not (option == "--repo" and named_commit(options.seen))
         ):
             raise refuse(Problem(option, f"needs {_COMMITS}"))
-    clones = tuple(open_clone(folder.expanduser().resolve()) for folder in options.repo)
-    packages = [clone.sources.package for clone in clones]
-    if twice := [name for name in dict.fromkeys(packages) if packages.count(name) > 1]:
-        raise refuse(Problem("--repo", f"{twice[0]} is given twice"))
+    clones = open_clones(options.repo)
     for option, revision in (("--good", options.good), ("--bad", options.bad)):
         if revision and len(clones) > 1:
             raise refuse(Conflict(option, "several clones", "it names a revision of one"))
@@ -521,19 +518,3 @@ def _searched(
         row = pinning.pinned(pinning.key_of(inquiry), answer, clone)
         commit_evidence.keep(loaded.paths, row)
     return answer
-
-
-def portable(typed: Sequence[str]) -> tuple[str, ...]:
-    """Return a command to paste: the clone of whoever reads it is somewhere else."""
-    words = list(typed)
-    for number, word in enumerate(words):
-        if word.startswith("--repo="):
-            words[number] = f"--repo={_folder_name(word.removeprefix('--repo='))}"
-        elif number and words[number - 1] == "--repo":
-            words[number] = _folder_name(word)
-    return tuple(words)
-
-
-def _folder_name(repo: str) -> str:
-    """Return the name of a clone's folder, also where it was given as a dot."""
-    return Path(repo).expanduser().resolve().name

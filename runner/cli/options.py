@@ -264,3 +264,19 @@ def decide_sandbox(asked: bool | None, tell: Callable[[str], None]) -> bool:  # 
     for what in unlimited:
         tell(f"Not limited on this machine: {what}.")
     return sandboxed
+
+
+def portable(typed: Sequence[str]) -> tuple[str, ...]:
+    """Return a command to paste: the clone of whoever reads it is somewhere else."""
+    words = list(typed)
+    for number, word in enumerate(words):
+        if word.startswith("--repo="):
+            words[number] = f"--repo={_folder_name(word.removeprefix('--repo='))}"
+        elif number and words[number - 1] == "--repo":
+            words[number] = _folder_name(word)
+    return tuple(words)
+
+
+def _folder_name(repo: str) -> str:
+    """Return the name of a clone's folder, also where it was given as a dot."""
+    return Path(repo).expanduser().resolve().name

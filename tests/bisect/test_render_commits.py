@@ -21,7 +21,8 @@ from repromatrix.runner.bisect.git_lines import CommitLine, EndSource, TaggedCom
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge
-from repromatrix.runner.cli.bisect import BisectOptions, open_clones, portable
+from repromatrix.runner.cli.bisect import BisectOptions, clones_for
+from repromatrix.runner.cli.options import portable
 from repromatrix.runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
@@ -324,4 +325,4 @@ def test_a_clone_that_is_named_by_a_dot_is_named_after_its_folder(
 
 
 def test_without_them_nothing_is_asked_of_commits() -> None:
-    assert open_clones(BisectOptions(case=["toy"])) == ()
+    assert clones_for(BisectOptions(case=["toy"])) == ()
