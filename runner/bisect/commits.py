@@ -20,6 +20,7 @@ from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.text import join, plural, shorten
 
 _WIDE = 160
+_NO_COMMIT = "no commit of {} decides, the environment does"
 _ONCE_MORE = "run once more"
 _WORDS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}
 
@@ -281,7 +282,7 @@ def _by_environment(answer: CommitAnswer) -> str:
                 f"{_what(answer)} is undecided: {what[:-1]}, and the releases themselves are not"
                 f" all in the clone: {'; '.join(mark.note for mark in marks if mark.note)}"
             )
-    said = f"{_what(answer)}: no commit of {answer.package} decides, the environment does. {what}"
+    said = f"{_what(answer)}: {_NO_COMMIT.format(answer.package)}. {what}"
     if any(map(named_commit, ends)):  # `blame` takes no commit
         return said
     return f"{said} Find the package: `{answer.question.blame(good, bad)}`"
@@ -455,6 +456,11 @@ def _commit(commit: Commit) -> dict[str, Any]:
 
 def _trial(trial: CommitTrial) -> dict[str, Any]:
     return {key: value for key, value in asdict(trial).items() if key != "again"}
+
+
+def decides_nothing(row: PinnedCommit) -> bool:
+    """Say whether it was found that no commit makes a change, but its environment."""
+    return _NO_COMMIT.format(row.package) in row.reason
 
 
 def pinned_line(row: PinnedCommit) -> str:

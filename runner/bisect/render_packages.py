@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from repromatrix.runner import markdown
+from repromatrix.runner.bisect.commits import decides_nothing
+from repromatrix.runner.bisect.deciding_commits import Decision
 from repromatrix.runner.bisect.oracle import why_unknown
 from repromatrix.runner.bisect.packages import (
     Blame,
@@ -17,11 +19,13 @@ from repromatrix.runner.bisect.packages import (
     Sweep,
     TableEvidence,
 )
-from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED
-from repromatrix.runner.text import join, plural
+from repromatrix.runner.text import join, plural, shorten
 
 _SHOWN = 2
+_LONG = 300
 _VERBS = {Answer.YES: "fails", Answer.NO: "passes", Answer.UNKNOWN: "could not be judged"}
 _FIX, _BREAK = ("fixes", "fix"), ("breaks", "break")
 
@@ -99,6 +103,31 @@ def _changed(blame: Blame, least: Smallest, *, to_bad: bool) -> str:
     return " and ".join(filter(None, parts))
 
 
+def decided(decision: Decision) -> str:
+    """Return which commit decides between packages that cannot be installed apart."""
+    row, apart = decision.row, f"{join(decision.group)} cannot be installed apart"
+    if row is None:
+        return f"{apart}; --repo searches the commits of {join(decision.sources, 'or')}."
+    if row.commit:
+        return f"{apart}; {row.label} decides: {_both_sides(decision, row)}."
+    if decides_nothing(row):
+        return f"{apart}; no commit of {row.package} decides: the environment does."
+    return f"{apart}; which commit decides is not known: {shorten(row.reason, _LONG)}"
+
+
+def _both_sides(decision: Decision, row: PinnedCommit) -> str:
+    """Say what a commit and its parent do, and beside which packages, or where if not known."""
+    there, before = ("fails", "passes") if row.change == Edge.RISE.word else ("passes", "fails")
+    old = join([f"{package} {version}" for package, version, _ in decision.beside if version])
+    new = join([f"{package} {version}" for package, _, version in decision.beside if version])
+    if not (old and new):
+        names = (row.environment_before, row.environment_at)
+        old, new = (f"the packages of {name.partition(' ')[0]}" for name in names)
+    if old == new:
+        return f"it {there} there and {before} at its parent, both with {new}"
+    return f"it {there} there, with {new}, and {before} at its parent, with {old}"
+
+
 def said(trial: MixtureTrial) -> str:
     """Return what happened in a mixture, or why it could not be judged."""
     row = trial.seen
@@ -144,6 +173,14 @@ class BlameReport:
     """What repeats it."""
     sweep: Sweep | None = None
     """The bad end with every version of a companion, where that was asked."""
+    decision: Decision | None = None
+    """What is known of the commits, where packages cannot be installed apart."""
+
+    @property
+    def ending(self) -> BlameOutcome:
+        """How the search ended: a commit decides also where no mixture of packages does."""
+        row = self.decision and self.decision.row
+        return BlameOutcome.FOUND if row and row.commit else self.blame.ending
 
 
 def blame_text(report: BlameReport) -> str:
@@ -180,8 +217,9 @@ def blame_markdown(report: BlameReport) -> str:
 def structured(report: BlameReport) -> str:
     """Return the answer for programs, as JSON."""
     blame, sweep = report.blame, report.sweep
+    row = report.decision and report.decision.row
     answer = {
-        "ending": str(blame.ending),
+        "ending": str(report.ending),
         "answer": sentence(blame),
         "cell": report.subject,
         "measured": report.ground,
@@ -211,6 +249,7 @@ def structured(report: BlameReport) -> str:
             "base": sweep.base,
             "versions": {version: _said_data(trial) for version, trial in sweep.trials},
         },
+        "commit": row and row._asdict(),
         "command": report.command,
     }
     return json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
@@ -280,6 +319,8 @@ def _about(report: BlameReport) -> Iterator[str]:
     """Yield the answer, what was asked, and what differs."""
     blame, changes = report.blame, report.blame.ends.changes
     yield sentence(blame)
+    if report.decision:
+        yield decided(report.decision)
     yield f"{report.subject}, good {blame.good.name}, bad {blame.bad.name}; {report.ground}."
     if not changes:
         yield "No package differs."

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from repromatrix.runner.bisect import package_runs
+from repromatrix.runner.bisect.clone import Clone, open_clones
+from repromatrix.runner.bisect.deciding_commits import DecidingCommits
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import BlameOutcome
 from repromatrix.runner.bisect.render_packages import (
@@ -20,10 +23,13 @@ from repromatrix.runner.bisect.render_packages import (
     blame_text,
     structured,
 )
+from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
@@ -60,6 +66,13 @@ class BlameOptions:
             help="Also try every minor version of this package, such as accelerate.",
         ),
     ] = ""
+    repo: Annotated[
+        Sequence[Path],
+        typer.Option(
+            help="A clone of transformers, accelerate or peft, whose commits are searched where"
+            " the packages cannot be installed apart; may be repeated."
+        ),
+    ] = ()
     any_failure: cli.AnyFailure = False
     rerun: cli.Rerun = False
     sandbox: cli.Sandbox = None
@@ -71,6 +84,7 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
 
     The exit code says how the search ended.
     """
+    clones = open_clones(options.repo)
     demand(options.device)
 
     def tell(line: str) -> None:
@@ -82,12 +96,12 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     loaded = cli.load_scripts(paths, [options.case], derived)
     question = _question(loaded, options)
     try:
-        report = _searched(loaded, question, options, tell)
+        report = _searched(loaded, question, options, clones, tell)
     except Interrupted:
         tell("Results so far are kept; run the same command to continue.")
         raise
     cli.print_stdout(_FORMATS[options.format](report))
-    match report.blame.ending:
+    match report.ending:
         case BlameOutcome.FOUND:
             return ExitCode.AS_EXPECTED
         case BlameOutcome.BAD_IS_GOOD:
@@ -141,7 +155,11 @@ def _with_needed_extras(case: Case, loaded: Project, name: str) -> str:
 
 
 def _searched(
-    loaded: Project, question: CaseQuestion, options: BlameOptions, tell: Callable[[str], None]
+    loaded: Project,
+    question: CaseQuestion,
+    options: BlameOptions,
+    clones: Sequence[Clone],
+    tell: Callable[[str], None],
 ) -> BlameReport:
     paths, matrix = loaded.paths, loaded.matrix
     ends = (options.good, options.bad)
@@ -151,12 +169,13 @@ def _searched(
     with contextlib.closing(Store(paths.trials, tell)) as store:
         known = () if options.rerun else (*rows, *store.rows({question.case.name}))
         sandbox = cli.decide_sandbox(options.sandbox, tell)
+        terms = Terms(limits=matrix.limits, device=question.device, sandbox=sandbox)
         runs = package_runs.MixtureRuns(
             project=loaded,
             question=question,
             rows=known,
             keep=store.put,
-            terms=Terms(limits=matrix.limits, device=question.device, sandbox=sandbox),
+            terms=terms,
             say=tell,
         )
         oracle = package_runs.MixtureOracle(runs, good, bad)
@@ -164,12 +183,21 @@ def _searched(
         swept = None
         if wanted and answer.fixes:
             swept = package_runs.sweep(oracle.runs, wanted, answer.bad)
+    commits = DecidingCommits(
+        home=Home(paths=paths, matrix=matrix, locks=loaded.locks),
+        clones=clones,
+        terms=terms,
+        known={} if options.rerun or paths.own else known_commits(paths),
+        tried=lambda one: tell(f"  {one.trial.commit[:SHORT]}: tried"),
+        rerun=options.rerun,
+    )
     variant = f"[{question.workaround}]" if question.workaround else ""
     return BlameReport(
         blame=answer,
         company=package_runs.table(loaded, question, rows, answer),
         subject=f"{question.case.name}{variant} {question.precision}",
         ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
-        command=f"nox -s blame -- {shlex.join(sys.argv[2:])}",
+        command=f"nox -s blame -- {shlex.join(cli.portable(sys.argv[2:]))}",
         sweep=swept,
+        decision=commits(answer, oracle.runs.question),
     )

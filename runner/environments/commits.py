@@ -74,6 +74,13 @@ class Home:
         recipe = locks.recipe(self.matrix, lock, environment)
         return environment, _needing(recipe, declared, environment)
 
+    def made(self, name: str) -> Environment | None:
+        """Return the environment of a name that `environment` gave; None without its lock here."""
+        lock, path = self.locks.get(name), self.paths.mixtures / f"{name}.txt"
+        if lock is None and path.exists():
+            lock = read_lock(path.read_text(), name, self.paths.shown(path))
+        return locks.environment(self.matrix, lock) if lock else None
+
     def _base(self, day: dt.date) -> Lock:
         """Return the lock of the newest release whose packages are all as old as a day.
 
