@@ -142,6 +142,23 @@ def test_the_digest_covers_what_is_run_and_nothing_that_is_said_about_it(
     assert same is (case().digest == changed.digest)
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ('"""What must hold."""\n', True),
+        ('\n# A comment.\n"""What\n\nmust hold, \\"""."""  \n', True),
+        ("r'''What must hold.'''\n", True),
+        ('"""What must hold.""".strip()\n', False),
+        ('f"""What must hold."""\n', False),
+        ('x = 1\n"""What must hold."""\n', False),
+    ],
+)
+def test_the_docstring_alone_is_not_in_the_digest(text: str, same: bool) -> None:  # noqa: FBT001
+    head, rest = ("\n# A comment.\n" if "#" in text else ""), "\nimport torch\n"
+
+    assert same is (case(code=head + rest).digest == case(code=text + rest).digest)
+
+
 def test_what_a_workaround_says_is_not_in_the_digest() -> None:
     one, other = case("workarounds.eager = 'One.'"), case("workarounds.eager = 'Another.'")
 
