@@ -116,7 +116,7 @@ def _spans(
             fixing = pulls(at[label] for label in span.releases)
             found = _of_releases(survey, axis, [*at], span, device, fixing)
             broke, fixed = (
-                (link_to_commit(commit),) if commit else ()
+                (link_to_commit(commit, fixing),) if commit else ()
                 for commit in ends(survey.commits, plain, axis, span)
             )
             origin = replace(found.origin, commits=broke)
@@ -151,9 +151,14 @@ def _with_commits(survey: Survey, plain: Cell, package: str, span: FailingSpan) 
     return span
 
 
-def link_to_commit(found: PinnedCommit) -> Link:
-    """Return the link to a measured commit, named by its hash, its day and its pull request."""
-    return Link(text=visible(found.label), href=found.commit_url)
+def link_to_commit(found: PinnedCommit, beside: Iterable[Link] = ()) -> Link:
+    """Return the link to a measured commit, named by its hash, its day and its pull request.
+
+    The pull request is left out where it stands beside it anyway.
+    """
+    is_named = any(link.href == found.url for link in beside)
+    text = f"{found.commit[:12]} ({found.date})" if is_named else found.label
+    return Link(text=visible(text), href=found.commit_url)
 
 
 def recorded(survey: Survey, case: Case, cells: Iterable[Cell]) -> tuple[Link, ...]:

@@ -948,6 +948,7 @@ def test_an_empty_site_is_drawn(tmp_path: Path) -> None:
         "compare.html",
         "data.html",
         "index.html",
+        "main.html",
         "models.html",
         "packages.html",
         "releases.html",

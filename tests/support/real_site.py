@@ -9,6 +9,8 @@ from repromatrix.reports.view import survey
 from repromatrix.runner import project, site
 from repromatrix.runner.compare.snapshots import read_changes
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.commits import published_commits
+from repromatrix.runner.evidence.history import published_history
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.paths import Paths
 
@@ -30,5 +32,13 @@ def draw(folder: Path) -> Survey:
         records=read_changes(paths.published),
         checkout=paths.root,
     )
-    render(loaded.cases, environments, rows, folder, dates=dates, published=told)
-    return survey(loaded.cases, environments, rows, dates=dates)
+    commits, main = published_commits(paths), published_history(paths)
+    arranged = survey(loaded.cases, environments, rows, dates=dates, commits=commits, main=main)
+    render(
+        *(loaded.cases, environments, rows, folder),
+        dates=dates,
+        commits=commits,
+        main=main,
+        published=told,
+    )
+    return arranged

@@ -8,6 +8,12 @@ from factories import case, environment, failed, provenance, seen
 
 from repromatrix.reports.build import render
 from repromatrix.reports.view import survey
+from repromatrix.runner.evidence.history import (
+    HistoryAnswer,
+    HistoryKey,
+    HistoryPoint,
+    MainHistory,
+)
 from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.case import Symptom, Trigger
 from repromatrix.runner.model.cell import Cell, Environment, Source
@@ -127,11 +133,33 @@ def judged() -> tuple[Judged, ...]:
     return judge_all(map(_seen, cells), CASES, ENVIRONMENTS)
 
 
+DATES = {"4.49.0": "2025-02-17", "4.50.0": "2025-03-21", "4.51.0": "2025-04-05"}
+POINTS = tuple(
+    HistoryPoint(f"{day}T12:00:00Z", letter * 40, "4.51.0.dev0")
+    for day, letter in (("2025-02-20", "a"), ("2025-03-01", "b"), ("2025-04-20", "c"))
+)
+
+
+def along_main() -> MainHistory:
+    """Let the cache fail until April, and say something hostile where it cannot be judged."""
+    case_of = CASES["cache_float"]
+    answers = (
+        HistoryAnswer(fails=None, reason=f"cannot be imported: {HOSTILE}"),
+        HistoryAnswer(fails=True, reason=HOSTILE),
+        HistoryAnswer(fails=False, reason="passes"),
+    )
+    found = {point.commit: said for point, said in zip(POINTS, answers, strict=True)}
+    key = HistoryKey(case_of.name, case_of.digest, Precision.BF16, Device.CPU)
+    return MainHistory(repository="somebody/transformers", points=POINTS, answers={key: found})
+
+
 def surveyed() -> Survey:
     """Return everything that the site is about."""
-    return survey(CASES, tuple(ENVIRONMENTS.values()), judged(), AREAS)
+    environments = tuple(ENVIRONMENTS.values())
+    return survey(CASES, environments, judged(), AREAS, dates=DATES, main=along_main())
 
 
 def draw(folder: Path) -> None:
     """Render the site."""
-    render(CASES, tuple(ENVIRONMENTS.values()), judged(), folder, areas=AREAS)
+    environments = tuple(ENVIRONMENTS.values())
+    render(CASES, environments, judged(), folder, areas=AREAS, dates=DATES, main=along_main())
