@@ -25,7 +25,7 @@ class CaseQuestion:
     device: Device
     any_failure: bool = False
     signature: str = ""
-    """What bad means for a case that describes no failure: the signature that was seen first."""
+    """What bad means instead of the failures that the case describes: a failure like this one."""
     beside: str = ""
     """The pair or stack whose packages its commits get, where it needs what no release has."""
 
@@ -48,6 +48,7 @@ class CaseQuestion:
     def answer(self, row: Observation) -> Answer:
         """Say whether a cell is bad: it matches one of the case's `fails` entries.
 
+        With a signature, a failure of that signature is bad, and one that the case describes good.
         There is no answer where the case fails differently, passes without computing in its
         precision, or where the machine decided. A script that does not say what it exercises is
         believed.
@@ -60,13 +61,15 @@ class CaseQuestion:
             case False:
                 return Answer.NO
             case True:
-                return Answer.YES if self.any_failure or self._describes(row) else Answer.UNKNOWN
+                return Answer.YES if self.any_failure else self._failing(row)
 
-    def _describes(self, row: Observation) -> bool:
-        if self.case.block.fails:
-            return any(described(entry, row) for entry in self.case.block.fails)
-        failed = row.failed
-        return bool(self.signature) and failed is not None and failed.signature == self.signature
+    def _failing(self, row: Observation) -> Answer:
+        is_described = any(described(entry, row) for entry in self.case.block.fails)
+        if not self.signature:
+            return Answer.YES if is_described else Answer.UNKNOWN
+        if row.failed is not None and row.failed.signature == self.signature:
+            return Answer.YES
+        return Answer.NO if is_described else Answer.UNKNOWN
 
     def recognising(self, rows: Iterable[Observation]) -> CaseQuestion:
         """Return the question with the signature that bad means, once a failure was seen."""

@@ -76,3 +76,12 @@ def test_a_script_that_describes_no_failure_is_asked_about_a_signature() -> None
         Answer.UNKNOWN,
     ]
     assert asked(script).answer(DESCRIBED) is Answer.UNKNOWN
+
+
+def test_a_failure_that_the_case_does_not_describe_is_told_from_those_that_it_does() -> None:
+    other = OTHER.failed.signature if OTHER.failed else ""
+    rows = (OTHER, DESCRIBED, seen(Outcome.PASSES), seen(Outcome.CRASHES))
+
+    assert [asked(case(BREAKS), signature=other).answer(row) for row in rows] == [
+        *(Answer.YES, Answer.NO, Answer.NO, Answer.UNKNOWN),
+    ]
