@@ -68,6 +68,12 @@ def history(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def issues(session: nox.Session) -> None:
+    """Write an issue for each unexpected result of main, with the commit."""
+    _runner(session, "issues", *session.posargs)
+
+
+@nox.session(default=False)
 def diff(session: nox.Session) -> None:
     """Print what differs: two releases, a release and a checkout, or two sets of evidence."""
     _runner(session, "diff", *session.posargs)

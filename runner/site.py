@@ -142,3 +142,10 @@ def _shown_in_the_table(project: Project, judged: Iterable[Judged]) -> list[Envi
 def index(paths: Paths) -> str:
     """Return where the table is, as a reader of the checkout writes it."""
     return paths.shown(paths.site / "index.html")
+
+
+def case_page(base_url: str, case: str) -> str:
+    """Return the address of the page of a case on the site that lies at `base_url`."""
+    from repromatrix.reports.text import page_of  # noqa: PLC0415
+
+    return f"{base_url}{page_of(case)}"

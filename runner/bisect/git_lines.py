@@ -73,6 +73,12 @@ def named(
     )
 
 
+def commit_of(version: str) -> str:
+    """Return the commit that a development version names; empty where it names none."""
+    found = _COMMIT.fullmatch(Version(version).local or "")
+    return found[1] if found else ""
+
+
 Points = Mapping[str, TaggedCommit]
 """The releases whose commit a clone tells (`release_points`), by version."""
 
@@ -84,9 +90,8 @@ def released(
 
     A development version names its commit itself: `5.24.0.dev0+g0123456789ab`.
     """
-    commit = _COMMIT.fullmatch(Version(version).local or "")
-    if commit:
-        return named(repository, sources, commit[1], OPTION)
+    if commit := commit_of(version):
+        return named(repository, sources, commit, OPTION)
     point = points.get(str(Version(version)))
     if point is None:
         raise _out_of_reach(repository, sources, version, points)

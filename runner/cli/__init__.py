@@ -24,7 +24,7 @@ _TWICE = 3.0
 """Seconds: Ctrl-C through nox arrives twice."""
 COMMANDS = (
     *("matrix", "shards", "environment", "bundle", "report", "results"),
-    *("bisect", "history", "blame", "diff", "audit", "advise"),
+    *("bisect", "history", "blame", "issues", "diff", "audit", "advise"),
     *("check", "lock", "accept", "new-case", "publish", "merge"),
 )
 """In the order of the help; each is registered by the module of its name as that is imported."""

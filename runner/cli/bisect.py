@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,7 +47,7 @@ from repromatrix.runner.errors import (
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence import commits as commit_evidence
 from repromatrix.runner.evidence.answering import current
-from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
+from repromatrix.runner.evidence.commits import PinnedCommit, is_pinned
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
@@ -395,6 +395,19 @@ def clones_for(options: BisectOptions) -> tuple[Clone, ...]:
     return clones
 
 
+def trial_printer(console: Console) -> Callable[[SearchedCommit], None]:
+    """Return a function that prints a commit that was tried, in a line with what is left."""
+    begun = time.monotonic()
+
+    def tried(one: SearchedCommit) -> None:
+        minutes = (time.monotonic() - begun) / 60
+        asked = plural(one.asked, "question")
+        text = f"  {one.trial.commit[:SHORT]} {asked}; {one.left} open, {minutes:.0f} min"
+        console.print(text, style="dim", markup=False)
+
+    return tried
+
+
 def _pin(
     loaded: Project,
     findings: Sequence[releases.Finding],
@@ -411,36 +424,25 @@ def _pin(
         raise refuse(Problem(_COMMITS, what))
     inquiries = tuple(pinning.changes_of(findings, loaded.environments))
     known = {} if options.rerun else commit_evidence.known_commits(loaded.paths)
-    due = [each for each in inquiries if not _is_pinned(pinning.key_of(each), known)]
+    due = [each for each in inquiries if not is_pinned(known, pinning.key_of(each))]
     console.print(f"{plural(len(inquiries), 'change')}, {len(due)} to search.")
-    begun = time.monotonic()
 
     def keep(row: PinnedCommit) -> None:
         known[row.key] = row
         commit_evidence.keep(loaded.paths, row)
         console.print(f"  {commits.pinned_line(row)}", markup=False)
 
-    def tried(one: SearchedCommit) -> None:
-        minutes = (time.monotonic() - begun) / 60
-        asked = plural(one.asked, "question")
-        text = f"  {one.trial.commit[:SHORT]} {asked}; {one.left} open, {minutes:.0f} min"
-        console.print(text, style="dim", markup=False)
-
     pinning.Pinning(
         home=Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks),
         clones=clones,
         terms=_terms(loaded, options),
         keep=keep,
-        tried=tried,
+        tried=trial_printer(console),
         rerun=options.rerun,
     ).pin(due)
     rows = [known[key] for key in map(pinning.key_of, inquiries) if key in known]
     cli.print_stdout(_PINNED[options.format](rows))
     return ExitCode.AS_EXPECTED if all(row.commit for row in rows) else ExitCode.UNDECIDED
-
-
-def _is_pinned(key: ChangeKey, known: Mapping[ChangeKey, PinnedCommit]) -> bool:
-    return key in known and bool(known[key].commit)
 
 
 def _terms(loaded: Project, options: BisectOptions) -> Terms:

@@ -54,12 +54,8 @@ def render_site(
 
     Raises RunnerError for a URL that is no address.
     """
-    for option, url in (("--base-url", base_url), ("--source", source)):
-        if url and not _ADDRESS.fullmatch(url):
-            expected = "an address that begins with https:// or http://"
-            raise refuse(InvalidValue(option, url, expected))
-    address = f"{base_url.rstrip('/')}/" if base_url else ""
-    repository = source.rstrip("/").removesuffix(".git")
+    address = site_address(base_url)
+    repository = checked_address("--source", source).rstrip("/").removesuffix(".git")
     loaded = project.load(paths)
     rows = answers.both(paths, line_printer(console, "yellow"))
     with writing(site.index(paths)):
@@ -67,6 +63,19 @@ def render_site(
     state = "" if changed else " (nothing had changed)"
     console.print(f"The table: {site.index(paths)}{state}")
     return ExitCode.AS_EXPECTED
+
+
+def site_address(base_url: str) -> str:
+    """Return what addresses of pages begin with; empty for none. Raises RunnerError."""
+    return f"{checked_address('--base-url', base_url).rstrip('/')}/" if base_url else ""
+
+
+def checked_address(option: str, url: str) -> str:
+    """Return the value of an option that may be empty; raises RunnerError if it is no address."""
+    if url and not _ADDRESS.fullmatch(url):
+        expected = "an address that begins with https:// or http://"
+        raise refuse(InvalidValue(option, url, expected))
+    return url
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

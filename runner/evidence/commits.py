@@ -118,6 +118,11 @@ def known_commits(paths: Paths) -> dict[ChangeKey, PinnedCommit]:
     return {**published_commits(paths), **read_commits(paths.commits)}
 
 
+def is_pinned(commits: Mapping[ChangeKey, PinnedCommit], key: ChangeKey) -> bool:
+    """Say whether the commit of a change is known."""
+    return key in commits and bool(commits[key].commit)
+
+
 def ends(
     commits: Mapping[ChangeKey, PinnedCommit], cell: Cell, axis: Axis, failing: Range
 ) -> tuple[PinnedCommit | None, PinnedCommit | None]:

@@ -13,6 +13,7 @@ from repromatrix.runner import project
 from repromatrix.runner.cli.accept import AcceptOptions, rewrite
 from repromatrix.runner.cli.publish import publish_all
 from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -70,6 +71,19 @@ class Toy:
                 rows.append(row(sign, cell(release, precision), how, ran=ran))
         store = Store(self.places.store, print)
         store.put(*(row for row in rows if row))
+        store.close()
+        return self
+
+    def on_main(self, version: str, bf16: str, fp16: str = "+", how: Failed | None = None) -> Toy:
+        """Store what `main` does, which holds that version; `-` fails as `how` says."""
+        loaded = project.load(self.places)
+        newest = loaded.environments[MAIN]
+        main = dataclasses.replace(newest, pins={**newest.pins, "transformers": version})
+        ran = provenance(loaded.cases["toy_breaks"], main)
+        signs = {Precision.FP32: "+", Precision.BF16: bf16, Precision.FP16: fp16}
+        rows = (row(sign, cell(MAIN, one), how, ran=ran) for one, sign in signs.items())
+        store = Store(self.places.store, print)
+        store.put(*(one for one in rows if one))
         store.close()
         return self
 
