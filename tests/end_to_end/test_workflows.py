@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from actions import Machine, read
+from factories import BREAKS, case_text
 from fakes import CORPUS
+from histories import History, sources
 from needs import bubblewrap
+from small_checkout import Toy
 
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -30,7 +33,14 @@ GIVEN = {
     "steps.pages.outputs.base_url": "https://example.org/table",
     "github.server_url": "https://github.com",
     "github.repository": "someone/repromatrix",
+    "github.event_name": "schedule",
+    "github.token": "a token",
 }
+WRITING = {
+    "publish": {"pages": "write", "id-token": "write"},
+    "issues": {"issues": "write"},
+}
+"""The jobs that may write, and all that they may."""
 CALM, UNEXPECTED = "fake_declines", "fake_passes_unexpectedly"
 
 
@@ -53,13 +63,14 @@ def test_every_action_has_a_version_and_every_job_says_no_more_than_it_needs(pat
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
     used = [step["uses"] for step in steps if "uses" in step]
     writing = {
-        name
+        name: granted
         for name, job in workflow["jobs"].items()
-        if "write" in job.get("permissions", {}).values()
+        if "write" in (granted := job.get("permissions", {})).values()
     }
 
     assert [one for one in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", one)] == []
-    assert (workflow["permissions"], writing) == ({"contents": "read"}, {"publish"})
+    assert workflow["permissions"] == {"contents": "read"}
+    assert {name: WRITING[name] for name in writing} == writing
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -201,3 +212,76 @@ def test_a_shard_that_was_interrupted_counts_as_missing_though_its_file_is_there
     assert (table.result, publish.result) == ("failure", "skipped")
     assert "--whole: no 1/2, or not measured to its end" in table.said
     assert not one.site.exists()
+
+
+MAIN = f"4.52.0.dev0+g{'a' * 12}"
+"""A commit that the clone lacks: a search over commits ends before it runs anything."""
+
+
+def night(folder: Path) -> Machine:
+    """Return a machine on which a night's shards were merged; on main a case fails."""
+    where = checkout(folder)
+    places = Paths(root=where)
+    Toy(places, case_text(BREAKS)).measured("+----+").on_main(MAIN, "-", "-")
+    one = Machine(folder=folder, checkout=where, workflow=read(MATRIX), given=dict(GIVEN))
+    one.results["table"] = "success"
+    one.given["needs.table.outputs.code"] = "1"
+    one.given["needs.table.outputs.base_url"] = "https://example.org/table"
+    evidence = one.artifacts / "evidence-1-of-1"
+    evidence.mkdir(parents=True)
+    shutil.move(places.store, evidence / "1-of-1.sqlite")
+    shutil.rmtree(places.store.parent)
+    history = History()
+    history.commit("first", sources("4.51.0", "works"))
+    history.tag("v4.51.0", "first")
+    (folder / "github" / "huggingface").mkdir(parents=True)
+    history.write(folder / "github" / "huggingface" / "transformers")
+    return one
+
+
+def opened(one: Machine) -> list[dict[str, str]]:
+    """Return the issues of the repository."""
+    return [json.loads(line) for line in one.issues.read_text().splitlines()]
+
+
+def test_what_is_new_on_main_becomes_one_issue(tmp_path: Path) -> None:
+    one = night(tmp_path)
+    explain, issues = one.run("explain"), one.run("issues")
+
+    assert (explain.result, issues.result) == ("success", "success"), explain.said + issues.said
+    (issue,) = opened(one)
+    first, *body = issue.pop("body").splitlines()
+    assert issue == {
+        "title": "toy_breaks fails on main in bf16 and fp16: ValueError: it breaks",
+        "label": "unexpected-on-main",
+        "state": "open",
+    }
+    assert re.fullmatch("<!-- repromatrix: toy_breaks [0-9a-f]{12} -->", first)
+    assert "[A toy breaks](https://example.org/table/case/toy_breaks.html)" in body[0]
+    assert "- no commit: invalid value 'aaaaaaaaaaaa'; expected a commit, a tag" in "\n".join(body)
+
+
+@pytest.mark.parametrize("state", ["open", "closed"])
+def test_an_issue_that_there_is_is_not_opened_again(tmp_path: Path, state: str) -> None:
+    one = night(tmp_path)
+    one.run("explain")
+    one.run("issues")
+    there = opened(one)[0] | {"state": state}
+    one.issues.write_text(json.dumps(there) + "\n")
+    again = one.run("issues")
+    explain, issues = one.run("explain"), one.run("issues")
+
+    assert again.result == "success"
+    assert "toy_breaks-" in again.said
+    assert "there is an issue about it" in again.said
+    assert (explain.result, issues.result) == ("success", "skipped")
+    assert "Known: toy_breaks fails on main in bf16 and fp16" in explain.said
+    assert opened(one) == [there]
+
+
+def test_by_day_and_where_nothing_is_unexpected_no_issue_is_looked_for(tmp_path: Path) -> None:
+    one = night(tmp_path)
+    for changed in ({"github.event_name": "push"}, {"needs.table.outputs.code": "0"}):
+        quiet = dataclasses.replace(one, given={**one.given, **changed})
+
+        assert (quiet.run("explain").result, quiet.run("issues").result) == ("skipped",) * 2

@@ -12,16 +12,16 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
-_RESULT = re.compile(r"needs\.(\w+)\.result == '(\w+)'")
+_EQUAL = re.compile(r"(\S+) == '([^']*)'")
 # What people type is the runner's own command line behind nox; pip brings nox.
 # A shell's, for the path of an interpreter may hold a space.
 _NOX = """#!/bin/sh
@@ -39,6 +39,9 @@ case "$*" in
     "sysctl -q kernel.apparmor_restrict_unprivileged_userns=0") ;;
     *) exit 70 ;;
 esac
+"""
+_GH = """#!/bin/sh
+exec "{python}" "{program}" "{issues}" "$@"
 """
 
 
@@ -79,6 +82,11 @@ class Machine:
         """What was deployed."""
         return self.folder / "deployed"
 
+    @property
+    def issues(self) -> Path:
+        """The issues of the repository, a line of JSON each."""
+        return self.folder / "issues.jsonl"
+
     def run(self, name: str, line: Mapping[str, str] | None = None) -> Ended:
         """Run a job, one of several with its line of the matrix."""
         job = self.workflow["jobs"][name]
@@ -94,16 +102,19 @@ class Machine:
     def _is_wanted(self, job: Mapping[str, Any]) -> bool:
         needs = job.get("needs", [])
         wanted = [needs] if isinstance(needs, str) else needs
-        if "if" not in job:
-            return all(self.results[one] == "success" for one in wanted)
-        return all(map(self._holds, _EXPRESSION.sub(r"\1", job["if"]).split(" && ")))
+        terms = _EXPRESSION.sub(r"\1", job["if"]).split(" && ") if "if" in job else []
+        if "!cancelled()" in terms:
+            terms.remove("!cancelled()")
+        elif any(self.results[one] != "success" for one in wanted):
+            return False
+        return all(self.holds(term, self.given) for term in terms)
 
-    def _holds(self, term: str) -> bool:
-        if term == "!cancelled()":
-            return True
-        found = _RESULT.fullmatch(term)
+    def holds(self, term: str, values: Mapping[str, str]) -> bool:
+        """Return whether two things are equal: a result or a value, and a word."""
+        found = _EQUAL.fullmatch(term)
         assert found, term
-        return self.results[found[1]] == found[2]
+        results = {f"needs.{name}.result": result for name, result in self.results.items()}
+        return (results | dict(values)).get(found[1], "") == found[2]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -123,11 +134,17 @@ class _Job:
         shutil.copytree(self.machine.checkout, self.folder)
         code = 0
         for step in self.job["steps"]:
-            if code == 0 or step.get("if") == "always()":
+            if self._is_wanted(step, code):
                 code = self._step(step) or code
         outputs = {key: self._filled(text) for key, text in self.job.get("outputs", {}).items()}
         result = "failure" if code else "success"
         return Ended(result=result, code=code, said="".join(self.said), outputs=outputs)
+
+    def _is_wanted(self, step: Mapping[str, Any], code: int) -> bool:
+        if step.get("if") == "always()":
+            return True
+        term = _EXPRESSION.sub(r"\1", step.get("if", ""))
+        return code == 0 and (not term or self.machine.holds(term, self.values))
 
     def _step(self, step: Mapping[str, Any]) -> int:
         if "run" not in step:
@@ -153,7 +170,9 @@ class _Job:
         tools = self.machine.folder / "tools"
         tools.mkdir(exist_ok=True)
         nox = _NOX.format(python=sys.executable)
-        for name, text in (("nox", nox), ("pip", _PIP), ("sudo", _SUDO)):
+        program = Path(__file__).parent / "fake_gh.py"
+        gh = _GH.format(python=sys.executable, program=program, issues=self.machine.issues)
+        for name, text in (("nox", nox), ("pip", _PIP), ("sudo", _SUDO), ("gh", gh)):
             (tools / name).write_text(text)
             (tools / name).chmod(0o755)
         named = [self.machine.workflow.get("env", {}), self.job.get("env", {}), step.get("env", {})]
@@ -174,6 +193,9 @@ class _Job:
     def _use(self, action: str, given: Mapping[str, str]) -> None:
         artifacts, folder = self.machine.artifacts, self.folder
         match action:
+            case "actions/checkout" if "repository" in given:
+                clone = self.machine.folder / "github" / given["repository"]
+                shutil.copytree(clone, folder / given["path"])
             case "actions/upload-artifact":
                 kept = artifacts / self._filled(given["name"])
                 if (folder / given["path"]).exists():
