@@ -76,10 +76,11 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
 
 def _searched(paths: Paths, loaded: Project) -> dict[Path, str]:
     """Return what was found outside the grid: the files, those of it that hold something."""
+    path = paths.published / COMMITS
     commits = [row for row in known_commits(paths).values() if row.case in loaded.cases]
     main = known_history(paths).within(loaded.cases)
     return {
-        paths.published / COMMITS: commits_text(commits),
+        **({path: commits_text(commits)} if commits or path.exists() else {}),
         **({paths.published / HISTORY: history_text(main)} if main.points else {}),
     }
 
