@@ -55,7 +55,10 @@ class HistoryOptions:
         ),
     ] = ""
     random: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Measure so many commits, chosen at random.")
+        int,
+        typer.Option(
+            metavar="NUMBER", help="Measure so many commits, chosen at random, and keep nothing."
+        ),
     ] = 0
     seed: Annotated[int, typer.Option(help="With --random: another sample.")] = 0
     rerun: cli.Rerun = False
@@ -70,14 +73,18 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
     asked = _questions(loaded, options)
     line = history.main_line(clone, loaded.matrix.releases[0].name)
     points = _points(line, options)
-    known = MainHistory() if options.rerun else history_evidence.known_history(paths)
+    # A sample says how many commits can be judged; it is no part of the story.
+    known = history_evidence.known_history(paths) if options.every else MainHistory()
+    if options.rerun:
+        known = MainHistory()
     due = [point for point in points if _open(point, asked, known)]
     console.print(
         f"{plural(len(points), 'commit')} of {len(line):,}, from {line[0].day} to {line[-1].day};"
         f" {len(due)} to measure, {plural(len(asked), 'cell')} each."
     )
     sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
-    found = _Found(paths=paths, clone=clone, console=console, left=len(due))
+    keep = options.every != ""
+    found = _Found(paths=paths, clone=clone, console=console, left=len(due), known=known, keep=keep)
     with opened(paths.checkouts, clone.repository, clone.sources) as worktree:
         runs = CommitRuns(
             home=Home(paths=paths, matrix=loaded.matrix, locks=loaded.locks),
@@ -87,8 +94,7 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
             rerun=options.rerun,
         )
         history.measure_history(runs, due, asked, found.hear)
-    every = history_evidence.known_history(paths)
-    cli.print_stdout(_text(every, points, asked))
+    cli.print_stdout(_text(found.known, points, asked))
     return ExitCode.AS_EXPECTED
 
 
@@ -140,18 +146,23 @@ def key_of(question: CaseQuestion) -> HistoryKey:
 
 @dataclass(kw_only=True)
 class _Found:
-    """Keeps and prints every point as it is measured."""
+    """Prints every point as it is measured, and keeps it if it is to be kept."""
 
     paths: Paths
     clone: Clone
     console: Console
     left: int
+    known: MainHistory
+    keep: bool
     begun: float = dataclasses.field(default_factory=time.monotonic)
     done: int = 0
 
     def hear(self, measured: MeasuredPoint, found: MainHistory) -> None:
         repository = repository_of(self.clone.repository.folder)
-        history_evidence.keep(self.paths, dataclasses.replace(found, repository=repository))
+        found = dataclasses.replace(found, repository=repository)
+        self.known = self.known.merged(found)
+        if self.keep:
+            history_evidence.keep(self.paths, found)
         self.done += 1
         self.left -= 1
         minutes = (time.monotonic() - self.begun) / 60

@@ -95,3 +95,14 @@ def test_each_point_is_measured_once_and_what_it_did_is_printed(
     assert capsys.readouterr().out == first
     assert next(iter(known.answers)).precision is Precision.BF16
     assert history.known_history(places) == known
+
+
+def test_a_random_sample_is_printed_and_no_part_of_what_is_kept(
+    places: Paths, clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = HistoryOptions(repo=clone, random=5, precision=["bf16"], sandbox=False)
+
+    command.measure(places, chosen, Console(quiet=True))
+
+    assert "5 commits measured, 1 not judged (20.0%)." in capsys.readouterr().out
+    assert not places.history.exists()
