@@ -34,6 +34,7 @@ DRILLS: tuple[str, ...] = (
     "walled",
     "kill",
     "truth",
+    "bounds",
     "construction",
     "mutation",
 )

@@ -13,6 +13,7 @@ from repromatrix.runner.cli.options import command
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
+from repromatrix.runner.evidence.bounds import hidden
 from repromatrix.runner.evidence.commits import NAME as COMMITS
 from repromatrix.runner.evidence.commits import published_commits
 from repromatrix.runner.evidence.fixes import measured_fixes
@@ -22,7 +23,7 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
-from repromatrix.runner.text import plural
+from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +57,7 @@ def examine(
     for name in filter(lacks.__getitem__, lacks):
         where = loaded.cases[name].where
         console.print(f"{where}: not proven: {'; '.join(lacks[name])}.", markup=False)
-    for note in _other_fixes(loaded):
+    for note in (*_other_fixes(loaded), *_hidden(loaded)):
         console.print(note, markup=False)
     proven = [name for name in lacks if not lacks[name]]
     across = sum(crosses(judged[name]) for name in proven)
@@ -116,6 +117,18 @@ def _other_fixes(loaded: Project) -> Iterator[str]:
                     f"{case.where}: note: entry {fix.number} of `fails` has {fix.on_record} on"
                     f" record (`fixed-by`); measured: {measured}."
                 )
+
+
+def _hidden(loaded: Project) -> Iterator[str]:
+    """Yield the requirements that hide the failure that their case describes."""
+    for case in loaded.cases.values():
+        found = hidden(loaded.paths, case)
+        if found:
+            where = join([f"{row.precision} on {row.environment}" for row in found])
+            yield (
+                f"{case.where}: note: it fails as described in {where}, which `dependencies`"
+                " leaves out: lower the bound."
+            )
 
 
 def _judged(loaded: Project) -> dict[str, list[Judged]]:
