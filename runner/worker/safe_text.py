@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import json
 import linecache
 import os
@@ -39,7 +40,7 @@ class Encoder(json.JSONEncoder):
 
 def remember() -> None:
     """Keep what a report is made with, before a case may break it."""
-    needed = (builtins, json, json.encoder, os, traceback, linecache)
+    needed = (builtins, collections, json, json.encoder, os, traceback, linecache)
     _whole[:] = [(vars(module), dict(vars(module))) for module in needed]
 
 
@@ -79,14 +80,19 @@ def frames(error: BaseException) -> str:
 def _frames(error: BaseException) -> str:
     """Return the frames without the message, as they would be without us; the last of many.
 
-    The witness stands between torch and its operator, which adds a frame of its own behind it.
+    A method is named with its class, where Python knows it (from 3.11 on): a module of models has
+    a `forward` in each. The witness stands between torch and its operator, which adds a frame of
+    its own behind it.
     """
     kept: list[traceback.FrameSummary] = []
     ours = False
-    for frame in traceback.extract_tb(error.__traceback__, -_FRAMES):
-        behind, ours = ours, frame.filename.startswith(_HERE)
-        if not ours and not (behind and frame.filename.endswith("/torch/_ops.py")):
-            kept.append(traceback.FrameSummary(frame.filename, frame.lineno, frame.name))
+    walked = traceback.walk_tb(error.__traceback__)
+    for frame, line in collections.deque(walked, _FRAMES):
+        code = frame.f_code
+        behind, ours = ours, code.co_filename.startswith(_HERE)
+        if not ours and not (behind and code.co_filename.endswith("/torch/_ops.py")):
+            name = getattr(code, "co_qualname", code.co_name)
+            kept.append(traceback.FrameSummary(code.co_filename, line, name))
     return _valid("".join(traceback.format_list(kept))[-_TRACEBACK:])
 
 

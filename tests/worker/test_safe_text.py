@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING
+
+import pytest
 
 from repromatrix.runner.worker import safe_text
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_where_a_package_lies_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +19,18 @@ def test_where_a_package_lies_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "torch", torch)
 
     assert safe_text.about("__file__") == {"torch": path}
+
+
+class _Layer:
+    def forward(self) -> None:
+        message = "mine"
+        raise ValueError(message)
+
+
+def test_a_frame_names_the_class_of_its_method() -> None:
+    with pytest.raises(ValueError, match="mine") as caught:
+        _Layer().forward()
+
+    lines = safe_text.frames(caught.value).splitlines()
+    assert lines[-2].endswith(", in _Layer.forward")
+    assert lines[-1] == "    raise ValueError(message)"
