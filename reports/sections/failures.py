@@ -15,6 +15,7 @@ from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.frames import frames as frames_of
 from repromatrix.runner.model.observation import NOISE, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.text import join
@@ -236,7 +237,6 @@ def _changes(before: list[str], after: list[str]) -> Iterator[MessageLine]:
 
 _DEEPEST = 4
 _SPANS = 200
-_FRAME = re.compile(r'File "([^"]*)", line \d+, in ([\w<>]+)')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -363,8 +363,11 @@ def _trace(case: Case, signed: Signed, fixes: tuple[str, ...]) -> Trace:
 
 
 def frames(traceback: str) -> tuple[str, ...]:
-    """Return the frames of a traceback as `package/module.py:function`, the deepest last."""
-    return tuple(f"{_inside(path)}:{name}" for path, name in _FRAME.findall(traceback))
+    """Return the frames of a traceback as `package/module.py:function`, the deepest last.
+
+    A function is named without its class, as in the tracebacks that Python prints.
+    """
+    return tuple(f"{_inside(frame.path)}:{frame.name}" for frame in frames_of(traceback))
 
 
 def _inside(path: str) -> str:

@@ -24,11 +24,10 @@ from repromatrix.runner.model.case import (
     syntax_tree,
 )
 from repromatrix.runner.model.cell import Environment, belongs, cells_of
+from repromatrix.runner.model.frames import frames
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.model.requirements import settled
 from repromatrix.runner.text import join
-
-_FRAME = re.compile(r'(?m)^  File "([^"]+)", line')
 
 
 def lacking(judged: Iterable[Judged]) -> tuple[str, ...]:
@@ -55,9 +54,9 @@ def _own_frames(rows: Iterable[Judged]) -> Iterator[str]:
         failed = one.seen.failed
         if one.entry is None or failed is None or failed.error_class == "AssertionError":
             continue
-        frames = _FRAME.findall(failed.traceback)
-        if frames and frames[-1].startswith("cases/"):
-            yield f"{frames[-1]}, not in a library"
+        deepest = next(reversed(frames(failed.traceback)), None)
+        if deepest is not None and deepest.path.startswith("cases/"):
+            yield f"{deepest.path}, not in a library"
 
 
 def crosses(judged: Iterable[Judged], *, since: str = "0") -> bool:

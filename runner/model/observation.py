@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.frames import telling_frame
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Reading, reading_of
 from repromatrix.runner.text import shorten
 
@@ -66,6 +67,18 @@ class Failed:
         """`Class: first line of the message`."""
         lines = self.message.strip().splitlines()
         return f"{self.error_class}: {lines[0]}" if lines else self.error_class
+
+    @property
+    def place(self) -> str:
+        """Where it happened, as `module:function`; nothing where the traceback does not say it."""
+        frame = telling_frame(self.traceback)
+        return frame.place if frame else ""
+
+    @property
+    def statement(self) -> str:
+        """The line of code at that place."""
+        frame = telling_frame(self.traceback)
+        return frame.statement if frame else ""
 
     @property
     def is_of_cpu_kernel(self) -> bool:
