@@ -324,7 +324,8 @@ def _pairs(found: Mapping[str, float]) -> str:
 
 
 def _failure_id(failed: Failed) -> str:
-    text = f"{failed.error_class}\n{failed.message}"
+    # The same words in two places are two failures; each keeps its traceback.
+    text = f"{failed.error_class}\n{failed.message}" + f"\n{failed.place}" * bool(failed.place)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

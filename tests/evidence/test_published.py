@@ -190,6 +190,23 @@ def test_a_case_is_published_as_what_was_run_not_as_what_could_not_be_built(
     ]
 
 
+def test_the_same_words_in_two_places_are_two_failures(tmp_path: Path) -> None:
+    def row(release: str, line: int, function: str) -> Observation:
+        trace = f'  File "site-packages/peft/x.py", line {line}, in {function}\n    f()'
+        how = dataclasses.replace(failed(), traceback=trace)
+        return _published(cell(release), Outcome.FAILS, how, {})
+
+    found = [row("4.49.0", 1, "A.forward"), row("4.50.0", 2, "B.forward")]
+    found.append(row("4.50.1", 3, "B.forward"))
+    _write(tmp_path, found)
+
+    assert [row.failed.place if row.failed else "" for row in read(tmp_path)] == [
+        "peft.x:A.forward",
+        "peft.x:B.forward",
+        "peft.x:B.forward",
+    ]
+
+
 def test_no_time_and_no_place_is_published(tmp_path: Path) -> None:
     row = _published(cell(), Outcome.FAILS, FAILURES[0], {})
     local = dataclasses.replace(
