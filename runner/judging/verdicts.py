@@ -124,12 +124,20 @@ def judge(  # noqa: PLR0911 - a table: one return per kind of outcome
 
 
 def described(entry: Failure, seen: Observation) -> bool:
-    """Say whether a failure is the one that an entry describes, by `raises` and `match` alone."""
+    """Say whether a failure is the one that an entry describes: its words, in its place."""
+    if not worded(entry, seen):
+        return False
+    return seen.failed is None or entry.is_at(seen.failed.place)
+
+
+def worded(entry: Failure, seen: Observation) -> bool:
+    """Say whether a failure has the outcome and the words of an entry, wherever it happens."""
     if seen.outcome is not entry.outcome:
         return False
     if seen.outcome is not Outcome.FAILS:
         return True
-    return seen.failed is not None and entry.describes(seen.failed.error_class, seen.failed.message)
+    failed = seen.failed
+    return failed is not None and entry.has_words(failed.error_class, failed.message)
 
 
 def by_case(judged: Iterable[Judged]) -> dict[str, list[Judged]]:

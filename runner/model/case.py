@@ -25,6 +25,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.frames import is_place, same_place
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.toml import RequirementText, TomlRecord, read, read_table
 from repromatrix.runner.text import join
@@ -140,6 +141,8 @@ class Failure(TomlRecord):
     outcome: Outcome = Outcome.FAILS
     raises: str | None = None
     match: TextOrTexts = ()
+    where: TextOrTexts = ()
+    """The places, any of them, in which it happens; empty: in any."""
     fixed_by: str | None = None
     note: str | None = None
     trigger: tuple[Trigger, ...] = ()
@@ -165,6 +168,15 @@ class Failure(TomlRecord):
             raise ValueError(msg)
         return outcome
 
+    @field_validator("where")
+    @classmethod
+    def _places(cls, where: tuple[str, ...]) -> tuple[str, ...]:
+        for place in where:
+            if not is_place(place):
+                msg = f"a place is written package.module:Class.function; not {place!r}"
+                raise ValueError(msg)
+        return where
+
     @model_validator(mode="after")
     def _described(self) -> Failure:
         if self.outcome is Outcome.FAILS and not (self.raises and self.match):
@@ -173,11 +185,23 @@ class Failure(TomlRecord):
         if "" in self.match:
             msg = "an empty `match` is in every message"
             raise ValueError(msg)
+        if self.where and self.outcome is not Outcome.FAILS:
+            msg = f"`where` is for an exception; what {self.outcome.verb} leaves no traceback"
+            raise ValueError(msg)
         return self
 
-    def describes(self, error_class: str, message: str) -> bool:
-        """Say whether an exception is the described one: exact class name, plain substring."""
+    def has_words(self, error_class: str, message: str) -> bool:
+        """Say whether an exception has the described words: exact class name, plain substring."""
         return error_class == self.raises and any(text in message for text in self.match)
+
+    def is_at(self, place: str) -> bool:
+        """Say whether an exception of a place is where this entry has its own.
+
+        It is where the entry names no place, and where none is known of the exception, as of
+        evidence without a traceback: then words alone decide.
+        """
+        known = self.where and place
+        return not known or any(same_place(place, stated) for stated in self.where)
 
 
 class Block(TomlRecord):

@@ -97,6 +97,15 @@ def test_an_entry_holds_everywhere_in_the_plain_case_unless_it_says_where() -> N
     )
 
 
+def test_an_entry_says_where_it_happens() -> None:
+    one = case(f"{BREAKS}where = 'a.b:C.f'\n").block.fails[0]
+    several = case(f"{BREAKS}where = ['a.b:C.f', 'a.c:C.f']\n").block.fails[0]
+
+    assert (one.where, several.where) == (("a.b:C.f",), ("a.b:C.f", "a.c:C.f"))
+    assert [one.is_at(place) for place in ("a.b:C.f", "a.c:C.f", "")] == [True, False, True]
+    assert [several.is_at(place) for place in ("a.c:C.f", "a.d:C.f")] == [True, False]
+
+
 def test_the_plain_case_is_the_first_variant() -> None:
     assert case(EVERYTHING).variants == ("", "eager", "never")
 
@@ -115,7 +124,7 @@ def test_a_failure_is_described_by_its_exact_class_and_any_of_its_substrings(
     message: str,
     expected: bool,  # noqa: FBT001
 ) -> None:
-    assert expected is case(EVERYTHING).block.fails[0].describes(error_class, message)
+    assert expected is case(EVERYTHING).block.fails[0].has_words(error_class, message)
 
 
 @pytest.mark.parametrize(
