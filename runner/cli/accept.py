@@ -21,7 +21,7 @@ from repromatrix.runner.judging.acceptance import ProposedEntry, propose
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.judging.verdicts import Judged, by_case
 from repromatrix.runner.model.case import PLAIN, Case, decode, read_case
-from repromatrix.runner.model.case_edit import Written, rewritten
+from repromatrix.runner.model.case_edit import KEYS, Written, rewritten
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import UNPUBLISHED
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
@@ -155,6 +155,7 @@ def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) ->
         return text
     devices = {each.seen.cell.device for each in current}
     written = [_written(entry, case, devices) for entry in proposal.derived]
+    written += [_placed(case, number, places) for number, places in proposal.placed.items()]
     return rewritten(text, case.where, proposal.kept, written)
 
 
@@ -174,8 +175,21 @@ def _written(entry: ProposedEntry, case: Case, measured: set[Device]) -> Written
         keys["outcome"] = how.outcome.value
     else:
         keys["raises"] = how.raises
-        keys["match"] = how.match[0] if len(how.match) == 1 else [*how.match]
+        keys["match"] = _one_or_all(how.match)
+    if how.where:
+        keys["where"] = _one_or_all(how.where)
     return Written(keys=keys, replaces=replaced)
+
+
+def _placed(case: Case, number: int, places: Sequence[str]) -> Written:
+    """Return an entry as its author wrote it, with the places in which it happens."""
+    stated = case.script.table["tool"]["repromatrix"]["fails"][number]
+    kept = {key: value for key, value in stated.items() if key in KEYS}
+    return Written(keys=kept | {"where": _one_or_all(places)}, replaces=number)
+
+
+def _one_or_all(texts: Sequence[str]) -> str | list[str]:
+    return texts[0] if len(texts) == 1 else [*texts]
 
 
 def _problem(case: Case, key: str, what: str, fix: str) -> RunnerError:

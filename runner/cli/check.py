@@ -18,6 +18,7 @@ from repromatrix.runner.evidence.commits import NAME as COMMITS
 from repromatrix.runner.evidence.commits import published_commits
 from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.judging.lint import crosses, lacking, scrutinise
+from repromatrix.runner.judging.places import apart, by_place, never_seen
 from repromatrix.runner.judging.verdicts import Judged, by_case, judge_all
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
@@ -51,13 +52,14 @@ def examine(
     if faults:
         raise RunnerError(faults)
     judged = _judged(loaded)
-    if faults := list(_contradicted(paths, judged)):
+    faults = [*_contradicted(paths, judged), *_never_there(loaded, judged)]
+    if faults:
         raise RunnerError(faults)
     lacks = {name: lacking(rows) for name, rows in judged.items()}
     for name in filter(lacks.__getitem__, lacks):
         where = loaded.cases[name].where
         console.print(f"{where}: not proven: {'; '.join(lacks[name])}.", markup=False)
-    for note in (*_other_fixes(loaded), *_hidden(loaded)):
+    for note in (*_other_places(loaded, judged), *_other_fixes(loaded), *_hidden(loaded)):
         console.print(note, markup=False)
     proven = [name for name in lacks if not lacks[name]]
     across = sum(crosses(judged[name]) for name in proven)
@@ -66,6 +68,7 @@ def examine(
         f"{plural(len(loaded.cases), 'case')} and {plural(len(loaded.locks), 'lock')} have no"
         f" faults. Published or local results prove {plural(len(proven), 'case')}:"
         f" {across} across releases, {newest} within 5.x."
+        f" {plural(_placed(loaded), 'case says', 'cases say')} where it happens."
     )
     return ExitCode.AS_EXPECTED
 
@@ -104,6 +107,44 @@ def _contradicted(paths: Paths, judged: Mapping[str, Sequence[Judged]]) -> Itera
             )
             fix = "Search it again with `nox -s bisect -- --commits`, or remove the line."
             yield Problem(f"reports/published/{COMMITS}", what, fix)
+
+
+def _placed(loaded: Project) -> int:
+    """Count the cases of which an entry says in which function it fails."""
+    return sum(any(entry.where for entry in case.block.fails) for case in loaded.cases.values())
+
+
+def _never_there(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Iterator[Fault]:
+    """Yield the places that an entry names and that no result has."""
+    for name, rows in judged.items():
+        case = loaded.cases[name]
+        for number, places in never_seen(case, rows).items():
+            seen = join([*by_place(case.block.fails[number], rows)])
+            what = f"no result fails in {join(places, 'or')}, but in {seen}"
+            fix = f"Correct it, or run `nox -s accept -- {name}`."
+            yield Problem(f"{case.where}: fails[{number}].where", what, fix)
+
+
+def _other_places(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
+    """Yield the entries whose function changes: their words may be those of two bugs."""
+    for name, rows in judged.items():
+        case = loaded.cases[name]
+        for number, entry in enumerate(case.block.fails, 1):
+            groups = apart(entry, rows)
+            if len(groups) > 1:
+                places = "; ".join(_place(group, loaded.names) for group in groups)
+                yield (
+                    f"{case.where}: note: entry {number} of `fails` fails in several functions:"
+                    f" {places}. `nox -s accept -- {name}` splits it."
+                )
+
+
+def _place(rows: Sequence[Judged], order: Sequence[str]) -> str:
+    """Return where cells fail, how many, and from which environment to which."""
+    places = dict.fromkeys(row.seen.failed.place for row in rows if row.seen.failed)
+    names = sorted({row.seen.cell.environment for row in rows}, key=order.index)
+    along = dict.fromkeys([names[0], names[-1]])
+    return f"{join([*places])} ({plural(len(rows), 'cell')}, {' to '.join(along)})"
 
 
 def _other_fixes(loaded: Project) -> Iterator[str]:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from repromatrix.runner.judging.places import apart, distinct, grouped, statements, told
 from repromatrix.runner.judging.ranges import fails
-from repromatrix.runner.judging.verdicts import Judged, covers, described, meets
+from repromatrix.runner.judging.verdicts import Judged, covers, described, meets, worded
 from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import taken_apart
@@ -113,6 +114,12 @@ class How(NamedTuple):
     outcome: Outcome
     raises: str
     match: tuple[str, ...]
+    where: tuple[str, ...] = ()
+
+    @property
+    def alike(self) -> tuple[Outcome, str, tuple[str, ...]]:
+        """What the same failure has in every precision and on every device."""
+        return self.outcome, self.raises, self.where
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,6 +140,8 @@ class Proposal:
 
     kept: tuple[int, ...]
     derived: tuple[ProposedEntry, ...]
+    placed: Mapping[int, tuple[str, ...]]
+    """Entries that are kept but for the places in which they happen."""
     unexplained: tuple[str, ...] = ()
     """Failures that no interval of one package, or of two, describes."""
 
@@ -140,15 +149,29 @@ class Proposal:
 def propose(
     case: Case, judged: Iterable[Judged], environments: Mapping[str, Environment]
 ) -> Proposal:
-    """Derive the entries of a case from its judged cells; what proves nothing is left out."""
+    """Derive the entries of a case from its judged cells; what proves nothing is left out.
+
+    An entry whose cells fail in several places is split, as `places.grouped` tells them apart.
+    """
     rows = [one for one in judged if fails(one.seen) is not None]
+    entries_of = dict(enumerate(case.block.fails))
     pooled = _pooled(case, rows)
+    pooled |= {number for number, entry in entries_of.items() if len(apart(entry, rows)) > 1}
+    places = {number: told(entry, rows) for number, entry in entries_of.items()}
     kept = tuple(number for number in range(len(case.block.fails)) if number not in pooled)
     held = [case.block.fails[number] for number in kept]
     failing = [row for row in rows if fails(row.seen) and row.entry not in held]
     entries, unexplained = _derived(case, rows, failing, environments)
     derived = _numbered(_merged(entries), case, pooled)
-    return Proposal(kept=kept, derived=derived, unexplained=tuple(unexplained))
+    placed = {
+        number: places[number] for number in kept if places[number] != entries_of[number].where
+    }
+    return Proposal(
+        kept=tuple(number for number in kept if number not in placed),
+        derived=derived,
+        placed=placed,
+        unexplained=tuple(unexplained),
+    )
 
 
 def _pooled(case: Case, rows: Sequence[Judged]) -> set[int]:
@@ -172,11 +195,11 @@ def _derived(
     environments: Mapping[str, Environment],
 ) -> tuple[list[ProposedEntry], list[str]]:
     """Return entries with intervals for cells that fail alike, and what no interval describes."""
-    groups: dict[tuple[str, Precision, Device, How], set[str]] = defaultdict(set)
-    for row in failing:
+    groups: dict[tuple[str, Precision, Device, How], dict[str, str]] = defaultdict(dict)
+    for row, how in _hows(case, failing):
         cell = row.seen.cell
-        key = (cell.workaround, cell.precision, cell.device, _how(case, row))
-        groups[key].add(cell.environment)
+        key = (cell.workaround, cell.precision, cell.device, how)
+        groups[key][cell.environment] = row.seen.failed.place if row.seen.failed else ""
     entries: list[ProposedEntry] = []
     unexplained: list[str] = []
     for (workaround, precision, device, how), names in groups.items():
@@ -196,19 +219,69 @@ def _derived(
                 precisions=(precision,),
                 devices=(device,),
                 workarounds=(workaround,),
-                how=how,
+                how=how._replace(where=_within(when, names, environments)),
             )
             for when in found
         ]
     return entries, unexplained
 
 
-def _how(case: Case, one: Judged) -> How:
-    """Take the words of an entry that describes the failure already, else its most telling part."""
-    seen = one.seen
+def _within(
+    when: When, places: Mapping[str, str], environments: Mapping[str, Environment]
+) -> tuple[str, ...]:
+    """Return the places in those environments in which requirements hold."""
+    asked = [Requirement(text) for text in when]
+    inside = (place for name, place in places.items() if meets(environments[name], asked))
+    return distinct(filter(None, inside))
+
+
+def _hows(case: Case, failing: Sequence[Judged]) -> list[tuple[Judged, How]]:
+    """Return how each cell fails; where it does is the group of places that are one to an entry."""
+    words = [(row, _words(case, row)) for row in failing]
+    alike: dict[How, list[Judged]] = defaultdict(list)
+    for row, how in words:
+        alike[how] += [row] if how.match else []
+    groups = {
+        how: grouped(
+            statements(rows),
+            [entry.where for entry in case.block.fails if entry.match == how.match],
+        )
+        for how, rows in alike.items()
+    }
+    return [
+        (row, _in_place(how, _group(row, groups[how]), groups[how], alike[how]))
+        for row, how in words
+    ]
+
+
+def _in_place(
+    how: How, group: tuple[str, ...], groups: Sequence[tuple[str, ...]], rows: Sequence[Judged]
+) -> How:
+    """Return how cells fail in a group of places: without the texts that are of another group."""
+    if len(groups) < 2:  # noqa: PLR2004
+        return how._replace(where=group)
+    said = [(row.seen.failed.message, _group(row, groups)) for row in rows if row.seen.failed]
+    in_groups = {text: {there for message, there in said if text in message} for text in how.match}
+    kept = (text for text in how.match if not in_groups[text] or group in in_groups[text])
+    return how._replace(match=tuple(kept), where=group)
+
+
+def _group(row: Judged, groups: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the group of a cell's place; a cell of which none is known goes with the first."""
+    place = row.seen.failed.place if row.seen.failed else ""
+    return next((group for group in groups if place in group), groups[0] if groups else ())
+
+
+def _words(case: Case, one: Judged) -> How:
+    """Take the words of an entry that describes the failure already, else its most telling part.
+
+    An entry that has the words for another place comes next.
+    """
+    seen, entries = one.seen, case.block.fails
     if seen.outcome is not Outcome.FAILS or seen.failed is None:
         return How(seen.outcome, "", ())
-    known = next((entry for entry in case.block.fails if described(entry, seen)), None)
+    describing = [entry for entry in entries if described(entry, seen)]
+    known = next(iter([*describing, *(entry for entry in entries if worded(entry, seen))]), None)
     if known is not None:
         return How(seen.outcome, known.raises or "", known.match)
     return How(seen.outcome, seen.failed.error_class, (fragment(seen.failed.message),))
@@ -217,10 +290,10 @@ def _how(case: Case, one: Judged) -> How:
 def _merged(found: Iterable[ProposedEntry]) -> list[ProposedEntry]:
     """Join entries that differ in one respect: precision, then device, then variant.
 
-    The texts of two precisions or devices are the same failure in other words.
+    The texts of two precisions or devices, in one place, are the same failure in other words.
     """
-    found = _grouped(found, lambda one: (one.when, one.devices, one.workarounds, one.how[:2]))
-    found = _grouped(found, lambda one: (one.when, one.precisions, one.workarounds, one.how[:2]))
+    found = _grouped(found, lambda one: (one.when, one.devices, one.workarounds, *one.how.alike))
+    found = _grouped(found, lambda one: (one.when, one.precisions, one.workarounds, *one.how.alike))
     return _grouped(found, lambda one: (one.when, one.precisions, one.devices, one.how))
 
 
@@ -266,5 +339,20 @@ def _likeness(one: ProposedEntry, entry: Failure) -> int:
         return 0
     same = [set(one.how.match) & set(entry.match), set(one.workarounds) & set(entry.workarounds)]
     return (
-        1 + 4 * bool(same[0]) + 2 * bool(same[1]) + len(set(one.precisions) & set(entry.precisions))
+        1
+        + 8 * bool(_ends(map(Requirement, one.when)) & _ends(entry.when))
+        + 8 * bool(set(one.how.where) & set(entry.where))
+        + 4 * bool(same[0])
+        + 2 * bool(same[1])
+        + len(set(one.precisions) & set(entry.precisions))
     )
+
+
+def _ends(when: Iterable[Requirement]) -> set[tuple[str, Version]]:
+    """Return where intervals end: what healed an entry stays with the part that it healed."""
+    return {
+        (requirement.name, Version(specifier.version))
+        for requirement in when
+        for specifier in requirement.specifier
+        if specifier.operator == "<"
+    }

@@ -24,7 +24,7 @@ _HEADER = re.compile(r"\[\[?[\w.\" -]+\]\]?\s*(#.*)?$")
 _FAILS = re.compile(r"\[\[\s*tool\.repromatrix\.fails\s*\]\]")
 _CLAIMS = re.compile(r"\[\[?[\w.\" -]*tool\.repromatrix\.claims[\w.\" -]*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"([\w-]+)\s*=")
-_KEYS = ("when", "precisions", "devices", "workarounds", "outcome", "raises", "match")
+KEYS = ("when", "precisions", "devices", "workarounds", "outcome", "raises", "match", "where")
 """The keys that are written; `fixed-by` and `note` are a person's."""
 _WIDTH = 88
 
@@ -119,7 +119,7 @@ def _assembled(
 
 def _fresh(keys: Mapping[str, Any]) -> list[str]:
     lines = ["[[tool.repromatrix.fails]]"]
-    for key in _KEYS:
+    for key in KEYS:
         if key in keys:
             lines += _line(key, keys[key])
     return lines
@@ -131,14 +131,14 @@ def _edited(section: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
     now = tomllib.loads("\n".join(section[_header(section) + 1 :]))
     out = list(section)
     behind = max(
-        (end for key, (_, end) in spans.items() if key in _KEYS), default=_header(section) + 1
+        (end for key, (_, end) in spans.items() if key in KEYS), default=_header(section) + 1
     )
     added = [
-        line for key in _KEYS if key in keys and key not in spans for line in _line(key, keys[key])
+        line for key in KEYS if key in keys and key not in spans for line in _line(key, keys[key])
     ]
     out[behind:behind] = added
     for key, (start, end) in sorted(spans.items(), key=lambda item: -item[1][0]):
-        if key in _KEYS and now.get(key) != keys.get(key):
+        if key in KEYS and now.get(key) != keys.get(key):
             out[start:end] = _line(key, keys[key]) if key in keys else []
     return out
 
@@ -181,7 +181,7 @@ def _held(
     old = meant["tool"]["repromatrix"].pop("fails", [])
     replacing = {entry.replaces: entry for entry in entries}
     wanted = [
-        {key: value for key, value in entry.items() if key not in _KEYS}
+        {key: value for key, value in entry.items() if key not in KEYS}
         | dict(replacing[number].keys)
         if number in replacing
         else entry

@@ -76,6 +76,13 @@ def telling_frame(traceback: str) -> Frame | None:
     return next(reversed(telling or own), None)
 
 
+@functools.lru_cache(maxsize=4096)
+def place_of(traceback: str) -> str:
+    """Return the place of that frame; nothing where there is none."""
+    frame = telling_frame(traceback)
+    return frame.place if frame else ""
+
+
 def is_place(text: str) -> bool:
     """Say whether a text is written as a place is."""
     return _PLACE.fullmatch(text) is not None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.model.frames import telling_frame
+from repromatrix.runner.model.frames import place_of, telling_frame
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Reading, reading_of
 from repromatrix.runner.text import shorten
 
@@ -71,8 +71,7 @@ class Failed:
     @property
     def place(self) -> str:
         """Where it happened, as `module:function`; nothing where the traceback does not say it."""
-        frame = telling_frame(self.traceback)
-        return frame.place if frame else ""
+        return place_of(self.traceback)
 
     @property
     def statement(self) -> str:

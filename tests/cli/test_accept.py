@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import small_checkout
-from factories import BREAKS, case, case_text, cell, failed, provenance, seen
+from factories import BREAKS, PLACES, case, case_text, cell, failed, provenance, seen
 from rich.console import Console
 from small_checkout import Toy
 
@@ -71,6 +71,97 @@ def test_precisions_that_fail_alike_share_an_entry_with_both_texts(places: Paths
         'precisions = ["bf16", "fp16"]',
         'raises = "ValueError"',
         'match = ["it breaks", "it breaks in Half at"]',
+    ]
+
+
+ATTENTION, BLOCK, MOVED = (PLACES[letter].place for letter in "abm")
+
+
+def test_where_it_happens_is_written_into_an_entry_that_is_right(places: Paths) -> None:
+    toy = Toy(places, case_text(NOTED)).measured("+aaaa+")
+    match = '# match = "it breaks"\n'
+
+    once = toy.accept()
+
+    assert once == toy.text.replace(match, f'{match}# where = "{ATTENTION}"\n')
+    assert once == toy.accept()
+
+
+def test_of_evidence_without_a_traceback_no_place_is_written(places: Paths) -> None:
+    toy = Toy(places, case_text(NOTED)).measured("+----+")
+
+    assert toy.accept() == toy.text
+
+
+def test_an_entry_is_split_where_the_function_changes(places: Paths) -> None:
+    toy = Toy(places, case_text(NOTED)).measured("+aabb+")
+
+    assert _block(toy.accept()) == [
+        "[[tool.repromatrix.fails]]",
+        'when = ["transformers>=4.50.2,<4.51.0"]',
+        'precisions = ["bf16"]',
+        'raises = "ValueError"',
+        'match = "it breaks"',
+        f'where = "{BLOCK}"',
+        "# seen by many",
+        'fixed-by = "https://example.org/2"',
+        'note = "A person\'s."',
+        "[[tool.repromatrix.fails]]",
+        'when = ["transformers>=4.50.0,<4.50.2"]',
+        'precisions = ["bf16"]',
+        'raises = "ValueError"',
+        'match = "it breaks"',
+        f'where = "{ATTENTION}"',
+    ]
+
+
+def test_a_function_that_was_moved_stands_in_one_entry_twice(places: Paths) -> None:
+    toy = Toy(places, case_text(BREAKS)).measured("+aamm+")
+
+    assert _block(toy.accept())[-1] == f'where = ["{ATTENTION}", "{MOVED}"]'
+
+
+def test_what_a_person_holds_for_one_place_stays_one(places: Paths) -> None:
+    told = f'{BREAKS}where = ["{BLOCK}", "{ATTENTION}"]\n'
+    toy = Toy(places, case_text(told)).measured("+aabb+")
+
+    assert toy.accept() == toy.text
+
+
+def test_a_place_that_no_result_has_any_more_goes(places: Paths) -> None:
+    told = f'{BREAKS}where = ["{BLOCK}", "{ATTENTION}"]\n'
+    toy = Toy(places, case_text(told)).measured("+aaaa+")
+
+    assert toy.accept() == case_text(f'{BREAKS}where = "{ATTENTION}"\n')
+
+
+def test_a_failure_in_a_new_place_gets_an_entry_of_its_own(places: Paths) -> None:
+    told = f'{BREAKS}where = "{ATTENTION}"\n'
+    toy = Toy(places, case_text(told)).measured("+aaab+")
+    block = _block(toy.accept())
+
+    assert [line for line in block if line.startswith(("when", "where"))] == [
+        'when = ["transformers>=4.50.0,<4.50.3"]',
+        f'where = "{ATTENTION}"',
+        'when = ["transformers>=4.50.3,<4.51.0"]',
+        f'where = "{BLOCK}"',
+    ]
+
+
+def test_of_several_texts_each_part_keeps_those_that_are_said_there(places: Paths) -> None:
+    other = failed(message="it melts", place=BLOCK)
+    both = BREAKS.replace('"it breaks"', '["it breaks", "it melts", "on a GPU it burns"]')
+    both = both.replace('precisions = ["bf16"]\n', "")
+    toy = Toy(places, case_text(both.replace("4.50,<4.51", "4.50")))
+    block = _block(toy.measured("+aaaaa", "+-----", other).accept())
+
+    assert [line for line in block if line.startswith(("precisions", "match", "where"))] == [
+        'match = ["it breaks", "on a GPU it burns"]',
+        'precisions = ["bf16"]',
+        f'where = "{ATTENTION}"',
+        'precisions = ["fp16"]',
+        'match = ["it melts", "on a GPU it burns"]',
+        f'where = "{BLOCK}"',
     ]
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import shutil
 from typing import TYPE_CHECKING
 
-from factories import cell, failed, provenance, seen
+from factories import PLACES, cell, failed, provenance, seen
 from rich.console import Console
 
 from repromatrix.runner import project
@@ -57,7 +57,10 @@ class Toy:
         return self.places.cases / "toy_breaks.py"
 
     def measured(self, bf16: str, fp16: str = "++++++", fp16_how: Failed | None = None) -> Toy:
-        """Store a cell a release: `+` passes, `-` breaks as described, `!` breaks otherwise."""
+        """Store a cell a release: `+` passes, `-` breaks as described, `!` breaks otherwise.
+
+        A letter of `PLACES` breaks as described, in that place.
+        """
         self.path.write_bytes(self.text.encode())
         self._told({Precision.FP32: "++++++", Precision.BF16: bf16})
         return self._told({Precision.FP16: fp16}, fp16_how)
@@ -111,6 +114,8 @@ def row(sign: str, at: object, how: Failed | None, *, ran: object) -> Observatio
             return seen(Outcome.PASSES, at, ran=ran)  # type: ignore[arg-type]
         case "-":
             return seen(Outcome.FAILS, at, how=how, ran=ran)  # type: ignore[arg-type]
+        case _ if sign in PLACES:
+            return seen(Outcome.FAILS, at, how=PLACES[sign], ran=ran)  # type: ignore[arg-type]
         case "!":
             return seen(Outcome.FAILS, at, how=failed("KeyError", "'other'"), ran=ran)  # type: ignore[arg-type]
         case "~":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import small_checkout
-from factories import case_text, cell, failed, provenance, seen
+from factories import PLACES, case_text, cell, failed, provenance, seen
 from histories import History, git, sources
 from rich.console import Console
 from small_checkout import RELEASES
@@ -263,16 +263,17 @@ def _rows(here: Surroundings, case: str, *signs: str) -> list[Observation]:
     ]
 
 
+_HOW = {"!": failed("KeyError", "'other'"), "0": failed("AssertionError", ""), **PLACES}
+
+
 def _cells(sign: str, at: Cell, ran: Provenance) -> list[Observation]:
     match sign:
         case "+":
             return [seen(Outcome.PASSES, at, ran=ran)]
         case "-":
             return [seen(Outcome.FAILS, at, ran=ran)]
-        case "!":
-            return [seen(Outcome.FAILS, at, how=failed("KeyError", "'other'"), ran=ran)]
-        case "0":
-            return [seen(Outcome.FAILS, at, how=failed("AssertionError", ""), ran=ran)]
+        case _ if sign in _HOW:
+            return [seen(Outcome.FAILS, at, how=_HOW[sign], ran=ran)]
         case "~":
             return [seen(Outcome.FAILS, at, unstable=True, ran=ran)]
         case _:
