@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from repromatrix.reports.text import shortened, visible
 from repromatrix.runner.evidence.answering import dispute
-from repromatrix.runner.judging.verdicts import Inferred, Judged
+from repromatrix.runner.judging.verdicts import Inferred, Judged, elsewhere
 from repromatrix.runner.model.cell import NEEDS_GPU
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
@@ -211,7 +211,9 @@ def explained(row: Judged) -> str:
     failed = row.seen.failed
     if failed is None:
         return row.seen.reason
-    return f"CPU kernel only: {failed.headline}" if failed.is_of_cpu_kernel else failed.headline
+    place = f" (in {where})" if (where := elsewhere(row)) else ""
+    kernel = "CPU kernel only: " if failed.is_of_cpu_kernel else ""
+    return f"{kernel}{failed.headline}{place}"
 
 
 def inference(found: Inferred) -> str:

@@ -30,7 +30,7 @@ COLUMNS = (
 
 WIDE = (
     *("unstable", "stale", "simulated", "repeats", "source", "reason", "signature"),
-    *("disputed", "inferred", "peak"),
+    *("disputed", "inferred", "peak", "where"),
 )
 """What `--wide` adds."""
 
@@ -125,6 +125,7 @@ def _flags(row: Judged, simulated: Collection[str]) -> tuple[Value, ...]:
         dispute(seen),
         inference(row.inferred) if row.inferred is not None else "",
         seen.memory.peak if seen.memory is not None else None,
+        failed.place if failed is not None else "",
     )
 
 

@@ -42,6 +42,8 @@ class Expectation:
     where: str
     how: str
     matches: tuple[str, ...]
+    places: tuple[str, ...]
+    """The functions in which it happens."""
     fixed_by: tuple[Link, ...]
     note: str
 
@@ -229,6 +231,7 @@ def _expectation(entry: Failure) -> Expectation:
         where=visible("; ".join(filter(None, where))),
         how=visible(entry.raises or entry.outcome.value),
         matches=tuple(map(visible, entry.match)),
+        places=tuple(map(visible, entry.where)),
         fixed_by=(link_to(entry.fixed_by),) if entry.fixed_by else (),
         note=visible(entry.note or ""),
     )

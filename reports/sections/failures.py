@@ -46,6 +46,8 @@ class Signed:
     message: str
     traceback: str
     meanings: tuple[str, ...]
+    raised_in: tuple[str, ...]
+    """The functions in which they happen, the commonest first."""
     places: tuple[FailurePlace, ...]
 
 
@@ -68,6 +70,7 @@ def _signed(survey: Survey, rows: list[Judged], anchor: str) -> Signed:
     failed = seen.failed
     unexplained = f"{seen.outcome.verb}: {seen.reason}" if seen.reason else seen.outcome.verb
     counts = Counter(mark_of(row) for row in rows)
+    functions = Counter(row.seen.failed.place for row in rows if row.seen.failed)
     return Signed(
         anchor=anchor,
         signature=failed.signature if failed else unexplained,
@@ -75,6 +78,7 @@ def _signed(survey: Survey, rows: list[Judged], anchor: str) -> Signed:
         message=excerpt(failed.message if failed else "", _MESSAGE),
         traceback=excerpt(failed.traceback if failed else "", _TRACEBACK),
         meanings=tuple(f"{counts[mark]:,} {mark.words}" for mark in Mark if mark in counts),
+        raised_in=tuple(visible(place) for place, _ in functions.most_common() if place),
         places=places(survey, rows),
     )
 

@@ -87,5 +87,6 @@ def why_unknown(row: Observation) -> str:
     if row.reading is Reading.SILENT and row.outcome.reading is Reading.GOOD:
         return f"passes without computing in {row.cell.precision}"
     if row.outcome.is_failure:
-        return f"fails differently ({row.headline})"
+        place = f", in {row.failed.place}" if row.failed and row.failed.place else ""
+        return f"fails differently ({row.headline}{place})"
     return row.described

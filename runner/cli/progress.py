@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from repromatrix.runner.execution.run import RunListener
-from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.verdicts import Judged, elsewhere
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.text import plural, printable
@@ -166,7 +166,8 @@ class SearchProgress(RunListener):
 def print_unexpected(unexpected: Sequence[Judged], console: Console) -> None:
     """Print the unexpected cells, a line each, as many as can be read."""
     for judged in unexpected[:LISTED]:
-        line = printable(f"{judged.verdict}: {cell_text(judged.seen)}")
+        place = f", in {where}" if (where := elsewhere(judged)) else ""
+        line = printable(f"{judged.verdict}: {cell_text(judged.seen)}{place}")
         console.print(f"  {line}", markup=False)
     print_rest(len(unexpected), console)
 

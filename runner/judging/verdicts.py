@@ -140,6 +140,16 @@ def worded(entry: Failure, seen: Observation) -> bool:
     return failed is not None and entry.has_words(failed.error_class, failed.message)
 
 
+def elsewhere(judged: Judged) -> str:
+    """Return where a cell fails that has the words of its entry, but not its place; else nothing.
+
+    It is what to say of such a cell: its error alone reads as expected.
+    """
+    entry, seen = judged.entry, judged.seen
+    has_words = judged.verdict is Verdict.CHANGED and entry is not None and worded(entry, seen)
+    return seen.failed.place if has_words and seen.failed is not None else ""
+
+
 def by_case(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
     """Group judged observations by the name of their case, in the order given."""
     found: dict[str, list[Judged]] = {}

@@ -6,9 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import BREAKS, case, failed, seen
+from factories import BREAKS, PLACES, case, failed, seen
 
-from repromatrix.runner.bisect.oracle import CaseQuestion
+from repromatrix.runner.bisect.oracle import CaseQuestion, why_unknown
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
@@ -49,6 +49,17 @@ def test_bad_is_what_the_case_describes_and_nothing_else(
     row: Observation, expected: Answer
 ) -> None:
     assert asked(case(BREAKS)).answer(row) is expected
+
+
+def test_the_right_words_in_another_function_answer_nothing_and_say_where() -> None:
+    question = asked(case(f"{BREAKS}where = {PLACES['a'].place!r}\n"))
+    here, there = (seen(Outcome.FAILS, how=PLACES[letter]) for letter in "ab")
+
+    assert question.answer(here) is Answer.YES
+    assert question.answer(there) is Answer.UNKNOWN
+    assert why_unknown(there) == (
+        "fails differently (ValueError: it breaks, in toy.layers:Block.forward)"
+    )
 
 
 def test_any_failure_is_bad_where_that_is_asked_for() -> None:

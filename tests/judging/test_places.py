@@ -5,7 +5,7 @@ from __future__ import annotations
 from factories import BREAKS, PLACES, case, cell, environments, failed, provenance, seen
 
 from repromatrix.runner.judging.places import apart, by_place, distinct, grouped, never_seen, told
-from repromatrix.runner.judging.verdicts import Judged, judge_all
+from repromatrix.runner.judging.verdicts import Judged, elsewhere, judge_all
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.observation import Failed
 from repromatrix.runner.model.outcomes import Outcome, Verdict
@@ -29,10 +29,10 @@ def _judged(of: Case, *hows: Failed) -> tuple[Judged, ...]:
 def test_the_right_words_in_another_function_are_another_failure() -> None:
     judged = _judged(_stating(ATTENTION), PLACES["a"], PLACES["b"], PLACES["m"])
 
-    assert [row.verdict for row in judged] == [
-        Verdict.AS_EXPECTED,
-        Verdict.CHANGED,
-        Verdict.CHANGED,
+    assert [(row.verdict, elsewhere(row)) for row in judged] == [
+        (Verdict.AS_EXPECTED, ""),
+        (Verdict.CHANGED, BLOCK),
+        (Verdict.CHANGED, MOVED),
     ]
 
 
@@ -57,7 +57,7 @@ def test_without_a_place_words_alone_decide() -> None:
 def test_the_words_are_asked_for_in_the_right_place_too() -> None:
     (row,) = _judged(_stating(ATTENTION), failed("KeyError", "'x'", ATTENTION))
 
-    assert row.verdict is Verdict.CHANGED
+    assert (row.verdict, elsewhere(row)) == (Verdict.CHANGED, "")
 
 
 def test_a_change_of_place_makes_nothing_stale() -> None:

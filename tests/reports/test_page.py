@@ -19,6 +19,7 @@ from one_case import (
     a_case,
     an_environment,
     changed,
+    fake_run,
     judged,
     observed,
     surveyed,
@@ -611,11 +612,30 @@ def test_expectations_are_shown_with_the_lower_bound_first() -> None:
         where="transformers>=4.50,<4.51; bf16",
         how="AttributeError",
         matches=("no attribute 'float'",),
+        places=(),
         fixed_by=(Link(text="owner/name#8", href="https://github.com/owner/name/pull/8"),),
         note="",
     )
 
     assert (expected,) == case_page(surveyed(), CASE).expectations
+
+
+def test_a_page_says_in_which_function_it_fails() -> None:
+    place = "accelerate.utils.operations:_convert_to_fp32"
+    entry = CASE.block.fails[0].model_copy(update={"where": (place, "accelerate.moved:f")})
+    case = replace(CASE, block=CASE.block.model_copy(update={"fails": (entry,)}))
+    trace = '  File "site-packages/accelerate/utils/operations.py", line 7, in _convert_to_fp32\n'
+
+    def run(at: Cell) -> Observation | None:
+        row = fake_run(at)
+        if row is None or row.failed is None:
+            return row
+        return replace(row, failed=replace(row.failed, traceback=trace))
+
+    page = case_page(surveyed(run), case)
+
+    assert page.expectations[0].places == (place, "accelerate.moved:f")
+    assert page.failures[0].raised_in == (place,)
 
 
 @pytest.mark.parametrize(
@@ -686,6 +706,7 @@ def test_failures_are_grouped_by_signature() -> None:
         message="'HybridCache' object has no attribute 'float'",
         traceback="Traceback: deep",
         meanings=("2 fails as described",),
+        raised_in=(),
         places=(
             FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1"),
         ),

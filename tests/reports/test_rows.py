@@ -64,7 +64,7 @@ def test_the_columns_are_those_that_scripts_depend_on() -> None:
 
 def test_a_wide_table_adds_the_flags_behind_the_same_columns() -> None:
     expected = [*("unstable", "stale", "simulated", "repeats", "source", "reason", "signature")]
-    expected += ["disputed", "inferred", "peak"]
+    expected += ["disputed", "inferred", "peak", "where"]
 
     assert [*COLUMNS, *expected] == list(tabulate([], ORDER, wide=True).columns)
 
@@ -99,6 +99,7 @@ def test_a_row_says_what_happened_and_on_what() -> None:
         "disputed": "",
         "inferred": "",
         "peak": 310,
+        "where": "",
     }
 
     assert [expected] == tabulate([row], ORDER, wide=True, simulated={"alpha"}).to_dict("records")
