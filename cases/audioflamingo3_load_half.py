@@ -25,6 +25,7 @@
 #     "expected scalar type Float but found Half",
 #     "expected scalar type Float but found BFloat16",
 # ]
+# where = "transformers.models.audioflamingo3.modeling_audioflamingo3:AudioFlamingo3EncoderLayer.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/47258"
 #
 # [[tool.repromatrix.claims]]

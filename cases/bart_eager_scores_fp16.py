@@ -25,6 +25,7 @@
 # workarounds = ["", "autocast"]
 # raises = "AssertionError"
 # match = "non-finite hidden states"
+# where = "bart_eager_scores_fp16:main"
 # note = "Autocast computes the product in fp16 too."
 # ///
 """BART must give finite states as long as its scaled attention scores lie in the dtype's range.

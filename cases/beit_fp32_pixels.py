@@ -20,12 +20,14 @@
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = ["Input type (float) and bias type (", "Input type (torch.cuda.FloatTensor) and"]
+# where = "transformers.models.beit.modeling_beit:BeitPatchEmbeddings.forward"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.0"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = ["Input type (float) and bias type (", "Input type (torch.cuda.FloatTensor) and"]
+# where = "transformers.models.beit.modeling_beit:BeitPatchEmbeddings.forward"
 # ///
 """A 16-bit BEiT must accept fp32 pixels, which is what its image processor returns.
 

@@ -21,6 +21,7 @@
 # workarounds = ["*"]
 # raises = "ValueError"
 # match = "Wrong shape for input_ids"
+# where = "transformers.modeling_utils:ModuleUtilsMixin.get_extended_attention_mask"
 # note = """
 # Another refusal, not this bug: before 5.0 BERT takes no 4D mask at all, whatever the precision."""
 # trigger = ["forward"]
@@ -34,6 +35,7 @@
 #     "expected m1 and m2 to have the same dtype, but got: float != c10::",
 #     "expected scalar type Float but found",
 # ]
+# where = "transformers.models.bert.modeling_bert:eager_attention_forward"
 # ///
 """A 16-bit BERT must take a 4D additive mask in fp32 with eager attention as it does with sdpa.
 

@@ -27,6 +27,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "the new head is not normally distributed"
+# where = "bert_new_head_uninitialised:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/46030"
 #
 # [[tool.repromatrix.claims]]

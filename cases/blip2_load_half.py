@@ -27,6 +27,7 @@
 #     "expected scalar type Float but found Half",
 #     "expected scalar type Float but found BFloat16",
 # ]
+# where = "transformers.models.blip_2.modeling_blip_2:Blip2QFormerModel.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/37068"
 # note = "Reported for float16; bfloat16 fails in the same way."
 #

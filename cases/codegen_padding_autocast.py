@@ -20,6 +20,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "the loss is not finite"
+# where = "codegen_padding_autocast:main"
 # ///
 """The loss of a left-padded batch must be finite under autocast as it is in fp32.
 

@@ -25,6 +25,7 @@
 #     "mixed dtype (CPU): expect parameter to have scalar type of Float",
 #     "expected scalar type Float but found",
 # ]
+# where = "transformers.models.ctrl.modeling_ctrl:EncoderLayer.forward"
 # trigger = ["load", "cast", "generate"]
 #
 # [[tool.repromatrix.fails]]
@@ -35,6 +36,7 @@
 #     "mixed dtype (CPU): expect parameter to have scalar type of Float",
 #     "expected scalar type Float but found",
 # ]
+# where = "transformers.models.ctrl.modeling_ctrl:EncoderLayer.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/46073"
 # ///
 """A CTRL that was loaded in 16 bit must generate.

@@ -23,6 +23,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = ["value cannot be converted to type c10::", "value cannot be converted to type at::"]
+# where = "transformers.models.deberta.modeling_deberta:DisentangledSelfAttention.forward"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/35332"

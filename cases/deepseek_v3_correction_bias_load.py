@@ -22,6 +22,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "other experts are chosen than with the bias of the checkpoint"
+# where = "deepseek_v3_correction_bias_load:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/42580"
 #
 # [[tool.repromatrix.claims]]

@@ -19,6 +19,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "position embeddings are less exact than one rounding allows"
+# where = "detr_sine_positions_half:main"
 # ///
 """A 16-bit DETR's position embeddings must be the exact ones, rounded once.
 

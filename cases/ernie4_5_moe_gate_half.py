@@ -23,6 +23,7 @@
 #     "expected m1 and m2 to have the same dtype",
 #     "expected mat1 and mat2 to have the same dtype",
 # ]
+# where = "transformers.models.ernie4_5_moe.modeling_ernie4_5_moe:Ernie4_5_MoeSparseMoeBlock.forward"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/41385"

@@ -22,6 +22,7 @@
 # precisions = ["bf16"]
 # raises = "AssertionError"
 # match = "far from the states of fp32"
+# where = "esm_rotary_positions_bf16:main"
 # note = """
 # Silent. fp16 counts to 2048 exactly and passes. From 5.6 on, positions and angles are fp32. The \
 # remaining relative_error of 0.02 is that of 16-bit weights and frequencies together."""

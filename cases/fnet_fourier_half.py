@@ -19,6 +19,7 @@
 # precisions = ["bf16"]
 # raises = "RuntimeError"
 # match = "Unsupported dtype BFloat16"
+# where = "transformers.models.fnet.modeling_fnet:FNetBasicFourierTransform.forward"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
@@ -26,6 +27,7 @@
 # devices = ["cpu"]
 # raises = "RuntimeError"
 # match = "Unsupported dtype Half"
+# where = "transformers.models.fnet.modeling_fnet:FNetBasicFourierTransform.forward"
 # note = "By its documentation torch.fft takes Half on CUDA, for lengths that are powers of two."
 #
 # [[tool.repromatrix.claims]]

@@ -19,6 +19,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"
 # match = "'HybridCache' object has no attribute 'float'"
+# where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # note = "The same error as in the Trainer, without a Trainer."
 #
 # [[tool.repromatrix.claims]]

@@ -30,6 +30,7 @@
 # precisions = ["fp16"]
 # raises = "AssertionError"
 # match = "non-finite logits"
+# where = "gemma3_fp16_overflow:main"
 # note = "A property of the architecture and its trained scales: no release ever avoided it."
 #
 # [[tool.repromatrix.fails]]
@@ -38,6 +39,7 @@
 # workarounds = ["clamp-norms"]
 # raises = "AssertionError"
 # match = "finite logits, far from those of fp32"
+# where = "gemma3_fp16_overflow:main"
 # note = "Clamping hides the overflow and does not heal it: `relative_error` is about one half."
 # symptom = ["wrong-numbers"]
 #
@@ -47,6 +49,7 @@
 # workarounds = ["fp32-norm-weights"]
 # raises = "AssertionError"
 # match = "non-finite logits"
+# where = "gemma3_fp16_overflow:main"
 # note = "The norm computes in fp32 anyway; it is its result that is cast back and overflows."
 #
 # [[tool.repromatrix.fails]]
@@ -55,6 +58,7 @@
 # workarounds = ["autocast"]
 # raises = "AssertionError"
 # match = "non-finite logits"
+# where = "gemma3_fp16_overflow:main"
 # note = """
 # The stream is fp32 here, but a post-norm returns the fp16 that a product gave it. Where no \
 # single norm leaves the range (weights of 2e4 instead of 3e4) autocast passes."""

@@ -32,6 +32,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"
 # match = "'HybridCache' object has no attribute 'float'"
+# where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # fixed-by = "https://github.com/huggingface/transformers/pull/37044"
 #
 # [[tool.repromatrix.fails]]
@@ -40,6 +41,7 @@
 # workarounds = ["outer-cache-off", "never-save"]
 # raises = "AttributeError"
 # match = "'HybridCache' object has no attribute 'float'"
+# where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # fixed-by = "https://github.com/huggingface/transformers/pull/37044"
 # note = "The text model reads text_config only, and the evaluation fails before anything is saved."
 #

@@ -23,6 +23,7 @@
 # precisions = ["fp16"]
 # raises = "AssertionError"
 # match = "an overflow was not clipped"
+# where = "gemma3n_audio_clipping_fp16:main"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.53"]
@@ -30,6 +31,7 @@
 # workarounds = ["cast-after-load"]
 # raises = "AssertionError"
 # match = "an overflow was not clipped"
+# where = "gemma3n_audio_clipping_fp16:main"
 # note = "The cast turns the bound into infinity, on every release."
 # trigger = ["cast", "forward"]
 # ///

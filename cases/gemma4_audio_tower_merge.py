@@ -25,6 +25,7 @@
 #     "masked_scatter: expected self and source to have same dtypes but gotFloat and ",
 #     "masked_scatter_: expected self and source to have same dtypes but got Float and ",
 # ]
+# where = "transformers.models.gemma4.modeling_gemma4:Gemma4Model.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/47482"
 #
 # [[tool.repromatrix.claims]]

@@ -26,6 +26,7 @@
 # precisions = ["fp16"]
 # raises = "AssertionError"
 # match = "image features are not finite"
+# where = "gemma4_vision_pooler_overflow:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/46277"
 #
 # [[tool.repromatrix.fails]]
@@ -34,6 +35,7 @@
 # workarounds = ["autocast"]
 # raises = "AssertionError"
 # match = "image features are not finite"
+# where = "gemma4_vision_pooler_overflow:main"
 # note = "The encoder hands fp16 features over, whatever the dtype of the weights."
 # trigger = ["autocast"]
 #

@@ -19,6 +19,7 @@
 # when = ["transformers>=5"]
 # raises = "AttributeError"
 # match = "'tuple' object has no attribute 'get_seq_length'"
+# where = "transformers.models.gpt2.modeling_gpt2:GPT2Model.forward"
 # note = "Every precision; up to 4.57 the tuple was converted."
 # ///
 """GPT-2 must continue from keys and values that were kept as a tuple of tensors.

@@ -17,15 +17,22 @@
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
-# when = ["transformers>=4.49,<5.17"]
+# when = ["transformers>=5.9.0,<5.17.0"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = [
-#     "mat1 and mat2 must have the same dtype, but got Float and",
 #     "expected scalar type BFloat16 but found Float",
 #     "expected scalar type Half but found Float",
 # ]
+# where = "transformers.models.grounding_dino.modeling_grounding_dino:MultiScaleDeformableAttention.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/48438"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49.0,<5.9.0"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = "mat1 and mat2 must have the same dtype, but got Float and"
+# where = "transformers.models.grounding_dino.modeling_grounding_dino:GroundingDinoMultiheadAttention.forward"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/32672"

@@ -22,6 +22,7 @@
 # workarounds = ["*"]
 # raises = "RuntimeError"
 # match = "mat1 and mat2 must have the same dtype, but got Float and"
+# where = "transformers.models.grounding_dino.modeling_grounding_dino:GroundingDinoMultiheadAttention.forward"
 # note = "Until 5.8 they were fp32, which is right but does not fit 16-bit weights."
 # trigger = ["load", "cast", "forward"]
 # symptom = ["error"]
@@ -30,6 +31,7 @@
 # when = ["transformers>=5.9,<5.23"]
 # raises = "AssertionError"
 # match = "text position embeddings are whole numbers"
+# where = "grounding_dino_text_positions:main"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47674"

@@ -22,6 +22,7 @@
 # when = ["transformers>=4.55,<5"]
 # raises = "AssertionError"
 # match = "patches share or miss a position"
+# where = "idefics3_patch_positions:main"
 # note = "A factor of 1 - 1e-6, and for four patch releases integer coordinates, break fp32 too."
 # trigger = ["forward"]
 #
@@ -30,6 +31,7 @@
 # workarounds = ["autocast"]
 # raises = "AssertionError"
 # match = "patches share or miss a position"
+# where = "idefics3_patch_positions:main"
 # note = "It gives what fp32 gives, which is wrong as well before 5.0."
 # trigger = ["forward"]
 #
@@ -38,6 +40,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "patches share or miss a position"
+# where = "idefics3_patch_positions:main"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/41190"

@@ -23,6 +23,7 @@
 # precisions = ["fp16"]
 # raises = "AssertionError"
 # match = "finite states, far from those of fp32"
+# where = "imagegpt_norm_squares_fp16:main"
 # note = "Silent: the mean of the squares is inf, and what is divided by inf is zero, not NaN."
 # ///
 """ImageGPT must give in 16 bit the states that it gives in fp32.

@@ -22,6 +22,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"
 # match = "'HybridMambaAttentionDynamicCache' object has no attribute 'float'"
+# where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # note = "The reports are about another cache; this one is older, but was not returned before."
 # ///
 """A 16-bit Jamba must survive accelerate's cast of its outputs to fp32.

@@ -22,6 +22,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = "Index put requires the source and destination dtypes match, got Float for"
+# where = "transformers.models.kosmos2.modeling_kosmos2:Kosmos2TextTransformer.forward_embedding"
 # fixed-by = "https://github.com/huggingface/transformers/pull/47691"
 #
 # [[tool.repromatrix.claims]]

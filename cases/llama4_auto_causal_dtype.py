@@ -26,6 +26,7 @@
 # when = ["transformers>=5.4,<5.12"]
 # raises = "AssertionError"
 # match = "the loaded model is not in the requested dtype"
+# where = "llama4_auto_causal_dtype:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/46514"
 # note = "Reported for Qwen3.5; the automatic class treats Llama 4 in the same way."
 #

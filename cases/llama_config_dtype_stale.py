@@ -22,6 +22,7 @@
 # when = ["transformers<5.12"]
 # raises = "AssertionError"
 # match = "the config does not name the dtype of the weights"
+# where = "llama_config_dtype_stale:main"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/46512"

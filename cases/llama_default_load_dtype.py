@@ -25,6 +25,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "the loaded model is not in the dtype of the checkpoint"
+# where = "llama_default_load_dtype:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/34919"
 #
 # [[tool.repromatrix.claims]]

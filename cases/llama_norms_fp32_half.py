@@ -29,6 +29,7 @@
 #     "expected m1 and m2 to have the same dtype",
 #     "expected mat1 and mat2 to have the same dtype",
 # ]
+# where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # note = "The norm casts to the dtype of its input before it multiplies by its weight, not after."
 # ///
 """A 16-bit Llama must run with its norms raised to fp32, and give about the same logits.

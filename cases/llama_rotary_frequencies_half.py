@@ -28,6 +28,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "cos far from that of fp32"
+# where = "llama_rotary_frequencies_half:main"
 # note = "Silent. The largest error of cos is 0.71 in bf16 and 0.27 in fp16; rounding cos is 0.004."
 #
 # [[tool.repromatrix.claims]]

@@ -24,6 +24,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = "index_copy_(): self and source expected to have the same dtype, but got (self) Float"
+# where = "transformers.cache_utils:StaticLayer.update"
 # note = "Models with sliding windows fail in the same place with another message."
 # ///
 """A model in fp32 must generate under autocast with a static cache as it does with a dynamic one.

@@ -28,6 +28,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "the vision tower is not in the dtype that was asked for it"
+# where = "llava_dtype_per_part:main"
 # note = "From 5.0 on the dtype under the empty key holds for all parts, with a warning."
 #
 # [[tool.repromatrix.claims]]

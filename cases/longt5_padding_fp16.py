@@ -21,6 +21,7 @@
 # workarounds = ["", "autocast"]
 # raises = "AssertionError"
 # match = "NaN in the logits of a padded sample"
+# where = "longt5_padding_fp16:main"
 # ///
 """LongT5 must return finite logits for a padded sample in fp16, as it does in fp32 and bf16.
 

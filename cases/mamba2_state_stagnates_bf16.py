@@ -22,6 +22,7 @@
 # precisions = ["bf16"]
 # raises = "AssertionError"
 # match = "new tokens do not reach the state"
+# where = "mamba2_state_stagnates_bf16:main"
 # note = "Silent. fp16 has three more bits and passes."
 #
 # [[tool.repromatrix.fails]]
@@ -30,6 +31,7 @@
 # workarounds = ["autocast"]
 # raises = "AssertionError"
 # match = "new tokens do not reach the state"
+# where = "mamba2_state_stagnates_bf16:main"
 # note = "Until 5.4 the cache had the dtype of the weights, which is fp32 under autocast."
 # trigger = ["autocast", "generate"]
 #
@@ -39,6 +41,7 @@
 # workarounds = ["autocast"]
 # raises = "AssertionError"
 # match = "new tokens do not reach the state"
+# where = "mamba2_state_stagnates_bf16:main"
 # note = "Healed in between, and back."
 # trigger = ["autocast", "generate"]
 # ///

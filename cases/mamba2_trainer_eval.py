@@ -19,6 +19,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"
 # match = "'Mamba2Cache' object has no attribute 'float'"
+# where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # ///
 """A Mamba-2 with 16-bit weights must be evaluable by a Trainer in mixed precision.
 

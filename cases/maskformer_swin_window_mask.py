@@ -24,6 +24,7 @@
 #     "expected m1 and m2 to have the same dtype, but got: float != c10::",
 #     "expected scalar type Float but found",
 # ]
+# where = "transformers.models.maskformer.modeling_maskformer_swin:MaskFormerSwinSelfAttention.forward"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47743"

@@ -24,6 +24,10 @@
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = "Index put requires the source and destination dtypes match, got Float for the"
+# where = [
+#     "transformers.cache_utils:SlidingWindowLayer.update",
+#     "transformers.cache_utils:StaticSlidingWindowLayer.update",
+# ]
 # ///
 """A model with sliding windows in fp32 must generate under autocast with a static cache.
 

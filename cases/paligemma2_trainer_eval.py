@@ -21,6 +21,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"
 # match = "'HybridCache' object has no attribute 'float'"
+# where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # fixed-by = "https://github.com/huggingface/transformers/pull/37044"
 #
 # [[tool.repromatrix.fails]]
@@ -29,6 +30,7 @@
 # workarounds = ["outer-cache-off", "text-cache-off"]
 # raises = "AttributeError"
 # match = "'HybridCache' object has no attribute 'float'"
+# where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # fixed-by = "https://github.com/huggingface/transformers/pull/37044"
 # note = "The language model is built with a copy of text_config and reads only that."
 #

@@ -27,6 +27,7 @@
 #     "expected m1 and m2 to have the same dtype",
 #     "expected mat1 and mat2 to have the same dtype",
 # ]
+# where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
 # ///
 """A 16-bit model must still run after a DoRA adapter was merged into it.

@@ -25,6 +25,7 @@
 # devices = ["cpu"]
 # raises = "AssertionError"
 # match = "the optimizer no longer trains the embedding adapter"
+# where = "peft_embedding_merge_optimizer:main"
 # fixed-by = "https://github.com/huggingface/peft/pull/3396"
 # ///
 """An optimizer must go on training a LoRA adapter that was merged for a moment and unmerged.

@@ -23,6 +23,7 @@
 # precisions = ["bf16"]
 # raises = "RuntimeError"
 # match = "Unsupported dtype BFloat16"
+# where = "peft.tuners.fourierft.layer:FourierFTLayer.get_delta_weight"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
 #
 # [[tool.repromatrix.fails]]
@@ -31,6 +32,7 @@
 # devices = ["cpu"]
 # raises = "RuntimeError"
 # match = "Unsupported dtype Half"
+# where = "peft.tuners.fourierft.layer:FourierFTLayer.get_delta_weight"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
 # note = "By its documentation torch.fft takes Half on CUDA, for lengths that are powers of two."
 #

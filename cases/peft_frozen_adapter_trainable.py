@@ -25,6 +25,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "weights of a frozen adapter require gradients"
+# where = "peft_frozen_adapter_trainable:main"
 # note = "Since https://github.com/huggingface/peft/pull/3614 the cast makes new parameters."
 # ///
 """An adapter that is loaded for inference must not hold a weight that requires gradients.

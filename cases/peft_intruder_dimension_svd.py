@@ -24,6 +24,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "NotImplementedError"
 # match = ["\"linalg_svd_cpu\" not implemented for", "\"svd_cuda_gesvdj"]
+# where = "peft.tuners.lora.intruders:reduce_intruder_dimension"
 # fixed-by = "https://github.com/huggingface/peft/pull/3410"
 #
 # [[tool.repromatrix.claims]]

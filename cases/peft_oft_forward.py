@@ -31,6 +31,7 @@
 #     "expected m1 and m2 to have the same dtype",
 #     "expected mat1 and mat2 to have the same dtype",
 # ]
+# where = "peft.tuners.oft.layer:Linear.forward"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
 #
 # [[tool.repromatrix.claims]]

@@ -27,6 +27,7 @@
 #     "expected m1 and m2 to have the same dtype",
 #     "expected mat1 and mat2 to have the same dtype",
 # ]
+# where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # note = "Broken when OSF's own cast to the model's dtype gave way to the general one to fp32."
 # ///
 """A 16-bit model must still run after an OSF adapter was merged into it.

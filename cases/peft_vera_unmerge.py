@@ -24,6 +24,7 @@
 # devices = ["cpu"]
 # raises = "RuntimeError"
 # match = "The size of tensor a (32) must match the size of tensor b (4)"
+# where = "peft.tuners.vera.layer:Linear.get_delta_weight"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
 # ///
 """A merged VeRA adapter in 16 bit must be unmergeable and work as before.

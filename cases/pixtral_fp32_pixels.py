@@ -23,6 +23,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = ["Input type (torch.FloatTensor) and", "Input type (torch.cuda.FloatTensor) and"]
+# where = "transformers.models.pixtral.modeling_pixtral:PixtralVisionModel.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/43731"
 #
 # [[tool.repromatrix.claims]]

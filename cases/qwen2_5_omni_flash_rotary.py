@@ -28,6 +28,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "Input and cos/sin must have the same dtype"
+# where = "transformers.models.qwen2_5_omni.modeling_qwen2_5_omni:Qwen2_5OmniVisionFlashAttention2._apply_rotary_pos_emb_flashatt"
 # fixed-by = "https://github.com/huggingface/transformers/pull/38453"
 #
 # [[tool.repromatrix.claims]]

@@ -32,6 +32,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "Input and cos/sin must have the same dtype"
+# where = "flash_attn.ops.triton.rotary:apply_rotary"
 # fixed-by = "https://github.com/huggingface/transformers/pull/36188"
 # note = "With a function in place of the kernel: qwen2_5_vl_flash_rotary, on every release."
 # ///

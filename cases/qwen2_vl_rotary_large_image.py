@@ -21,6 +21,7 @@
 # precisions = ["bf16"]
 # raises = "AssertionError"
 # match = "patches share a rotation"
+# where = "qwen2_vl_rotary_large_image:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/48105"
 # ///
 """Every patch of an image must be rotated by an angle of its own, in a wide image too.

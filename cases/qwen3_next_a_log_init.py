@@ -23,6 +23,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "some heads start with an infinite A_log"
+# where = "qwen3_next_a_log_init:main"
 # note = "Reported for Qwen3.5 in bfloat16; in float16 it is about eight times as rare."
 #
 # [[tool.repromatrix.claims]]

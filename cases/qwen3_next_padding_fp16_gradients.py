@@ -21,6 +21,7 @@
 # workarounds = ["", "autocast"]
 # raises = "AssertionError"
 # match = "non-finite gradients"
+# where = "qwen3_next_padding_fp16_gradients:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/47625"
 # note = "The query and key are fp16 under autocast as well, so the norm still works in it."
 #

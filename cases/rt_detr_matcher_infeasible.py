@@ -24,6 +24,7 @@
 # precisions = ["fp16"]
 # raises = "ValueError"
 # match = "cost matrix is infeasible"
+# where = "transformers.loss.loss_rt_detr:RTDetrHungarianMatcher.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/47730"
 #
 # [[tool.repromatrix.claims]]

@@ -22,6 +22,10 @@
 # precisions = ["bf16", "fp16"]
 # raises = "NotImplementedError"
 # match = ["\"geqrf_cpu\" not implemented for", "\"geqrf_cuda\" not implemented for"]
+# where = [
+#     "transformers.models.rwkv.modeling_rwkv:RwkvPreTrainedModel._init_weights",
+#     "transformers.initialization:orthogonal_",
+# ]
 # fixed-by = "https://github.com/huggingface/transformers/pull/47252"
 # note = "Before 4.54 the linear layers of RWKV were not started orthogonal."
 #

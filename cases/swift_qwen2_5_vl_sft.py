@@ -26,6 +26,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "Input and cos/sin must have the same dtype"
+# where = "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl:apply_rotary_pos_emb_flashatt"
 # fixed-by = "https://github.com/huggingface/transformers/pull/36188"
 # note = "Without DeepSpeed's cast the frequencies stay in fp32, and nothing fails."
 #

@@ -27,6 +27,7 @@
 #     "expected m1 and m2 to have the same dtype",
 #     "expected mat1 and mat2 to have the same dtype",
 # ]
+# where = "transformers.models.switch_transformers.modeling_switch_transformers:SwitchTransformersTop1Router.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/45074"
 #
 # [[tool.repromatrix.fails]]
@@ -35,6 +36,7 @@
 # workarounds = ["autocast"]
 # raises = "RuntimeError"
 # match = "Index put requires the source and destination dtypes match"
+# where = "transformers.models.switch_transformers.modeling_switch_transformers:SwitchTransformersSparseMLP.forward"
 # note = "Another bug: 16-bit results of the experts are written into a tensor made in fp32."
 # trigger = ["autocast"]
 #

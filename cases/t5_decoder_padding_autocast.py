@@ -20,6 +20,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "NaN in the logits of real tokens"
+# where = "t5_decoder_padding_autocast:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/47014"
 # note = "The change that gave T5 other attention kernels, default since, dropped the sum in place."
 # ///

@@ -27,12 +27,14 @@
 # precisions = ["bf16"]
 # raises = "AssertionError"
 # match = "wo has the wrong dtype"
+# where = "t5_keep_fp32_bf16:main"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0,<5.1"]
 # precisions = ["bf16"]
 # raises = "AssertionError"
 # match = "wo has the wrong dtype"
+# where = "t5_keep_fp32_bf16:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/43683"
 #
 # [[tool.repromatrix.claims]]

@@ -23,6 +23,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "evaluation changed the weights of the model"
+# where = "trainer_full_eval_keeps_half:main"
 # ///
 """Evaluating a model must not change its weights.
 

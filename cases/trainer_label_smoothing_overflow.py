@@ -23,6 +23,7 @@
 # precisions = ["fp16"]
 # raises = "AssertionError"
 # match = "the smoothed loss is not finite"
+# where = "trainer_label_smoothing_overflow:main"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/10674"

@@ -22,6 +22,7 @@
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = "Index put requires the source and destination dtypes match, got Float for"
+# where = "transformers.models.voxtral.modeling_voxtral:VoxtralForConditionalGeneration.forward"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.57,<5.15"]
@@ -30,6 +31,10 @@
 # match = [
 #     "masked_scatter: expected self and source to have same dtypes but gotFloat and ",
 #     "masked_scatter_: expected self and source to have same dtypes but got Float and ",
+# ]
+# where = [
+#     "transformers.models.voxtral.modeling_voxtral:VoxtralForConditionalGeneration.forward",
+#     "transformers.models.voxtral.modeling_voxtral:VoxtralModel.forward",
 # ]
 # fixed-by = "https://github.com/huggingface/transformers/pull/47673"
 #

@@ -28,6 +28,7 @@
 #     "Input type (torch.cuda.FloatTensor) and weight type (torch.cuda.",
 #     "Input type (float) and bias type (struct c10::",
 # ]
+# where = "transformers.models.whisper.modeling_whisper:WhisperEncoder.forward"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47805"

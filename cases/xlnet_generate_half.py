@@ -22,6 +22,7 @@
 #     "expected m1 and m2 to have the same dtype, but got: float != c10::",
 #     "expected scalar type Float but found",
 # ]
+# where = "transformers.models.xlnet.modeling_xlnet:XLNetRelativeAttention.forward"
 # ///
 """XLNet must generate with 16-bit weights.
 
