@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repromatrix.reports.figures.main_line import MainSpan
 from repromatrix.reports.figures.releases import State
-from repromatrix.reports.text import Link, visible
+from repromatrix.reports.text import Link, in_path, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.history import HistoryPoint, HistorySpan
 from repromatrix.runner.model.case import Case
@@ -63,5 +63,6 @@ def _span(survey: Survey, span: HistorySpan) -> MainSpan:
 def link_to_point(survey: Survey, point: HistoryPoint) -> Link:
     """Return the link to a commit where the clone's host shows it, named by hash and version."""
     repository = survey.main.repository
-    href = f"https://github.com/{repository}/commit/{point.commit}" if repository else ""
+    path = in_path(f"{repository}/commit/{point.commit}")
+    href = f"https://github.com/{path}" if repository else ""
     return Link(text=visible(f"{point.commit[:_SHORT]} ({point.version})"), href=href)

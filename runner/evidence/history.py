@@ -143,7 +143,8 @@ def as_text(history: MainHistory) -> str:
 
 
 def _listed(rows: Iterable[object]) -> str:
-    return ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    # In ASCII: an error may hold surrogates, which no file can.
+    return ",\n".join(json.dumps(row) for row in rows)
 
 
 def _written(

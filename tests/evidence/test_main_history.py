@@ -30,7 +30,7 @@ POINTS = tuple(
 )
 PASSES = HistoryAnswer(fails=False, reason="passes")
 FAILS = HistoryAnswer(fails=True, reason="ValueError: it breaks")
-MUTE = HistoryAnswer(fails=None, reason="cannot be imported: ImportError: no é")
+MUTE = HistoryAnswer(fails=None, reason="cannot be imported: ImportError: no é\udcff")
 
 
 def along(*answers: HistoryAnswer | None) -> MainHistory:

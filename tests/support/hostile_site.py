@@ -10,8 +10,14 @@ from one_case import ENVIRONMENTS, PUBLICATION, a_case, judged, observed
 from repromatrix.reports.build import Published, render
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
+from repromatrix.runner.evidence.history import (
+    HistoryAnswer,
+    HistoryKey,
+    HistoryPoint,
+    MainHistory,
+)
 from repromatrix.runner.model.observation import Failed, Observation
-from repromatrix.runner.model.outcomes import Outcome, Precision
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,4 +100,9 @@ def draw_hostile(folder: Path) -> None:
     published = Published(
         publications={HOSTILE: replace(PUBLICATION, name=HOSTILE)}, records=(record,)
     )
-    render({case.name: case}, ENVIRONMENTS, judged(hostile_run, case), folder, published=published)
+    point = HistoryPoint("2025-03-01T12:00:00Z", "a" * 40, HOSTILE)
+    key = HistoryKey(case.name, case.digest, Precision.BF16, Device.CPU)
+    fails = {point.commit: HistoryAnswer(fails=True, reason=HOSTILE)}
+    main = MainHistory(repository=HOSTILE, points=(point,), answers={key: fails})
+    rows = judged(hostile_run, case)
+    render({case.name: case}, ENVIRONMENTS, rows, folder, main=main, published=published)
