@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from repromatrix.runner.bisect.clone import Clone
 from repromatrix.runner.bisect.commit_search import (
@@ -72,6 +72,7 @@ class Pinning:
     keep: Callable[[PinnedCommit], None]
     tried: Callable[[SearchedCommit], None] = lambda _: None
     rerun: bool = False
+    said: set[ChangeKey] = field(default_factory=set)
 
     def pin(self, inquiries: Iterable[Inquiry]) -> None:
         """Search all changes; raises RunnerError and Interrupted, what was found is kept."""
@@ -94,10 +95,15 @@ class Pinning:
 
     def _order(self, inquiry: Inquiry) -> list[Clone]:
         """Return the clones in which a change may lie, the likeliest first."""
-        named = {needed.name for needed in inquiry.asked.case.head.dependencies} - {TRANSFORMERS}
-        moved = _moved(inquiry)
+        named, moved = _named(inquiry), _moved(inquiry)
         clones = [clone for clone in self.clones if clone.sources.package in moved]
         return sorted(clones, key=lambda clone: clone.sources.package not in named)
+
+    def _say(self, row: PinnedCommit) -> None:
+        """Keep a row; why the likeliest clone does not decide stands until another one does."""
+        if row.commit or row.key not in self.said:
+            self.said.add(row.key)
+            self.keep(row)
 
     def _search(self, clone: Clone, inquiries: Sequence[Inquiry]) -> set[ChangeKey]:
         """Search changes in one clone; return those that need no other clone."""
@@ -107,13 +113,15 @@ class Pinning:
             try:
                 searches.append(CommitSearch(inquiry, clone))
             except RunnerError as error:
-                fault = error.faults[0]
-                package = clone.sources.package
-                self.keep(PinnedCommit(*key_of(inquiry), package=package, reason=fault.what))
+                package, what = clone.sources.package, error.faults[0].what
+                self._say(PinnedCommit(*key_of(inquiry), package=package, reason=what))
+                if not _named(inquiry) - {package}:
+                    # Its clone does not reach so far; no other is expected to decide.
+                    decided.add(key_of(inquiry))
 
         def done(searched: CommitSearch, answer: CommitAnswer) -> None:
             key = key_of(searched.inquiry)
-            self.keep(pinned(key, answer, clone))
+            self._say(pinned(key, answer, clone))
             if answer.ending is not CommitOutcome.ENVIRONMENT:
                 decided.add(key)
 
@@ -127,6 +135,12 @@ class Pinning:
             )
             search(searches, runs, done, self.tried)
         return decided
+
+
+def _named(inquiry: Inquiry) -> set[str]:
+    """Return the packages under test that a case is about, where it is not transformers alone."""
+    needed = {each.name for each in inquiry.asked.case.head.dependencies}
+    return needed & {*MOVED} - {TRANSFORMERS}
 
 
 def _moved(inquiry: Inquiry) -> list[str]:

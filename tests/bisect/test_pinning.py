@@ -38,11 +38,16 @@ def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_trials, "measure", measure)
 
 
-def pin(lab: Laboratory, *inquiries: Inquiry, home: FakeHome | None = None) -> list[PinnedCommit]:
+def pin(
+    lab: Laboratory,
+    *inquiries: Inquiry,
+    home: FakeHome | None = None,
+    beside: Path | None = None,
+) -> list[PinnedCommit]:
     kept: list[PinnedCommit] = []
     Pinning(
         home=home or FakeHome(Paths(root=lab.folder / "ours")),  # type: ignore[arg-type]
-        clones=[open_clone(lab.clone)],
+        clones=[open_clone(folder) for folder in (lab.clone, beside) if folder],
         terms=Terms(limits=LIMITS, device=Device.CPU, run="a test"),
         keep=kept.append,
     ).pin(inquiries)
@@ -163,6 +168,22 @@ def test_a_network_that_dies_keeps_what_was_found_and_leaves_the_clone_as_it_was
     assert rows == 1
     assert row.commit == made.shas["next"]
     assert fingerprint(lab.clone) == before
+
+
+def test_where_its_clone_does_not_reach_no_other_is_searched(tmp_path: Path) -> None:
+    lab = straight(tmp_path, ["works"] * 3)
+    made = History()
+    for version in ("0.14.0", "0.15.0"):
+        made.commit(version, {"src/peft/__init__.py": f'__version__ = "{version}"\n'})
+        made.tag(f"v{version}", version)
+    made.write(tmp_path / "peft")
+    older = factories.environment("4.52.0", peft="0.14.0")
+    newer = factories.environment("4.53.0", peft="0.15.0")
+
+    (row,) = pin(lab, lab.inquiry(older=older, newer=newer), beside=tmp_path / "peft")
+
+    assert row.package == "transformers"
+    assert row.reason.startswith("no tag claims to be transformers 4.53.0")
 
 
 def test_a_package_without_a_clone_is_named(tmp_path: Path) -> None:
