@@ -1,0 +1,201 @@
+"""A changed syntax tree as text: what was not changed stands as its author wrote it. Pure."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+WIDTH = 100
+_INDENT = "    "
+_FOR_TOOLS = re.compile(r"  # (?:noqa|isort|type: ignore|fmt)\b.*$")
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_NO_LIST = frozenset({"for", "lambda"})
+
+
+class Original(NamedTuple):
+    """A file, and what every statement of it was before the tree was changed."""
+
+    lines: tuple[str, ...]
+    statements: dict[tuple[int, int], str]
+
+    def holds(self, node: ast.stmt) -> bool:
+        """Say whether a statement is what it was."""
+        return self.statements.get((node.lineno, node.col_offset)) == ast.dump(node)
+
+
+def original(source: str, tree: ast.Module) -> Original:
+    """Remember what a tree is, before it is changed."""
+    statements = {
+        (node.lineno, node.col_offset): ast.dump(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt)
+    }
+    return Original(tuple(source.splitlines()), statements)
+
+
+def written(tree: ast.Module, before: Original) -> str:
+    """Return a tree as text, whose statements have the places that they had before."""
+    lines = _block(tree.body, before, "")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _block(body: Sequence[ast.stmt], before: Original, indent: str) -> Iterator[str]:
+    last: ast.stmt | None = None
+    for node in body:
+        if last is not None:
+            yield from [""] * _gap(last, node, before, indent)
+        yield from _statement(node, before, indent)
+        last = node
+
+
+def _gap(last: ast.stmt, node: ast.stmt, before: Original, indent: str) -> int:
+    """Return how many empty lines stand between two statements."""
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    if isinstance(last, definitions) or isinstance(node, definitions):
+        return 1 if indent else 2
+    between = before.lines[last.end_lineno or last.lineno : node.lineno - 1]
+    return int(any(not line.strip() for line in between))
+
+
+def _statement(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
+    if before.holds(node) and not _is_elif(node, before):
+        yield from _as_it_was(node, before, indent)
+    elif isinstance(node, ast.If):
+        yield from _branches(node, before, indent)
+    else:
+        yield from _parts(node, before, indent)
+
+
+def _is_elif(node: ast.stmt, before: Original) -> bool:
+    return before.lines[node.lineno - 1].startswith("elif", node.col_offset)
+
+
+def _as_it_was(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    for line in before.lines[first - 1 : node.end_lineno]:
+        yield (indent + _FOR_TOOLS.sub("", line)[node.col_offset :]).rstrip()
+
+
+def _parts(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
+    """Yield a statement that was changed: its head, and what stands below it."""
+    if isinstance(node, ast.Assert) and node.msg and len(indent + ast.unparse(node)) > WIDTH:
+        yield from wrapped(f"assert {ast.unparse(node.test)}, (", indent)
+        yield from wrapped(ast.unparse(node.msg), indent + _INDENT)
+        yield f"{indent})"
+        return
+    if not hasattr(node, "body"):
+        yield from wrapped(ast.unparse(node), indent)
+        return
+    bare = copy.copy(node)
+    for name in ("body", "orelse", "finalbody"):
+        if getattr(node, name, None):
+            setattr(bare, name, [ast.Pass()])
+    heads = [line for line in ast.unparse(bare).splitlines() if line.strip() != "pass"]
+    handlers = getattr(node, "handlers", [])
+    blocks = [node.body, *(one.body for one in handlers)]
+    blocks += [block for name in ("orelse", "finalbody") if (block := getattr(node, name, None))]
+    decorators = len(heads) - len(blocks)
+    yield from (indent + line for line in heads[:decorators])
+    for head, block in zip(heads[decorators:], blocks, strict=True):
+        yield from wrapped(head, indent)
+        yield from _block(block, before, indent + _INDENT)
+
+
+def _branches(node: ast.If, before: Original, indent: str, word: str = "if") -> Iterator[str]:
+    yield from wrapped(f"{word} {ast.unparse(node.test)}:", indent)
+    yield from _block(node.body, before, indent + _INDENT)
+    match node.orelse:
+        case []:
+            pass
+        case [ast.If() as other]:
+            yield from _branches(other, before, indent, "elif")
+        case _:
+            yield f"{indent}else:"
+            yield from _block(node.orelse, before, indent + _INDENT)
+
+
+def wrapped(line: str, indent: str = "") -> list[str]:
+    """Return a line of code, on several where it is long and has brackets to break it in."""
+    return list(_broken(_double_quoted(_without_second_brackets(line)), indent))
+
+
+def _broken(line: str, indent: str) -> Iterator[str]:
+    span = _widest(line) if len(indent + line) > WIDTH else None
+    if span is None:
+        yield indent + line
+        return
+    start, end = span
+    inside = line[start + 1 : end]
+    yield indent + line[: start + 1]
+    items = _items(inside) if len(indent + _INDENT + inside) > WIDTH else [inside]
+    comma = "," if len(items) > 1 or items != [inside] else ""
+    for item in items:
+        *lines, last = _broken(item, indent + _INDENT)
+        yield from [*lines, last + comma]
+    yield from _broken(line[end:], indent)
+
+
+def _widest(line: str) -> tuple[int, int] | None:
+    """Return where the outermost brackets begin and end that hold the longest text."""
+    spans = [(end - start, start, end) for start, end, depth in _brackets(line) if not depth]
+    length, start, end = max(spans, default=(0, 0, 0))
+    return (start, end) if length > 1 else None
+
+
+def _brackets(line: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the beginning, the end and the depth of all brackets of a line."""
+    opened: list[int] = []
+    for token in _tokens(line):
+        if token.string in _OPENING:
+            opened.append(token.start[1])
+        elif token.string in _CLOSING and opened:
+            start = opened.pop()
+            yield start, token.start[1], len(opened)
+
+
+def _items(inside: str) -> list[str]:
+    """Return what is separated by commas; a comprehension or a lambda is one."""
+    depth, last, items = 0, 0, list[str]()
+    for token in _tokens(inside):
+        depth += (token.string in _OPENING) - (token.string in _CLOSING)
+        if depth:
+            continue
+        if token.string in _NO_LIST:
+            return [inside]
+        if token.string == ",":
+            items.append(inside[last : token.start[1]].strip())
+            last = token.end[1]
+    rest = inside[last:].strip()
+    return [*items, rest] if rest else items
+
+
+def _tokens(line: str) -> Iterator[tokenize.TokenInfo]:
+    """Yield the tokens of a piece of a line, which may end before its brackets do."""
+    with contextlib.suppress(tokenize.TokenError):
+        yield from tokenize.generate_tokens(io.StringIO(line).readline)
+
+
+def _double_quoted(line: str) -> str:
+    """Return a line whose plain texts stand between double quotes."""
+    for token in reversed([*_tokens(line)]):
+        prefix, quote, text = token.string.partition("'")
+        if token.type == tokenize.STRING and quote and not {'"', "\\"} & set(token.string):
+            line = f'{line[: token.start[1]]}{prefix}"{text[:-1]}"{line[token.end[1] :]}'
+    return line
+
+
+def _without_second_brackets(line: str) -> str:
+    """Return a line with `sum(x for x in y)` for `sum((x for x in y))`, as `ast` writes it."""
+    spans = {start: end for start, end, _ in _brackets(line) if line[start] == "("}
+    for start, end in sorted(spans.items(), reverse=True):
+        outer = spans.get(start - 1) == end + 1 and line[start - 2 : start - 1].isidentifier()
+        if outer and "for" in (token.string for token in _tokens(line[start + 1 : end])):
+            line = line[:start] + line[start + 1 : end] + line[end + 1 :]
+            return _without_second_brackets(line)
+    return line

@@ -1,0 +1,370 @@
+"""The plain path of a case: what is folded, what goes, and that every case has one."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import subprocess
+import sys
+from textwrap import dedent, indent
+from typing import TYPE_CHECKING
+
+import pytest
+from factories import case
+
+from repromatrix.runner.cases import case_files, load_case
+from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.model.case_plain import plain
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.model.python_text import Original, written
+from repromatrix.runner.paths import Paths
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repromatrix.runner.model.case import Case
+
+HEAD = """\
+import os
+import sys
+from contextlib import nullcontext
+
+import torch
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "autocast", "cast"}
+ATTENTION = {"": "flash", "cast": "eager"}
+measured: dict[str, float] = {}
+
+
+"""
+MAIN = """\
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+"""
+FOOT = """
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+def toy(body: str, helpers: str = "", toml: str = "") -> Case:
+    """Return a case whose `main` goes on with some statements."""
+    code = HEAD + dedent(helpers) + MAIN + indent(dedent(body), "    ") + FOOT
+    return case(toml, code)
+
+
+def plainly(body: str, helpers: str = "", precision: Precision = Precision.BF16) -> str:
+    """Return the plain path of such a case, without the import of torch."""
+    return plain(toy(body, helpers), precision).replace("import torch\n\n", "")
+
+
+RULES = {
+    "a dtype by its precision": ("use(dtype)", "use(torch.bfloat16)\n"),
+    "a device that is that of torch": (
+        'model(torch.ones(2, device=device)).to(device).to(device, dtype).to(device="cpu")',
+        "model(torch.ones(2)).to(torch.bfloat16)\n",
+    ),
+    "a device that has to be named": (
+        "with torch.autocast(device, dtype):\n    go()",
+        'with torch.autocast("cpu", torch.bfloat16):\n    go()\n',
+    ),
+    "a workaround as a branch": (
+        'if workaround == "cast":\n    go()\nelse:\n    stay()',
+        "stay()\n",
+    ),
+    "one of several workarounds": (
+        'if workaround in {"cast", "autocast"}:\n    go()\nstay()',
+        "stay()\n",
+    ),
+    "any workaround": ("if workaround:\n    go()\nstay()", "stay()\n"),
+    "a conditional expression": (
+        'go("eager" if workaround == "cast" else "flash")',
+        'go("flash")\n',
+    ),
+    "a name for a decision": (
+        'mixed = precision != "fp32" and workaround != "cast"\ngo(mixed)',
+        "go(True)\n",
+    ),
+    "a comparison of dtypes": ("go(dtype != torch.float32)", "go(True)\n"),
+    "a condition that is half decided": (
+        'if ready() and workaround != "cast":\n    go()',
+        "if ready():\n    go()\n",
+    ),
+    "a condition that is decided behind something": (
+        'if name.endswith("x") and workaround == "cast":\n    go()\nstay()',
+        "stay()\n",
+    ),
+    "a condition that is asked for what it does": (
+        'go(act() and workaround == "cast")',
+        "go(act() and False)\n",
+    ),
+    "a context for nothing": (
+        (
+            'with torch.autocast(device, dtype) if workaround == "autocast" else nullcontext():\n'
+            "    go()"
+        ),
+        "go()\n",
+    ),
+    "one context of two": (
+        "with torch.no_grad(), nullcontext():\n    go()",
+        "with torch.no_grad():\n    go()\n",
+    ),
+    "a value by the workaround": ("go(ATTENTION[workaround])", 'go("flash")\n'),
+    "a value of what is written out": (
+        'go(**{"": {}, "cast": {"dtype": dtype}}[workaround])',
+        "go()\n",
+    ),
+    "a dict of workarounds": (
+        'late = {"cast": model.config}\nif workaround in late:\n    late[workaround].x = 1\nstay()',
+        "stay()\n",
+    ),
+    "a loop over nothing": (
+        (
+            'parts = {"": []}\nparts |= {"cast": [model]}\n'
+            "for part in parts[workaround]:\n    part.go()\nstay()"
+        ),
+        "stay()\n",
+    ),
+    "a loop that does nothing": (
+        (
+            "for name, module in model.named_modules():\n"
+            '    if name.endswith("x") and workaround == "cast":\n        module.float()\nstay()'
+        ),
+        "stay()\n",
+    ),
+    "an f-string": ('go(f"{precision}_full_eval")', 'go("bf16_full_eval")\n'),
+    "a part of an f-string": ('go(f"{workaround}{precision} {x}")', 'go(f"bf16 {x}")\n'),
+    "keywords that were decided": (
+        'flags = {"cpu": device == "cpu", precision: True}\ngo(1, **flags)',
+        "go(1, cpu=True, bf16=True)\n",
+    ),
+    "keywords that were filled in": (
+        'plan = {"steps": 1}\nplan["every"] = 1 if workaround == "cast" else 2\ngo(**plan)',
+        "go(steps=1, every=2)\n",
+    ),
+    "keywords that are written so": (
+        'plan = {"steps": 1}\ngo(**plan)',
+        'plan = {"steps": 1}\ngo(**plan)\n',
+    ),
+    "a seed": ('go(int(os.environ.get("REPRO_SEED", "0")))', "go(0)\n"),
+    "what is only measured": ('measured["x"] = y.float().norm().item()\nstay()', "stay()\n"),
+    "what is measured by doing something": ('measured["x"] = act()\nstay()', "act()\nstay()\n"),
+    "what is measured and asserted": (
+        'measured["largest-error"] = act()\nassert measured["largest-error"] < 1, "far"',
+        'largest_error = act()\nassert largest_error < 1, "far"\n',
+    ),
+    "what is measured under a name that is taken": (
+        'x = act()\nmeasured["x"] = x / 2\nassert measured["x"] < 1',
+        "x = act()\nx_value = x / 2\nassert x_value < 1\n",
+    ),
+    "what is measured as a whole": (
+        "measured.update(act())\nassert all(measured.values())",
+        "numbers: dict[str, float] = {}\n\nnumbers.update(act())\nassert all(numbers.values())\n",
+    ),
+    "an assertion that holds": ('assert workaround != "cast"\nstay()', "stay()\n"),
+    "a wrong workaround": (
+        (
+            'if workaround == "cast":\n    go()\nelif workaround not in {"", "cast"}:\n'
+            "    raise ValueError(workaround)\nstay()"
+        ),
+        "stay()\n",
+    ),
+    "an elif that is left": (
+        'if workaround == "cast":\n    go()\nelif ready():\n    stay()',
+        "if ready():\n    stay()\n",
+    ),
+    "an else that is left": (
+        'if ready():\n    workaround = "x"\nelse:\n    stay()\ngo(workaround)',
+        'if ready():\n    workaround = "x"\nelse:\n    stay()\ngo(workaround)\n',
+    ),
+    "a name that means something else later": (
+        'kind = "eager" if workaround == "cast" else "flash"\ngo(kind)\nkind = act()\ngo(kind)',
+        'go("flash")\nkind = act()\ngo(kind)\n',
+    ),
+    "a name that may mean something else later": (
+        (
+            'kind = "eager" if workaround == "cast" else "flash"\n'
+            "if ready():\n    kind = act()\ngo(kind)"
+        ),
+        'kind = "flash"\nif ready():\n    kind = act()\ngo(kind)\n',
+    ),
+    "a name that means something else in a loop": (
+        "kind = dtype\nfor x in act():\n    go(kind)\n    kind = x",
+        "kind = torch.bfloat16\nfor x in act():\n    go(kind)\n    kind = x\n",
+    ),
+    "a name that is read later": (
+        "kind = dtype\nhook(lambda: kind)\nkind = act()",
+        "kind = torch.bfloat16\nhook(lambda: kind)\nkind = act()\n",
+    ),
+    "a name of a lambda": ("hook(lambda dtype: dtype)", "hook(lambda dtype: dtype)\n"),
+    "a name of a comprehension": (
+        "go([dtype for dtype in act()])",
+        "go([dtype for dtype in act()])\n",
+    ),
+    "a comment": (
+        "go()  # because of it\nuse(dtype)  # gone",
+        "go()  # because of it\nuse(torch.bfloat16)\n",
+    ),
+    "an empty line": ("go()\n\nstay()", "go()\n\nstay()\n"),
+    "a try": (
+        'try:\n    act()\nfinally:\n    measured["x"] = y.item()\nassert measured["x"]',
+        "try:\n    act()\nfinally:\n    x = y.item()\nassert x\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_is_known_is_folded(rule: str) -> None:
+    body, expected = RULES[rule]
+    # These names are nobody's: they stand for whatever a case calls.
+    actual = plainly(body)
+
+    assert expected == actual.removeprefix("import torch\n").lstrip("\n")
+
+
+def test_a_parameter_that_is_always_the_same_is_taken_away() -> None:
+    helpers = """\
+    def build(dtype: torch.dtype, kind: str, workaround: str = "") -> object:
+        if workaround == "cast":
+            return torch.ones(3)
+        return torch.ones(len(kind), dtype=dtype)
+
+
+    """
+    body = 'a, b = build(dtype, "x", workaround), build(kind="y", dtype=dtype)'
+
+    assert plainly(f"{body}\nassert a is b", helpers) == (
+        "\ndef build(kind: str) -> object:\n"
+        "    return torch.ones(len(kind), dtype=torch.bfloat16)\n\n\n"
+        'a, b = (build("x"), build(kind="y"))\nassert a is b\n'
+    )
+
+
+def test_a_parameter_that_differs_stays() -> None:
+    helpers = (
+        "def build(dtype: torch.dtype) -> object:\n    return torch.ones(2, dtype=dtype)\n\n\n"
+    )
+    body = "assert build(dtype) is build(torch.float32)"
+
+    assert "build(torch.bfloat16) is build(torch.float32)" in plainly(body, helpers)
+    assert "return torch.ones(2, dtype=dtype)\n" in plainly(body, helpers)
+
+
+def test_a_function_that_does_nothing_any_more_goes() -> None:
+    helpers = """\
+    def apply(workaround: str, model: object) -> None:
+        for name, module in model.named_modules():
+            if workaround == "cast" and name.endswith("norm"):
+                module.float()
+
+
+    """
+
+    assert plainly("apply(workaround, model)\nstay()", helpers) == "stay()\n"
+
+
+def test_main_stays_where_a_name_would_mean_two_things() -> None:
+    helpers = "def size() -> int:\n    return 2\n\n\n"
+
+    text = plainly("size = act()\ngo(size)", helpers)
+
+    assert text.endswith("def main() -> None:\n    size = act()\n    go(size)\n\n\nmain()\n")
+
+
+def test_a_case_for_a_gpu_is_folded_for_a_gpu() -> None:
+    text = plain(toy("go(device)", toml='needs = ["cuda"]\n'), Precision.BF16)
+
+    assert text == 'go("cuda")\n'
+
+
+def test_a_precision_in_which_a_case_declines_is_refused() -> None:
+    body = 'if precision == "fp32":\n    sys.exit(125)\ngo()'
+
+    assert plainly(body) == "go()\n"
+    with pytest.raises(RunnerError) as refused:
+        plainly(body, precision=Precision.FP32)
+    assert str(refused.value) == (
+        "--precision: toy_breaks declines to judge in fp32. Choose bf16 or fp16."
+    )
+
+
+def test_a_script_without_a_main_is_refused() -> None:
+    with pytest.raises(RunnerError, match=r"no function `main`.*Leave out --plain"):
+        plain(case(code="import torch\n"), Precision.BF16)
+
+
+CORPUS = {path.stem: path for path in case_files(Paths().cases)}
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the plain scripts of all cases in every precision that they judge."""
+    folder = tmp_path_factory.mktemp("plain")
+    for name, path in CORPUS.items():
+        read = load_case(path, str(path))
+        for precision in Precision:
+            with contextlib.suppress(RunnerError):  # it declines to judge
+                (folder / f"{name}-{precision}.py").write_text(plain(read, precision))
+    return folder
+
+
+def test_every_case_of_the_corpus_has_a_plain_path(scripts: Path) -> None:
+    told = {path.stem.rpartition("-")[0] for path in scripts.glob("*.py")}
+    unfit = (
+        "workaround",
+        "WORKAROUND",
+        "REPRO_",
+        "repromatrix",
+        "measured",
+        "if __name__",
+        "argv[",
+    )
+    bad = {
+        f"{path.stem}: {word}"
+        for path in scripts.glob("*.py")
+        for word in unfit
+        if word in path.read_text()
+    }
+
+    assert told == set(CORPUS)
+    assert bad == set()
+
+
+def test_no_name_of_a_plain_path_is_undefined_or_unused(scripts: Path) -> None:
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet"]
+    done = subprocess.run(
+        [*command, "--select", "F,E9,PLW", "--line-length", "100", str(scripts)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == ""
+
+
+def test_most_plain_paths_are_short(scripts: Path) -> None:
+    lengths = {
+        path.stem: sum(bool(line.strip()) for line in path.read_text().splitlines())
+        for path in scripts.glob("*-bf16.py")
+    }
+
+    assert len(lengths) == len(CORPUS)
+    assert sum(length <= 25 for length in lengths.values()) >= 0.8 * len(CORPUS)
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_the_text_of_a_plain_path_is_its_tree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees: list[ast.Module] = []
+
+    def remembered(tree: ast.Module, before: Original) -> str:
+        trees.append(ast.parse(ast.unparse(tree)))
+        return written(tree, before)
+
+    monkeypatch.setattr("repromatrix.runner.model.case_plain.written", remembered)
+    text = plain(load_case(CORPUS[name], name), Precision.BF16)
+
+    assert ast.dump(ast.parse(text)) == ast.dump(trees[0])
+    assert max(map(len, text.splitlines())) <= 100
