@@ -90,13 +90,6 @@ def paragraphs(text: str) -> tuple[str, ...]:
     return tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip())
 
 
-def first_sentence(text: str) -> tuple[str, str]:
-    """Return the first sentence of a text and what follows it."""
-    found = re.match(r"(.+?[.!?])(?=\s|$)", text, re.DOTALL)
-    end = found.end() if found else len(text)
-    return " ".join(text[:end].split()), text[end:].strip()
-
-
 def spans(names: Iterable[str], places: Mapping[str, int]) -> str:
     """Return names as spans of neighbours: `4.50.0 to 4.50.3, 4.52.1`.
 

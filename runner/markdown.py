@@ -41,3 +41,9 @@ def _span(line: str) -> str:
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     room = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{room}{line}{room}{fence}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return lines as a block of code, whatever stands in them."""
+    fence = "`" * max(3, max(map(len, re.findall("`+", text)), default=0) + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -14,6 +15,13 @@ def join(names: Sequence[str], last: str = "and") -> str:
     """Return names as a list in words: `fp32, bf16 and fp16`."""
     *others, name = names or ("",)
     return f"{', '.join(others)} {last} {name}" if others else name
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text and what follows it."""
+    found = re.match(r"(.+?[.!?])(?=\s|$)", text, re.DOTALL)
+    end = found.end() if found else len(text)
+    return " ".join(text[:end].split()), text[end:].strip()
 
 
 def shorten(text: str, width: int) -> str:

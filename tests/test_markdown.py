@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from repromatrix.runner.markdown import code, plain, sentence
+from repromatrix.runner.markdown import code, fenced, plain, sentence
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HOSTILE = st.text("\\`*_[]()|~$#+-=>.<!&;:@/ab1 \n")
@@ -23,6 +23,13 @@ def shown(markdown: str) -> str:
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+@given(HOSTILE)
+def test_lines_of_code_are_shown_as_they_are(text: str) -> None:
+    found = html.unescape(READER.render(fenced(text, "python")))
+
+    assert found == f'<pre><code class="language-python">{text.rstrip()}\n</code></pre>\n'
 
 
 @given(HOSTILE)

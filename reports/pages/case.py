@@ -20,7 +20,6 @@ from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.sections.workarounds import WorkaroundAdvice, advise
 from repromatrix.reports.text import (
     Link,
-    first_sentence,
     in_address,
     link_to,
     link_to_family,
@@ -32,7 +31,7 @@ from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.ranges import Axis, ranges_along
 from repromatrix.runner.model.case import EVERY, Case, Failure
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.text import join, plural
+from repromatrix.runner.text import first_sentence, join, plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

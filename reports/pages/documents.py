@@ -15,7 +15,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from repromatrix.reports.text import first_sentence, in_path, visible
+from repromatrix.reports.text import in_path, visible
+from repromatrix.runner.text import first_sentence
 
 _COMMENT = re.compile(r"(?m)^<!--.*?-->\n")
 _SHELL = frozenset({"sh", "console", "shell", "bash"})

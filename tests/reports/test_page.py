@@ -66,7 +66,6 @@ from repromatrix.reports.sections.workarounds import (
 from repromatrix.reports.text import (
     Link,
     excerpt,
-    first_sentence,
     link_to,
     requirements_words,
     spans,
@@ -855,10 +854,6 @@ def test_spans_name_the_ends_of_neighbours(names: tuple[str, ...], expected: str
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//x", "http://["])
 def test_only_addresses_of_the_web_become_links(address: str) -> None:
     assert Link(text=address, href="") == link_to(address)
-
-
-def test_a_sentence_does_not_end_inside_a_version() -> None:
-    assert first_sentence("4.50.0\nfails. So it is.") == ("4.50.0 fails.", "So it is.")
 
 
 def test_a_requirement_is_read_from_its_lower_bound() -> None:
