@@ -1,0 +1,160 @@
+"""A known bug as an issue for those who can mend it, in the form of their project. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from repromatrix.runner.markdown import fenced, plain
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.model.packages import COMPANIONS, TRANSFORMERS
+from repromatrix.runner.text import first_sentence, join, printable, printable_lines
+
+_FRAME = re.compile(r'  File "(?P<path>[^"]*)".*\n(?:    .*\n?)*')
+_FRAMES = 4
+"""So many of the last frames are shown."""
+_PASSED_ON = re.compile(
+    r"cases/|site-packages/torch/(?:nn/modules/module\.py|_compile\.py|_dynamo/)"
+)
+"""Frames that say nothing: those of the case, whose lines are others, and what torch calls by."""
+_LONG = 2000
+"""Characters of a message."""
+_NOBODY = ("Who can help?", "_No response_")
+_OWN_SCRIPT = (
+    "Information",
+    "- [ ] The official example scripts\n- [x] My own modified scripts",
+)
+
+
+class _Form(NamedTuple):
+    """What the form of a project asks for beside the system, a reproduction and the behaviour."""
+
+    sections: tuple[tuple[str, str], ...]
+    system_is_code: bool = False
+
+
+def _tasks(official: str) -> tuple[str, str]:
+    return "Tasks", f"- [ ] {official}\n- [x] My own task or dataset (give details below)"
+
+
+_FORMS = {
+    TRANSFORMERS: _Form(
+        (
+            _NOBODY,
+            _OWN_SCRIPT,
+            _tasks(
+                "An officially supported task in the `examples` folder (such as GLUE/SQuAD, ...)"
+            ),
+        )
+    ),
+    "accelerate": _Form(
+        (
+            _OWN_SCRIPT,
+            _tasks(
+                "One of the scripts in the examples/ folder of Accelerate or an officially"
+                " supported `no_trainer` script in the `examples` folder of the `transformers`"
+                " repo (such as `run_no_trainer_glue.py`)"
+            ),
+        ),
+        system_is_code=True,
+    ),
+}
+_SHORT = _Form((_NOBODY,))
+"""That of peft, and what is said to anybody else."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownBug:
+    """What an issue says of a case that fails."""
+
+    case: Case
+    package: str
+    """Whose bug it is."""
+    failing: Observation
+    """The newest failure."""
+    packages: Mapping[str, str]
+    """What was installed there."""
+    ranges: Sequence[str]
+    """Where it fails, in words: the newest range last."""
+    fixed: str = ""
+    """Where the newest range ends; empty where it does not."""
+    commits: Sequence[str] = ()
+    """The commits that broke or fixed it, each as a sentence in Markdown."""
+    also: Sequence[Precision] = ()
+    """The other precisions in which it fails."""
+
+
+def issue(bug: KnownBug, script: str) -> str:
+    """Return an issue in Markdown: its title as a heading, then what the project's form asks for.
+
+    `script` is the plain path of the case.
+    """
+    form = _FORMS.get(bug.package, _SHORT)
+    system = "\n".join(_system(bug))
+    sections = (
+        ("System Info", fenced(system, "Shell") if form.system_is_code else system),
+        *form.sections,
+        ("Reproduction", "\n\n".join(_reproduction(bug, script))),
+        ("Expected behavior", "\n\n".join(_behaviour(bug))),
+    )
+    text = "".join(f"\n### {heading}\n\n{content}\n" for heading, content in sections)
+    return f"# {printable(bug.case.block.title)}\n{text}"
+
+
+def _system(bug: KnownBug) -> Iterator[str]:
+    ran = bug.failing.provenance
+    beside = sorted(bug.case.packages - {TRANSFORMERS, "torch", *COMPANIONS})
+    for package in dict.fromkeys([bug.package, TRANSFORMERS, *COMPANIONS, *beside]):
+        if version := bug.packages.get(package):
+            yield f"- {package} version: {version}"
+    yield f"- PyTorch version: {ran.torch_build}"
+    yield f"- Python version: {ran.python}"
+    yield f"- Platform: {ran.hardware}, computed on {bug.failing.cell.device.upper()}"
+
+
+def _reproduction(bug: KnownBug, script: str) -> Iterator[str]:
+    yield fenced(script, "python")
+    yield f"With the versions above, in {bug.failing.cell.precision}, it {_end(bug.failing)}:"
+    yield fenced("\n".join(_last_lines(bug.failing)))
+    *earlier, newest = bug.ranges
+    yield f"It fails with {newest}."
+    if earlier:
+        yield f"It failed before with {join(earlier)}."
+    yield "Each version was run with the packages of its time and the torch named above."
+    yield from bug.commits
+
+
+def _end(failing: Observation) -> str:
+    return "ends with" if failing.failed else failing.outcome.verb
+
+
+def _last_lines(failing: Observation) -> Iterator[str]:
+    """Yield the last frames of a failure in installed packages, and its message."""
+    if failing.failed is None:
+        yield failing.described
+        return
+    frames = [
+        found[0].rstrip().replace('File "site-packages/', 'File "')
+        for found in _FRAME.finditer(f"{failing.failed.traceback}\n")
+        if not _PASSED_ON.match(found["path"])
+    ]
+    if frames:
+        yield "Traceback (most recent call last):"
+        yield from ["  ..."] if len(frames) > _FRAMES else []
+        yield from frames[-_FRAMES:]
+    message = printable_lines(failing.failed.message.strip())
+    yield f"{failing.failed.error_class}: {message[:_LONG]}".removesuffix(": ")
+
+
+def _behaviour(bug: KnownBug) -> Iterator[str]:
+    sentence, _ = first_sentence(bug.case.docstring)
+    yield plain(sentence) if sentence else "The script ends without an exception."
+    yield f"Seen instead: {plain(bug.failing.headline)}."
+    if bug.also:
+        yield f"It also fails in {join(list(bug.also))}."
+    if reports := bug.case.block.reports:
+        yield f"Related: {join(list(reports))}"
