@@ -137,6 +137,12 @@ def drills(session: nox.Session) -> None:
     _through(session, [_python(session, "tests"), "drills/drills.py", *session.posargs])
 
 
+@nox.session(default=False)
+def case(session: nox.Session) -> None:
+    """Print a case as a script, its plain path, or an issue about it."""
+    _runner(session, "case", *session.posargs)
+
+
 @nox.session(default=False, name="new-case")
 def new_case(session: nox.Session) -> None:
     """Create a case file from the address of a report, or from a script."""

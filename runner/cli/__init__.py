@@ -25,7 +25,7 @@ _TWICE = 3.0
 COMMANDS = (
     *("matrix", "shards", "environment", "bundle", "report", "results"),
     *("bisect", "history", "blame", "issues", "diff", "audit", "advise"),
-    *("check", "lock", "accept", "new-case", "publish", "merge"),
+    *("check", "case", "lock", "accept", "new-case", "publish", "merge"),
 )
 """In the order of the help; each is registered by the module of its name as that is imported."""
 
