@@ -142,7 +142,7 @@ def test_a_merge_that_peft_healed_is_blamed_on_peft_among_ten_changes(ask: Asked
 
 @pytest.mark.builds
 def test_packages_that_need_each_other_are_not_told_apart(ask: Asked) -> None:
-    code, found = ask(asking("gpt2_tuple_past", "4.57.6", "5.0.0"))
+    code, found = ask(asking("mamba2_trainer_eval", "5.0.0", "4.57.6"))
 
     assert (code, found["ending"]) == (ExitCode.UNDECIDED, "undecided")
     assert found["breaks"] == ["transformers", "huggingface-hub"]
@@ -151,5 +151,5 @@ def test_packages_that_need_each_other_are_not_told_apart(ask: Asked) -> None:
     newer += " and this has huggingface-hub==0.36.0"
     older += " and this has huggingface-hub==1.3.7"
     reasons = [one["reason"] for one in found["trials"] if one["answer"] == "unknown"]
-    assert reasons == [newer, older, older, newer]
-    assert "+anyio 4.12.1" in found["trials"][3]["along"]
+    assert reasons == [older, newer, newer, older]
+    assert "-anyio" in found["trials"][3]["along"]

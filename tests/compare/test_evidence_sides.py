@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.observation import Observation
 
 QUIET = Console(quiet=True)
-KEPT = "gpt2_tuple_past"
+KEPT = "switch_transformers_router_half"
 PUBLICATION = "2026-11-21"
 
 

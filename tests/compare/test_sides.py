@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.outcomes import Verdict
 
 QUIET = Console(quiet=True)
-KEPT = "gpt2_tuple_past"
+KEPT = "llama_static_cache_autocast"
 
 
 def compared(before: str, after: str | Path, **changed: Any) -> ExitCode:  # noqa: ANN401
@@ -268,9 +268,14 @@ def test_a_difference_that_was_not_repeated_before_an_interruption_is_run_again(
 # A real checkout --------------------------------------------------------------------------------
 
 MAMBA = ("models/mamba2/modeling_mamba2.py", "class Mamba2Cache:\n")
-GPT2 = ("models/gpt2/modeling_gpt2.py", "past_key_values[0][0].size(-2)")
+CAST = "value_states = value_states.to(v_out.dtype)\n"
+STATIC = ("cache_utils.py", f"{CAST}\n        if cache_position is None:")
 HEAL = "class Mamba2Cache:\n    def float(self):\n        return self\n\n"
-BREAK = "past_key_values.get_seq_length()"
+BREAK = "\n        if cache_position is None:"
+INDEX_COPY = (
+    "RuntimeError: index_copy_(): self and source expected to have the same dtype, but got (self)"
+    " Float and (source) BFloat16"
+)
 
 
 @pytest.fixture
@@ -305,18 +310,15 @@ def test_a_checkout_that_heals_one_case_and_breaks_another_is_told_so_and_left_a
     clone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planted(clone, MAMBA, HEAL)
-    planted(clone, GPT2, BREAK)
+    planted(clone, STATIC, BREAK)
     before = listed(clone)
     asked = {"area": ["kv-cache"], "precision": ["bf16"]}
     first_code, first = compared("4.50.3", clone, **asked), capsys.readouterr().out
     again_code, again = compared("4.50.3", clone, **asked), capsys.readouterr().out
 
     assert differing(first) == {
-        ("gpt2_tuple_past", "", "bf16"): (
-            "broke",
-            "passes",
-            "AttributeError: 'tuple' object has no attribute 'get_seq_length'",
-        ),
+        (KEPT, "", "bf16"): ("broke", "passes", INDEX_COPY),
+        ("mistral_static_sliding_autocast", "", "bf16"): ("broke", "passes", INDEX_COPY),
         ("mamba2_trainer_eval", "", "bf16"): (
             "fixed",
             "AttributeError: 'Mamba2Cache' object has no attribute 'float'",
@@ -325,7 +327,7 @@ def test_a_checkout_that_heals_one_case_and_breaks_another_is_told_so_and_left_a
     }
     assert (first_code, again_code) == (ExitCode.UNEXPECTED, ExitCode.UNEXPECTED)
     assert differing(again) == differing(first)
-    assert json.loads(first)["headline"][-1].endswith("; 0 known, 33 run.")
+    assert json.loads(first)["headline"][-1].endswith("; 0 known, 31 run.")
     assert json.loads(again)["headline"][-1].endswith(", 0 run.")
     assert listed(clone) == before
 
@@ -354,13 +356,13 @@ def test_what_was_measured_before_an_interruption_is_kept_and_none_of_it_for_an_
     assert (code, differing(told)) == (ExitCode.AS_EXPECTED, {})
     assert headline.startswith("Second side: ")
     assert f"; {kept} known (" in headline
-    assert headline.endswith(f", {4 - kept} run.")
+    assert headline.endswith(f", {6 - kept} run.")
 
-    planted(clone, GPT2, BREAK)
+    planted(clone, STATIC, BREAK)
     edited = compared("4.50.3", clone, case=[KEPT], precision=["bf16"])
 
     assert edited is ExitCode.UNEXPECTED
-    assert set(differing(capsys.readouterr().out)) == {("gpt2_tuple_past", "", "bf16")}
+    assert set(differing(capsys.readouterr().out)) == {(KEPT, "", "bf16")}
 
 
 @pytest.mark.builds
