@@ -25,31 +25,44 @@ from repromatrix.runner.project import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROVEN, AWAITED = "blip2_load_half", "unsloth_gemma3_bf16"
+PROVEN, AWAITED = "blip2_load_half", "blip2_on_a_gpu"
 
 
-def said() -> str:
+def said(paths: Paths) -> str:
     text = io.StringIO()
-    assert examine(Paths(), Console(file=text, width=500)) is ExitCode.AS_EXPECTED
+    assert examine(paths, Console(file=text, width=500)) is ExitCode.AS_EXPECTED
     return text.getvalue()
 
 
 @pytest.fixture(scope="module")
-def before() -> str:
+def awaiting(tmp_path_factory: pytest.TempPathFactory) -> Paths:
+    """Return a checkout that is this one with one more case, which waits for a GPU."""
+    own, here = Paths(), Paths(root=tmp_path_factory.mktemp("awaiting"))
+    shutil.copytree(own.cases, here.cases)
+    for folder in ("environments", "reports"):
+        (here.root / folder).symlink_to(own.root / folder)
+    text = (own.cases / f"{PROVEN}.py").read_text()
+    needs = text.replace("# trigger = ", '# needs = ["cuda"]\n# trigger = ', 1)
+    (here.cases / f"{AWAITED}.py").write_text(needs)
+    return here
+
+
+@pytest.fixture(scope="module")
+def before(awaiting: Paths) -> str:
     """Return what is said where nothing was measured."""
-    return said()
+    return said(awaiting)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OUT_OF_MEMORY, Outcome.NOT_RUN, Outcome.UNBUILDABLE])
 def test_what_the_machine_decided_here_changes_no_word_of_check(
-    before: str, outcome: Outcome
+    awaiting: Paths, before: str, outcome: Outcome
 ) -> None:
-    loaded = load(Paths())
+    loaded = load(awaiting)
     rows = answers.published_rows(loaded.paths, {PROVEN})
     cells = [row.cell for row in rows]
     awaited = [one._replace(case=AWAITED, workaround="") for one in cells]
 
-    with closing(Store(Paths().store, print)) as store:
+    with closing(Store(awaiting.store, print)) as store:
         store.put(*not_built(awaited, loaded.cases, "no such torch", "20260101T000000"))
         if outcome is Outcome.UNBUILDABLE:
             store.put(*not_built(cells, loaded.cases, "no such torch", "20260101T000000"))
@@ -58,7 +71,7 @@ def test_what_the_machine_decided_here_changes_no_word_of_check(
 
     assert AWAITED in before
     assert PROVEN not in before
-    assert said() == before
+    assert said(awaiting) == before
     assert _judged(loaded)[AWAITED] == []
 
 
@@ -69,7 +82,7 @@ def test_what_was_measured_here_proves_a_case_that_nobody_has_published(
     monkeypatch.setattr(answers, "published_rows", lambda *_: [])
     with closing(Store(Paths().store, print)) as store:
         store.put(*(dataclasses.replace(one, source=LOCAL) for one in rows))
-    unproven = [line for line in said().splitlines() if "not proven" in line]
+    unproven = [line for line in said(Paths()).splitlines() if "not proven" in line]
 
     assert len(unproven) == len(load(Paths()).cases) - 1
     assert [line for line in unproven if PROVEN in line] == []

@@ -76,7 +76,7 @@ def checkout_of_one(tmp_path: Path) -> Paths:
     ("name", "expected"),
     [
         ("ms-swift3.3.0", ("ms-swift", "3.3.0")),
-        ("unsloth2025.3.19", ("unsloth", "2025.3.19")),
+        ("trl0.16.0", ("trl", "0.16.0")),
         ("4.50.0", None),
         ("main", None),
         ("4.50.0+peft0.15.2", None),

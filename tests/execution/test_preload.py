@@ -16,7 +16,7 @@ from transformers.models.gemma3 import modeling_gemma3
 from . import neighbour
 from .accelerate import Accelerator
 
-import unsloth
+import swift
 
 
 def main() -> None:

@@ -125,7 +125,7 @@ def _asked(evidence: KnownEvidence, chance: random.Random) -> Asked:
     pins, loose = {}, {}
     lines = {
         name: _versions(evidence, name)
-        for name in ("transformers", "peft", "accelerate", "safetensors", "unsloth", "ms-swift")
+        for name in ("transformers", "peft", "accelerate", "safetensors", "ms-swift")
     }
     lines["flash-attn"] = ["2.7.4.post1"]
     shares = {"transformers": 0.98, "peft": 0.8, "accelerate": 0.8, "safetensors": 0.7}
@@ -514,7 +514,7 @@ BAD_LINKS = {
     "nope=1": "The link names nothing that this page knows: nope.",
     "__proto__=1&precision=bf16": "The link names nothing that this page knows: __proto__.",
     "transformers=banana": "'banana' is not a version of transformers.",
-    "unsloth=banana&transformers=4.51.3": "'banana' is not a version of unsloth.",
+    "ms-swift=banana&transformers=4.51.3": "'banana' is not a version of ms-swift.",
     "transformers=4.51.3&precision=fp99": "'fp99' is not a precision that is known;",
     "transformers=4.51.3&model=__proto__": "'__proto__' is not a model that is known;",
     f"transformers={HOSTILE}": "'<img src=x onerror=window.harmed=1>' is not a version",

@@ -83,14 +83,6 @@ def test_the_nearest_cases_are_listed_and_a_bare_miss_says_what_to_try(real: Pag
     )
 
 
-def test_the_row_of_a_case_that_waits_for_a_gpu_says_so(real: Page) -> None:
-    real.fill("#query", "case:unsloth_gemma3_bf16")
-    real.wait_for_selector("#found:text-matches('^1 of')")
-    label = real.locator(".matrix .row:visible .label").first
-
-    assert "not measured: needs a GPU" in label.inner_text()
-
-
 def test_the_first_row_of_data_and_the_query_are_on_the_first_screen(real: Page) -> None:
     real.goto(real.url.split("#")[0])
     row = real.locator(".matrix .row").first.bounding_box()
