@@ -36,6 +36,12 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/36938"
+# says = "Going from 4.49 to 4.50 breaks it."
+# when = ["transformers>=4.49,<4.50"]
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/36938"
 # says = "On 4.50.0 the evaluation fails in bf16."
 # when = ["transformers==4.50.0"]
 # precisions = ["bf16"]

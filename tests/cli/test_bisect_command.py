@@ -48,7 +48,7 @@ def call(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProces
 
 def script(folder: Path) -> Path:
     """Return a script that says nothing of itself: the code of a case, without its block."""
-    text = (ROOT / "cases" / "gemma2_accelerate_outputs.py").read_text()
+    text = (ROOT / "cases" / "paligemma2_trainer_eval.py").read_text()
     path = folder / "mine.py"
     path.write_text(parse_script(text, "").code)
     return path

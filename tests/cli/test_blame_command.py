@@ -14,7 +14,7 @@ from repromatrix.runner.errors import ExitCode
 if TYPE_CHECKING:
     from repromatrix.runner.paths import Paths
 
-CACHE = "gemma2_accelerate_outputs"
+CACHE = "paligemma2_trainer_eval"
 MERGE = "peft_dora_merge"
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from repromatrix.runner.model.observation import Observation
 
-CASE = "gemma2_accelerate_outputs"
+CASE = "paligemma2_trainer_eval"
 FORMAT_1 = """
 CREATE TABLE provenances (
     id TEXT PRIMARY KEY, packages TEXT NOT NULL, python TEXT NOT NULL, torch_build TEXT NOT NULL,
