@@ -10,6 +10,8 @@
 #     "https://github.com/unslothai/unsloth/issues/2223",
 #     "https://github.com/unslothai/unsloth/issues/2419",
 #     "https://github.com/huggingface/transformers/issues/36814",
+#     "https://github.com/hiyouga/LlamaFactory/issues/7373",
+#     "https://github.com/hiyouga/LlamaFactory/issues/7563",
 # ]
 # area = "kv-cache"
 # models = ["gemma3"]
@@ -118,6 +120,28 @@
 # says = "In fp32 nothing fails."
 # when = ["transformers==4.50.0"]
 # precisions = ["fp32"]
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/36814"
+# says = "Fine-tuning fails in bf16 and in fp16 (with LoRA there)."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16", "fp16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/36814"
+# says = "Saving the checkpoint raises the error, so a run that saves none, like this one, passes."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16", "fp16"]
+# outcome = "passes"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/hiyouga/LlamaFactory/issues/7563"
+# says = "It happens in the evaluation only."
+# when = ["transformers==4.50.0"]
+# precisions = ["bf16", "fp16"]
+# workaround = "never-evaluate"
 # outcome = "passes"
 # ///
 """Training Gemma 3 with 16-bit weights must get past the evaluation after its first step.
