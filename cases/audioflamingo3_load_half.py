@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=5.0"]
 #
 # [tool.repromatrix]
-# title = "Audio Flamingo 3 loaded in bf16 or fp16 fails in a layer norm: mixed dtype"
+# title = "Audio Flamingo 3 loaded in bf16 or fp16: mixed dtype error in the audio encoder"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/47258",
 #     "https://github.com/huggingface/transformers/pull/47300",
@@ -14,7 +14,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# cast-again = "Load in 16 bit and call .to(dtype) on the loaded model once more."
+# cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.10,<5.15"]
@@ -42,11 +42,12 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///
-"""An Audio Flamingo 3 that was loaded in 16 bit must be able to listen.
+"""Audio Flamingo 3 loaded in bf16 or fp16 must run a forward pass on audio features.
 
-It was not: the class began to inherit Voxtral's wish to keep the position table in fp32, but not
-the cast that Voxtral does after adding it, so an fp32 sum met 16-bit layer norm weights.
-The loader does this, so a model that is cast after an fp32 load never shows it.
+From 5.10 to 5.14 it raised in a layer norm of the audio encoder: the class inherited from Voxtral
+that the position embeddings stay in fp32, but not the cast after they are added, so fp32 hidden
+states met 16-bit layer norm weights. Only `from_pretrained` keeps them in fp32; a model that is
+loaded in fp32 and cast afterwards is not affected.
 """
 
 import os

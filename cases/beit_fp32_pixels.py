@@ -29,10 +29,10 @@
 # match = ["Input type (float) and bias type (", "Input type (torch.cuda.FloatTensor) and"]
 # where = "transformers.models.beit.modeling_beit:BeitPatchEmbeddings.forward"
 # ///
-"""A 16-bit BEiT must accept fp32 pixels, which is what its image processor returns.
+"""BEiT in bf16 or fp16 must accept fp32 pixel_values, which is what its image processor returns.
 
-It did from 5.0 to 5.8, which cast them to the dtype of the first convolution; 4.x never did, and a
-rewrite of the embeddings in 5.9 left it out again.
+Releases 5.0 to 5.8 cast pixel_values to the dtype of the patch embedding. 4.x never did, and the
+refactored embeddings of 5.9 dropped the cast again, so the first convolution raises.
 """
 
 import os

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "BERT in 16 bit with eager attention fails on a 4D attention mask in fp32"
+# title = "BERT in 16 bit with eager attention: dtype mismatch with an fp32 4D mask"
 # reports = []
 # found-by = "measurement"
 # area = "attention-mask"
@@ -13,7 +13,7 @@
 #
 # [tool.repromatrix.workarounds]
 # sdpa = "Load the model with attn_implementation=\"sdpa\"."
-# cast-mask = "Cast the mask to the model's dtype, after filling it with that dtype's minimum."
+# cast-mask = "Build the mask in the dtype of the model, filled with the minimum of that dtype."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5"]
@@ -23,7 +23,7 @@
 # match = "Wrong shape for input_ids"
 # where = "transformers.modeling_utils:ModuleUtilsMixin.get_extended_attention_mask"
 # note = """
-# Another refusal, not this bug: before 5.0 BERT takes no 4D mask at all, whatever the precision."""
+# Unrelated to dtypes: before 5.0 BERT refuses a 4D attention mask in every precision."""
 # trigger = ["forward"]
 # symptom = ["refused"]
 #
@@ -37,10 +37,12 @@
 # ]
 # where = "transformers.models.bert.modeling_bert:eager_attention_forward"
 # ///
-"""A 16-bit BERT must take a 4D additive mask in fp32 with eager attention as it does with sdpa.
+"""BERT in 16 bit must take a 4D additive attention mask in fp32 with eager attention, as with sdpa.
 
-Such a mask is used as it is. Added to the scores it raises them to fp32, and unlike in decoders
-such as Llama nothing brings the probabilities back to the dtype of the values.
+A 4D mask is used as it is. Added to the attention scores it upcasts them to fp32, and unlike in
+decoders such as Llama the probabilities are not cast back to the dtype of the values. Passing the
+mask in the dtype of the model avoids it. Releases before 5.0 are no evidence either way: they
+refuse a 4D mask in every precision.
 """
 
 import os

@@ -20,7 +20,7 @@
 #
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Load in fp32 and call .to(dtype) on the loaded model."
-# init-again = "Call torch.nn.init.normal_ on the new head after loading."
+# init-again = "Initialise the new head with torch.nn.init.normal_ after loading."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.8,<5.9"]
@@ -37,9 +37,10 @@
 # precisions = ["fp32"]
 # outcome = "passes"
 # ///
-"""A head that the checkpoint lacks must be drawn from a normal distribution, in 16 bit as in fp32.
+"""A head that is missing from the checkpoint must be initialised in 16 bit as it is in fp32.
 
-It was not: the initialisation wrote to `weight.float()`, which in 16 bit is a copy.
+In 5.8 it holds uninitialised memory: the initialisation writes to `weight.float()`, which is a copy
+unless the weight is in fp32. 5.9 initialises the weight itself.
 """
 
 import os

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "BLIP-2 loaded in fp16 or bf16 fails in the Q-Former: mixed dtype in layer norm"
+# title = "BLIP-2 loaded in fp16 or bf16: mixed dtype error in a layer norm of the Q-Former"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/37103",
 #     "https://github.com/huggingface/transformers/pull/37068",
@@ -15,7 +15,7 @@
 #
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Load in fp32 and call .to(dtype) (.half() for fp16) on the loaded model."
-# cast-again = "Load in 16 bit and call .to(dtype) on the loaded model once more."
+# cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 # autocast = "Load in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
@@ -47,16 +47,16 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/37068"
-# says = "Casting the inputs and keeping the Q-Former in fp32 as well heals it, from 4.50.3 on."
+# says = "Casting the inputs and keeping the Q-Former in fp32 fixes it, from 4.50.3 on."
 # when = ["transformers>=4.50.3"]
 # precisions = ["fp16"]
 # outcome = "passes"
 # ///
-"""A BLIP-2 that was loaded in 16 bit must be able to look at an image.
+"""BLIP-2 loaded in fp16 or bf16 must run a forward pass on an image.
 
-It was not: 4.50 began to honour the list of modules that the class wants in fp32, which named the
-query tokens but not the Q-Former, whose first layer norm then met an fp32 input with 16-bit
-weights. The loader does this, so a model that is cast after an fp32 load never shows it.
+It failed from 4.50.0 to 4.50.2: `from_pretrained` began to honour `_keep_in_fp32_modules`, which
+named the query tokens but not the Q-Former, so the first layer norm of the Q-Former got an fp32
+input with 16-bit weights. A model that is loaded in fp32 and cast afterwards is not affected.
 """
 
 import os

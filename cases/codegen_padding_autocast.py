@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Training CodeGen under autocast with left padding: the loss is NaN"
+# title = "CodeGen trained under autocast with left padding: the loss is NaN"
 # reports = []
 # found-by = "measurement"
 # area = "attention-mask"
@@ -12,8 +12,8 @@
 # symptom = ["nan-or-inf"]
 #
 # [tool.repromatrix.workarounds]
-# pad-right = "Pad on the right, so that no row of the mask is empty."
-# cast-weights = "Cast the model to 16 bit in place of autocast."
+# pad-right = "Pad on the right, so that no row is fully masked."
+# cast-weights = "Cast the model to 16 bit instead of using autocast."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.2"]
@@ -24,9 +24,10 @@
 # ///
 """The loss of a left-padded batch must be finite under autocast as it is in fp32.
 
-The scores were to be in fp32, but autocast computes their product in 16 bit all the same; the mask,
-filled with the least number of fp32, was added in place and so became minus infinity, which makes
-NaN of a padding token's row, where all is masked, and then of the loss. Gone with the in-place sum.
+Until 5.1 it was NaN. CodeGen upcasts queries and keys to fp32, but autocast computes their product
+in 16 bit; the mask, filled with the minimum of fp32, was added in place and overflowed to -inf.
+Rows of padding tokens are fully masked, so their softmax is NaN, and so is the loss.
+Since 5.2 the mask is no longer added in place.
 """
 
 import os

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "CTRL in bf16 or fp16 fails in generate: the position table stays in fp32"
+# title = "CTRL in bf16 or fp16 fails in generate: position encodings stay in fp32"
 # reports = []
 # found-by = "measurement"
 # area = "generation"
@@ -12,7 +12,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# cast-after-load = "Call .to(dtype) on the loaded model, which casts the table if it is a buffer."
+# cast-after-load = "Call .to(dtype) on the loaded model; since 5.0 this casts the encodings."
 # cast-table = "Cast model.transformer.pos_encoding to the model's dtype."
 # autocast = "Load in fp32 and generate under torch.autocast."
 #
@@ -39,11 +39,12 @@
 # where = "transformers.models.ctrl.modeling_ctrl:EncoderLayer.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/46073"
 # ///
-"""A CTRL that was loaded in 16 bit must generate.
+"""CTRL loaded in bf16 or fp16 must generate.
 
-Its sinusoids were a plain tensor in fp32, which no cast reaches: added to the embeddings they
-raised the states to fp32, and the first layer norm refused. In 5.0 they became a buffer, which a
-cast reaches, but not the loader, as no checkpoint holds it; since 5.13 they are cast when used.
+In 4.x its sinusoidal position encodings are a plain fp32 tensor, which no cast reaches: added to
+the embeddings they upcast the hidden states, and the first layer norm raises. Since 5.0 they are a
+buffer: `.to(dtype)` casts it, `from_pretrained` does not, as no checkpoint has it. 5.13 casts them
+where they are added.
 """
 
 import os

@@ -16,7 +16,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# cast-weights = "Cast the model to 16 bit in place of autocast."
+# cast-weights = "Cast the model to 16 bit instead of using autocast."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
@@ -37,10 +37,10 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "fails"
 # ///
-"""A DeBERTa in fp32 must run under autocast.
+"""DeBERTa with fp32 weights must run a forward pass under autocast.
 
-Its queries are raised to fp32 by a bias while the scores, a product, are in 16 bit; the scores'
-padding is then filled with the least number of the queries' dtype, which 16 bit cannot hold.
+A bias upcasts its queries to fp32, while the attention scores are computed in 16 bit. The scores
+are then masked with the minimum of the dtype of the queries, which bf16 and fp16 cannot represent.
 """
 
 import os

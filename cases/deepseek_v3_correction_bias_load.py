@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.51"]
 #
 # [tool.repromatrix]
-# title = "DeepSeek-V3 in bf16 rounds e_score_correction_bias and picks other experts"
+# title = "DeepSeek-V3 in bf16 rounds e_score_correction_bias and routes to other experts"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/42580",
 #     "https://github.com/intel/auto-round/issues/845",
@@ -32,12 +32,12 @@
 # precisions = ["bf16"]
 # outcome = "fails"
 # ///
-"""A DeepSeek-V3 that was loaded in 16 bit must send tokens to the experts of its checkpoint.
+"""DeepSeek-V3 loaded in 16 bit must route tokens to the same experts as with the fp32 bias.
 
-It did not: the bias that balances the experts is fp32 in checkpoints, with values that lie close
-together far from zero, but 4.x loaded it in the dtype of the model. Here they lie between 6.8 and
-7.1, where bf16 has steps of 1/32. `experts_changed` is the share of the choices that the gate
-makes differently once the bias of the checkpoint is put into the same model.
+`e_score_correction_bias` is in fp32 in checkpoints, with close values far from zero, but 4.x loads
+it in the dtype of the model. Here the values lie between 6.8 and 7.1, where bf16 has steps of 1/32.
+`experts_changed` is the share of choices of the gate that differ from those with the bias of the
+checkpoint put into the same model. Since 5.0 the bias stays in fp32.
 """
 
 import os

@@ -13,8 +13,8 @@
 #
 # [tool.repromatrix.workarounds]
 # frequencies-fp32 = """
-# Call .float() on every rotary embedding after the cast: positions are exact then, the \
-# frequencies stay rounded."""
+# Call .float() on every rotary embedding after the cast: positions are exact then, inv_freq \
+# stays rounded."""
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
@@ -24,14 +24,15 @@
 # match = "far from the states of fp32"
 # where = "esm_rotary_positions_bf16:main"
 # note = """
-# Silent. fp16 counts to 2048 exactly and passes. From 5.6 on, positions and angles are fp32. The \
-# remaining relative_error of 0.02 is that of 16-bit weights and frequencies together."""
+# Silent. fp16 represents integers up to 2048 exactly and passes. From 5.6 on positions and angles \
+# are in fp32; the relative_error of 0.02 that remains is that of 16-bit weights and inv_freq."""
 # ///
-"""ESM-2 must embed a long protein in bf16 as in fp32, but for the rounding of bf16.
+"""ESM-2 in bf16 must embed a long protein as it does in fp32, up to the rounding of bf16.
 
-It did not: its rotary embedding made the positions in the dtype of its frequencies, a buffer that
-a cast of the model takes along. bf16 knows every second integer from 256 on, every fourth from
-512, so that residues shared their angles. (A model that is loaded in bf16 keeps fp32 frequencies.)
+Until 5.5 the rotary embedding computed positions in the dtype of `inv_freq`, a buffer that
+`.to(dtype)` casts. bf16 represents every second integer from 256 on and every fourth from 512 on,
+so neighbouring residues share a rotation. 5.6 computes positions and angles in fp32
+(transformers#44145). A model loaded in bf16 with `from_pretrained` keeps `inv_freq` in fp32.
 """
 
 import os

@@ -3,16 +3,18 @@
 # dependencies = ["torch", "transformers"]
 #
 # [tool.repromatrix]
-# title = "FNet in bf16 or fp16 fails in torch.fft: 'Unsupported dtype'"
+# title = "FNet in bf16 or fp16 is not supported on a CPU: torch.fft 'Unsupported dtype'"
 # reports = ["https://github.com/huggingface/transformers/pull/13752"]
+# found-by = "measurement"
+# kind = "policy"
 # area = "missing-kernel"
 # models = ["fnet"]
 # trigger = ["load", "cast", "forward"]
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# fourier-fp32 = "Cast to fp32 before each Fourier transform and back behind it."
-# autocast = "Keep the model in fp32 and run it under torch.autocast."
+# fourier-fp32 = "Upcast to fp32 before each Fourier transform and cast back after it."
+# autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
@@ -36,9 +38,12 @@
 # precisions = ["fp16"]
 # outcome = "passes"
 # ///
-"""An FNet must run in the precision that it was cast to.
+"""FNet would have to run a forward pass in the dtype that it was cast to.
 
-It does not: torch.fft has no 16-bit kernel on a CPU, and nothing raises what goes into it.
+It does not on a CPU: torch.fft refuses bf16 and fp16 there, and FNet does not upcast its input.
+This is a limit of PyTorch rather than a regression (`kind = "policy"`): no release passes. By its
+documentation torch.fft takes fp16 on CUDA for lengths that are powers of two, never bf16.
+The linked pull request added the model; it is no report of this failure.
 """
 
 import os

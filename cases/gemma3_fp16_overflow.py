@@ -19,9 +19,9 @@
 # in trained checkpoints (reported: 1e5 for 270M, 7e5 for 27B); all other weights are random."""
 #
 # [tool.repromatrix.workarounds]
-# clamp-norms = "Clip to the range of the dtype what every RMSNorm reads and writes."
-# scale-stream = "Divide the embeddings and the weights of the post-norms by one factor."
-# fp32-stream = "Keep the post-norms and the residual sums in fp32, cast where a pre-norm ends."
+# clamp-norms = "Clamp inputs and outputs of every RMSNorm to the range of the dtype."
+# scale-stream = "Divide the embeddings and the weights of the post-norms by the same factor."
+# fp32-stream = "Keep post-norms and residual sums in fp32; cast the outputs of the pre-norms."
 # fp32-norm-weights = "Keep the weights of the post-norms in fp32, everything else in 16 bit."
 # autocast = "Load in fp32 and run the model under torch.autocast."
 #
@@ -111,12 +111,12 @@
 # workaround = "autocast"
 # outcome = "fails"
 # ///
-"""Gemma 3 must give finite logits, near those of fp32, in every precision.
+"""Gemma 3 must return finite logits, close to those of fp32 (`relative_error`), in every precision.
 
-fp16 ends at 65504, but the norms after Gemma 3's attention and MLP are trained to huge weights,
-and each layer adds their results to the residual stream, which becomes inf and, in the next norm,
-NaN. Untrained norms multiply by 1, so their weights are set to 3e4 here: fp16 can hold that.
-`relative_error` compares with fp32, so that a workaround cannot pass with finite nonsense.
+The norms after attention and MLP are trained to large weights; each layer adds their outputs to the
+residual stream, which overflows fp16 (65504), and the next norm returns NaN. Untrained norms have
+weight 1, so theirs are set to 3e4 here. That constant decides which workarounds pass, so claims
+about clamping and autocast are shown and not judged.
 """
 
 import os

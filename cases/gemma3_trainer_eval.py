@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.50", "accelerate"]
 #
 # [tool.repromatrix]
-# title = "Gemma 3 Trainer evaluation fails: 'HybridCache' object has no attribute 'float'"
+# title = "Gemma 3 evaluation in the Trainer: 'HybridCache' object has no attribute 'float'"
 # reports = [
 #     "https://github.com/unslothai/unsloth/issues/2052",
 #     "https://github.com/unslothai/unsloth/issues/2190",
@@ -22,10 +22,10 @@
 # outer-cache-off = "Set use_cache to False in model.config of the built model."
 # text-cache-off = "Set use_cache to False in model.config.text_config of the built model."
 # early-cache-off = "Set text_config.use_cache to False in the config that the model is built from."
-# decoder-cache-off = "Set use_cache to False in the own config of the language model inside."
+# decoder-cache-off = "Set use_cache to False in the config of the inner language model."
 #
 # [tool.repromatrix.workarounds.never-evaluate]
-# says = "Choose eval_steps larger than the run, so that nothing is evaluated."
+# says = "Set eval_steps beyond the run (since 5.4.0 the Trainer evaluates at the end anyway)."
 # skips = true
 #
 # [[tool.repromatrix.fails]]
@@ -144,13 +144,13 @@
 # workaround = "never-evaluate"
 # outcome = "passes"
 # ///
-"""Training Gemma 3 with 16-bit weights must get past the evaluation after its first step.
+"""Fine-tuning Gemma 3 with 16-bit weights must get past the evaluation after the first step.
 
-In evaluation the text model returns a HybridCache beside its logits, and of mixed-precision
-outputs accelerate calls .float() on everything with a 16-bit `dtype`: in 4.50 the cache had the
-attribute, not the method. To switch it off one must reach the config that the text model reads.
-What is trained is fp32, as adapters are: a GradScaler refuses fp16 gradients. On a CPU accelerate
-knows only bf16 mixed precision: fp16 weights run in that, autocast off and nothing scaled.
+In evaluation the text model returns a HybridCache beside the logits, and accelerate calls .float()
+on every output with a 16-bit `dtype`: in 4.50 the cache has the attribute, not the method. With
+LoRA no checkpoint is saved either, as the evaluation comes first. Only the config that the text
+model reads can turn the cache off. fp32 parameters are trained, as in adapters, because GradScaler
+refuses fp16 gradients. On a CPU accelerate has bf16 only: fp16 weights run with autocast off.
 """
 
 import math

@@ -37,16 +37,16 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/47482"
-# says = "Casting audio features like image and video features heals it."
+# says = "Casting audio features like image and video features fixes it."
 # when = ["transformers>=5.15"]
 # precisions = ["fp16"]
 # outcome = "passes"
 # ///
-"""Gemma 4 must be able to listen with a 16-bit audio tower and a text model in fp32.
+"""Gemma 4 must accept audio with a 16-bit audio tower and a text model in fp32.
 
-It was not: image and video features were cast to the dtype of the text embeddings before they
-were merged into them, audio features were only moved to their device.
-Unsloth makes this combination on GPUs that have no bfloat16.
+Until 5.14 it raised in masked_scatter: image and video features were cast to the dtype of the text
+embeddings before the merge, audio features were only moved to their device. Unsloth makes this
+combination on GPUs without bfloat16.
 """
 
 import os

@@ -18,7 +18,7 @@
 # trained checkpoint need; all others are random."""
 #
 # [tool.repromatrix.workarounds]
-# fp32-pooler = "Raise the input of the pooler to fp32 in a hook, which is what Unsloth patches in."
+# fp32-pooler = "Upcast the input of the pooler to fp32 in a hook, as Unsloth's patch does."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
@@ -36,7 +36,7 @@
 # raises = "AssertionError"
 # match = "image features are not finite"
 # where = "gemma4_vision_pooler_overflow:main"
-# note = "The encoder hands fp16 features over, whatever the dtype of the weights."
+# note = "Under autocast the encoder returns fp16 features, whatever the dtype of the weights."
 # trigger = ["autocast"]
 #
 # [[tool.repromatrix.claims]]
@@ -48,23 +48,23 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/unslothai/unsloth-zoo/pull/931"
-# says = "Training in bf16 is not touched."
+# says = "Training in bf16 is not affected."
 # when = ["transformers>=5.5,<5.10"]
 # precisions = ["bf16"]
 # outcome = "passes"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/unslothai/unsloth-zoo/pull/931"
-# says = "It is healed in 5.10.1."
+# says = "It is fixed in 5.10.1."
 # when = ["transformers==5.10.1"]
 # precisions = ["fp16"]
 # outcome = "passes"
 # ///
-"""Gemma 4's image features must be finite in fp16, once they are standardised.
+"""The standardised image features of Gemma 4 must be finite in fp16.
 
-They were not: between the encoder and the standardisation, which brings them back to a small
-size, the features are multiplied with the root of the hidden size, and the large ones that a
-trained checkpoint has (imitated here by the weight of the last norm) became infinite.
+Until 5.9 they were not: between the encoder and the standardisation, which scales them down again,
+the features are multiplied by the root of the hidden size. The large features of a trained
+checkpoint (imitated here by the weight of the last norm) overflow there.
 """
 
 import os
