@@ -147,7 +147,7 @@ def test_the_break_is_found_among_commits_of_one_size_and_time(clone: Real, ours
     reasons = {clone.name(one.commit): one.reason for one in answer.unjudged}
     assert reasons["state 7"].startswith("cannot be imported: RuntimeError: Failed to import")
     assert reasons["state 7"].endswith("it cannot be imported")
-    place = "transformers.models.blip_2.modeling_blip_2:_planted"
+    place = "transformers.models.blip_2.modeling_blip_2:Blip2QFormerModel.forward"
     why = f"fails differently (ValueError: it fails for another reason, in {place})"
     other = {"state 8": why}
     assert {name: why for name, why in reasons.items() if name != "state 7"} in ({}, other)

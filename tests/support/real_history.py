@@ -37,8 +37,10 @@ def _planted(self, *given, **named):
     if _STATE in (3, 5):
         raise RuntimeError("expected scalar type Float but found BFloat16")
     return _forward(self, *given, **named)
+_planted.__code__ = _planted.__code__.replace(co_qualname="Blip2QFormerModel.forward")
 Blip2ForConditionalGeneration.forward = _planted
 """
+"""It fails where the case says that it does."""
 
 
 class Real:
