@@ -58,7 +58,7 @@ const Paste = (() => {
     const CLASS = /^(?:[\p{L}\p{N}_]+\.)*([\p{Lu}_][\p{L}\p{N}_]*)(?::\s?(.*))?$/u;
     const read = (pasted) => {
       const lines = pasted.slice(-HUGE).replace(/\x1b\[[0-9;]*m/g, "").split("\n").map((line) => line.replace(/^[│|]\s?/, "").trimEnd());
-      const frames = lines.map((line) => /File "([^"]*)", line \d+, in ([\p{L}\p{N}_<>]+)/u.exec(line)).filter(Boolean).map((found) => `${inside(found[1])}:${found[2]}`);
+      const frames = lines.map((line) => /File "([^"]*)", line \d+, in (?:[\p{L}\p{N}_<>.]+\.)?([\p{L}\p{N}_<>]+)/u.exec(line)).filter(Boolean).map((found) => `${inside(found[1])}:${found[2]}`);
       for (let at = lines.length - 1; at >= 0; at -= 1) {
         const found = CLASS.exec(lines[at].trim());
         if (found && IS_CLASS.test(found[1])) {
