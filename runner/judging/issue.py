@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from repromatrix.runner.markdown import fenced, plain
 from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.frames import frames
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import COMPANIONS, TRANSFORMERS
 from repromatrix.runner.text import first_sentence, join, printable, printable_lines
 
-_FRAME = re.compile(r'  File "(?P<path>[^"]*)".*\n(?:    .*\n?)*')
 _FRAMES = 4
 """So many of the last frames are shown."""
-_PASSED_ON = re.compile(
-    r"cases/|site-packages/torch/(?:nn/modules/module\.py|_compile\.py|_dynamo/)"
-)
-"""Frames that say nothing: those of the case, whose lines are others, and what torch calls by."""
+_PASSED_ON = ("torch.nn.modules.module:", "torch._compile:", "torch._dynamo.")
+"""Places through which torch passes every call on."""
 _LONG = 2000
 """Characters of a message."""
 _NOBODY = ("Who can help?", "_No response_")
@@ -137,15 +134,18 @@ def _last_lines(failing: Observation) -> Iterator[str]:
     if failing.failed is None:
         yield failing.described
         return
-    frames = [
-        found[0].rstrip().replace('File "site-packages/', 'File "')
-        for found in _FRAME.finditer(f"{failing.failed.traceback}\n")
-        if not _PASSED_ON.match(found["path"])
+    telling = [
+        frame
+        for frame in frames(failing.failed.traceback)
+        if frame.is_in_library and not frame.place.startswith(_PASSED_ON)
     ]
-    if frames:
+    if telling:
         yield "Traceback (most recent call last):"
-        yield from ["  ..."] if len(frames) > _FRAMES else []
-        yield from frames[-_FRAMES:]
+        yield from ["  ..."] if len(telling) > _FRAMES else []
+    for frame in telling[-_FRAMES:]:
+        path = frame.path.removeprefix("site-packages/")
+        yield f'  File "{path}", line {frame.line}, in {frame.function}'
+        yield from [f"    {frame.statement}"] if frame.statement else []
     message = printable_lines(failing.failed.message.strip())
     yield f"{failing.failed.error_class}: {message[:_LONG]}".removesuffix(": ")
 

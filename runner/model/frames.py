@@ -11,7 +11,7 @@ import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-_FRAME = re.compile(r'^  File "([^"\n]+)", line \d+, in (.+)(?:\n    (.+))?$', re.MULTILINE)
+_FRAME = re.compile(r'^  File "([^"\n]+)", line (\d+), in (.+)(?:\n    (.+))?$', re.MULTILINE)
 _INSTALLED = re.compile(r".*(?:^|/)(?:site|dist)-packages/")
 _EDITABLE = re.compile(r".*?(?:^|/)src/")
 _PYTHON = re.compile(r"(?:^|/)python3\.\d+/|^<")
@@ -29,6 +29,7 @@ class Frame(NamedTuple):
     path: str
     function: str
     statement: str = ""
+    line: int = 0
 
     @property
     def name(self) -> str:
@@ -59,7 +60,10 @@ class Frame(NamedTuple):
 
 def frames(traceback: str) -> tuple[Frame, ...]:
     """Return the frames of a traceback, the deepest last."""
-    return tuple(Frame(*found) for found in _FRAME.findall(traceback))
+    return tuple(
+        Frame(path, function, statement, int(line))
+        for path, line, function, statement in _FRAME.findall(traceback)
+    )
 
 
 @functools.lru_cache(maxsize=4096)

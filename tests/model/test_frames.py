@@ -34,9 +34,9 @@ def test_the_frames_are_read_with_their_lines() -> None:
     )
 
     assert frames(trace) == (
-        Frame("cases/x_y.py", "<module>", "main()"),
-        Frame("<frozen runpy>", "_run_code", ""),
-        Frame("site-packages/peft/x.py", "A.forward", "g()"),
+        Frame("cases/x_y.py", "<module>", "main()", 3),
+        Frame("<frozen runpy>", "_run_code", "", 88),
+        Frame("site-packages/peft/x.py", "A.forward", "g()", 9),
     )
 
 
