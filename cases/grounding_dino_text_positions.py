@@ -14,7 +14,7 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# float-ids = "Cast the text position ids to the model's dtype before they reach the encoder layer."
+# float-ids = "Cast the text position ids to the model's dtype before the encoder layer."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.9"]
@@ -46,11 +46,12 @@
 # when = ["transformers>=5.23"]
 # outcome = "passes"
 # ///
-"""The text position embeddings of Grounding DINO must be sines and cosines, not -1, 0 and 1.
+"""The text position embeddings of Grounding DINO must be sines and cosines, not only -1, 0 and 1.
 
-Since 5.9 the helper that makes them returns the dtype of the positions that it was given, and
-these are int64: whatever lies between -1 and 1 was cut down to 0, in fp32 as well. Only 5.23
-gives it positions in the dtype of the text.
+Since 5.9 the function that computes them returns the dtype of the position ids that it gets, and
+these are int64: every value between -1 and 1 is truncated to 0, in fp32 as well. 5.23 passes the
+ids in the dtype of the text features. Up to 5.8 the embeddings are in fp32, which is right, but
+fails with 16-bit weights. 5.4.0 is left out: its config validation refuses this config.
 """
 
 import os

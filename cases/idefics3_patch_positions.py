@@ -69,11 +69,11 @@
 # precisions = ["fp32"]
 # outcome = "fails"
 # ///
-"""An image that fills the whole grid must use every position embedding once, in order.
+"""An image that fills the grid of patches must use every position embedding once, in order.
 
-It did not: from 4.55 on the patch coordinates were computed in the dtype of the pixels, times
-1 - 1e-6, and then sorted into buckets whose borders are these very coordinates, so that rounding
-decides. Release 5.0 computed them in fp32 but still rounded them; 5.21 left the rounding out.
+From 4.55 on the patch coordinates were computed in the dtype of the pixels, times 1 - 1e-6, and
+then put into buckets whose boundaries are these same coordinates, so that rounding decides. 5.0
+computed them in fp32 but still rounded them to the dtype of the pixels; 5.21 no longer does.
 """
 
 import os

@@ -8,6 +8,7 @@
 #     "https://github.com/huggingface/transformers/issues/36938",
 #     "https://github.com/huggingface/accelerate/pull/3451",
 # ]
+# found-by = "measurement"
 # area = "kv-cache"
 # models = ["jamba"]
 # trigger = ["load", "cast", "autocast"]
@@ -25,10 +26,11 @@
 # where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # note = "The reports are about another cache; this one is older, but was not returned before."
 # ///
-"""A 16-bit Jamba must survive accelerate's cast of its outputs to fp32.
+"""A 16-bit Jamba must run with accelerate's conversion of outputs to fp32.
 
-It did not: the cast takes everything with a 16-bit dtype for a tensor, and the cache that Jamba
-began to make and return by itself has a dtype without being a tensor.
+From 5.0 to 5.4 it raised: the conversion takes every output with a 16-bit `dtype` for a tensor, and
+the cache that Jamba began to create and return has a `dtype` without being a tensor. The linked
+reports are of the same error with another cache; for Jamba it was found by measurement.
 """
 
 import os

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Kosmos-2 with an image fails under autocast: Index put requires matching dtypes"
+# title = "Kosmos-2 with an image under autocast: Index put requires matching dtypes"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47689",
 #     "https://github.com/huggingface/transformers/pull/47691",
@@ -14,7 +14,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# weights-in-half = "Cast the model to the 16-bit type and leave autocast off."
+# weights-in-half = "Cast the model to 16 bit and do not use autocast."
 # cast-embeddings = "Cast the output of the token embedding in a forward hook."
 #
 # [[tool.repromatrix.fails]]
@@ -34,15 +34,15 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/47691"
-# says = "Casting to the dtype of the text embeddings at the merge heals it."
+# says = "Casting to the dtype of the text embeddings at the merge fixes it."
 # when = ["transformers>=5.15"]
 # precisions = ["bf16"]
 # outcome = "passes"
 # ///
-"""Kosmos-2 must be able to look at an image under autocast.
+"""Kosmos-2 must run a forward pass on an image under autocast.
 
-It could not: autocast makes the image projection's output 16 bit, leaves the token embeddings
-in fp32, and the index assignment that merges the two does not convert between dtypes.
+Until 5.14 it raised: under autocast the image projection returns 16 bit while the token embeddings
+stay in fp32, and the index assignment that merges the two does not convert between dtypes.
 """
 
 import os

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.51", "safetensors"]
 #
 # [tool.repromatrix]
-# title = "AutoModelForCausalLM ignores dtype when it loads a composite checkpoint"
+# title = "AutoModelForCausalLM ignores the requested dtype for a composite checkpoint"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/46459",
 #     "https://github.com/huggingface/transformers/pull/46514",
@@ -19,7 +19,7 @@
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]
-# concrete-class = "Load with the concrete class in place of AutoModelForCausalLM."
+# concrete-class = "Load with the concrete class instead of AutoModelForCausalLM."
 # cast-after-load = "Call .to(dtype) on the loaded model."
 #
 # [[tool.repromatrix.fails]]
@@ -39,17 +39,18 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/46459"
-# says = "The concrete class honours the same wish."
+# says = "The concrete class honours the same request."
 # when = ["transformers==5.9.0"]
 # precisions = ["bf16"]
 # workaround = "concrete-class"
 # outcome = "passes"
 # ///
-"""The text model of a composite checkpoint comes in the dtype that was asked for.
+"""The text model of a composite checkpoint must be loaded in the requested dtype.
 
-It did not: the wish went into the composite config and was taken off the list of arguments, then
-the automatic class went on with the text config, which still names the dtype of the checkpoint.
-Here the checkpoint is in the precision that is tried, and another dtype is asked for.
+From 5.4 to 5.11 the requested dtype was set on the composite config and dropped from the arguments;
+AutoModelForCausalLM then went on with the text config, which names the dtype of the checkpoint.
+Reported for Qwen3.5; Llama 4 takes the same code path. The precision of a cell is that of the
+checkpoint here, and another dtype is requested, so fp32 fails as well.
 """
 
 import os

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "from_config(dtype=...) sets the weights' dtype but leaves config.dtype stale"
+# title = "from_config(dtype=...) sets the dtype of the weights but not config.dtype"
 # reports = ["https://github.com/huggingface/transformers/issues/46512"]
 # area = "loading"
 # models = "any"
@@ -31,9 +31,10 @@
 # precisions = ["fp16"]
 # outcome = "fails"
 # ///
-"""A model built in a dtype must say so in its config.
+"""The config of a model that is built with `from_config(dtype=...)` must name that dtype.
 
-It did not: the dtype went to the weights only, and the config kept what it had said before.
+Until 5.11 the dtype was applied to the weights only, and `config.dtype` kept what it had said
+before. `from_pretrained` is not tried here.
 """
 
 import os

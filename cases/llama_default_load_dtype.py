@@ -18,7 +18,7 @@
 #
 # [tool.repromatrix.workarounds]
 # auto = "Load with dtype=\"auto\" (torch_dtype before 4.56): the new behaviour everywhere."
-# explicit = "Load with the wanted dtype (torch_dtype before 4.56)."
+# explicit = "Load with the dtype you want (torch_dtype before 4.56)."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.0"]
@@ -35,10 +35,11 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///
-"""A checkpoint loaded without a wish for a dtype comes back in the dtype in which it was saved.
+"""A checkpoint loaded without a requested dtype comes back in the dtype in which it was saved.
 
-It did not before 5.0: everything was raised to fp32. The change is intended, and the cause of many
-reports of mixed dtypes after an upgrade.
+Before 5.0 every checkpoint was upcast to fp32. The change is intended, and the cause of many
+reports of mixed dtypes after an upgrade. transformers#34919 introduced it and was reverted on the
+same day; #42805 brought it back, and with #42825, a day later, the loaded weights follow it.
 """
 
 import os

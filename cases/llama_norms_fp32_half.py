@@ -3,9 +3,14 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Llama with fp32 norms and 16-bit weights fails without autocast: dtype mismatch"
-# reports = []
-# found-by = "measurement"
+# title = "Llama with fp32 norms and 16-bit weights: dtype mismatch without autocast"
+# reports = [
+#     "https://github.com/huggingface/transformers/issues/30236",
+#     "https://github.com/huggingface/peft/issues/1515",
+#     "https://github.com/huggingface/trl/issues/1202",
+#     "https://github.com/huggingface/trl/pull/1203",
+#     "https://github.com/axolotl-ai-cloud/axolotl/issues/473",
+# ]
 # area = "normalisation"
 # models = "any"
 # shown-with = ["llama"]
@@ -18,7 +23,7 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Run the model under torch.autocast."
 # cast-norms = "Cast the norms back to the dtype of the model."
-# cast-results = "Cast what every norm returns to the dtype of the model, by a hook."
+# cast-results = "Cast the output of every norm to the dtype of the model in a hook."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
@@ -32,10 +37,12 @@
 # where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # note = "The norm casts to the dtype of its input before it multiplies by its weight, not after."
 # ///
-"""A 16-bit Llama must run with its norms raised to fp32, and give about the same logits.
+"""A 16-bit Llama whose norms are upcast to fp32 must run, and give about the same logits.
 
-It does not without autocast: the norm returns its weight times a 16-bit result, which is fp32 when
-the weight is, and the projection behind it has 16-bit weights.
+Without autocast it raises in the projection behind the norm: LlamaRMSNorm casts to the dtype of its
+input before it multiplies by its fp32 weight, and returns fp32. Users get there through peft's
+`prepare_model_for_kbit_training` or trl's `peft_module_casting_to_bf16`, which upcast norms, and a
+forward pass or `generate` outside of the Trainer's autocast. The case upcasts them by hand.
 """
 
 import os

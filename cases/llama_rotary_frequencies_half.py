@@ -18,9 +18,9 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# frequencies-back = "Put the fp32 frequencies back into model.rotary_emb after the cast."
+# frequencies-back = "Put the fp32 inv_freq back into model.rotary_emb after the cast."
 # cast-weights-only = "Cast the parameters, not the buffers: p.data = p.data.to(dtype)."
-# load-in-dtype = "Load the model in the dtype with from_pretrained instead of casting it."
+# load-in-dtype = "Load the model with from_pretrained in that dtype instead of casting it."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
@@ -33,22 +33,22 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/25681"
-# says = "Autocast in place of a cast avoids it."
+# says = "Autocast instead of a cast avoids it."
 # precisions = ["bf16", "fp16"]
 # workaround = "autocast"
 # outcome = "passes"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/29496"
-# says = "Models that raise the frequencies to fp32 before use, as Llama does, do not have it."
+# says = "Models that upcast inv_freq to fp32 before use, as Llama does, are not affected."
 # precisions = ["bf16"]
 # outcome = "passes"
 # ///
-"""A Llama in 16 bit must turn position 4096 by the angle that fp32 turns it by.
+"""A 16-bit Llama must rotate position 4096 by the same angle as in fp32.
 
-It does not after `.to(dtype)`: the frequencies are a buffer, which the cast rounds; `.float()` in
-the forward pass cannot bring the digits back, and the position multiplies the error: 0.2 % of 4096
-is more than a full turn. from_pretrained computes the buffer in fp32 and leaves it there.
+After `.to(dtype)` it does not: `inv_freq` is a buffer, so the cast rounds it; `.float()` in the
+forward pass cannot restore it, and the position multiplies the error: 0.2 % of 4096 is more than a
+full turn. `from_pretrained` computes the buffer in fp32 and leaves it there.
 """
 
 import os

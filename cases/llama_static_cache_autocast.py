@@ -16,7 +16,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# cast-weights = "Cast the model to 16 bit in place of autocast."
+# cast-weights = "Cast the model to 16 bit instead of using autocast."
 # dynamic-cache = "Generate with the default, dynamic cache."
 #
 # [[tool.repromatrix.fails]]
@@ -27,11 +27,11 @@
 # where = "transformers.cache_utils:StaticLayer.update"
 # note = "Models with sliding windows fail in the same place with another message."
 # ///
-"""A model in fp32 must generate under autocast with a static cache as it does with a dynamic one.
+"""A model with fp32 weights must generate under autocast with a static cache as with a dynamic one.
 
-Under autocast the projections yield 16 bit, but the rotary embedding raises the keys to fp32. The
-cache used to be allocated in the dtype of the model and cast what came in; since 4.56 it takes the
-dtype of the first keys for the values as well, and copies without a cast.
+Under autocast the projections return 16 bit, but the rotary embedding upcasts the keys to fp32. The
+static cache used to be allocated in the dtype of the model and to cast its inputs; since 4.56 it is
+allocated in the dtype of the first keys, for the values as well, and copies without a cast.
 """
 
 import os

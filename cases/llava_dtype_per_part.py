@@ -45,10 +45,10 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "fails"
 # ///
-"""A LLaVA loaded with a dict of dtypes has each of its parts in the dtype that the dict names.
+"""LLaVA loaded with a dict of dtypes must have each part in the dtype that the dict names for it.
 
-It has not in 5.x: dtypes per part were given up, because the model files would have to cast
-between the parts, and the main dtype is used throughout.
+In 5.x it does not: a dtype per sub-config was removed on purpose, because the model code would have
+to cast between the parts, and the main dtype is used for all of them.
 """
 
 import os

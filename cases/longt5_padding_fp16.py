@@ -4,7 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "LongT5 with local attention returns NaN for padded inputs in fp16"
-# reports = []
+# reports = ["https://github.com/huggingface/transformers/issues/19322"]
 # found-by = "measurement"
 # area = "attention-mask"
 # models = ["longt5"]
@@ -25,9 +25,10 @@
 # ///
 """LongT5 must return finite logits for a padded sample in fp16, as it does in fp32 and bf16.
 
-Its encoder masks with -1e10, which is minus infinity in fp16. Local attention fills the sequence
-up to whole blocks, padding tokens see nothing at all, their states become NaN, and the decoder's
-look at the encoder spreads them.
+Its encoder masks with -1e10, which is -inf in fp16. Local attention pads the sequence to whole
+blocks, so some padding tokens are fully masked; their states become NaN, and cross-attention
+spreads them. Transient-global attention passes. The linked report is of NaN in bf16 and fp16 with
+a transient-global checkpoint, so it has another cause; this one was found by measurement.
 """
 
 import os

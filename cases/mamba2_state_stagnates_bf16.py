@@ -45,11 +45,13 @@
 # note = "Healed in between, and back."
 # trigger = ["autocast", "generate"]
 # ///
-"""Tokens that a Mamba-2 decodes one by one must reach its state as those of the prompt do.
+"""Tokens that Mamba-2 decodes one by one must change its state as those of the prompt do.
 
-In bf16 they did not: the prompt is summed in fp32, but the cache held the sum in the dtype of the
-model, and what is less than half a step of bf16 is lost when it is added, token after token.
-`growth` is what the state grew by, as a share of what it had to grow by.
+Until 5.13 they did not in bf16: the prompt is summed in fp32, but the cache held the sum in the
+dtype of the model, and an update below half a unit in the last place of bf16 is lost, each time.
+`growth` is the share of the expected growth. The setting is synthetic: almost no decay and one
+repeated token put every update just below that bound. Trained models decay, so it shows the
+mechanism, not how much a checkpoint loses; no report is known.
 """
 
 import os

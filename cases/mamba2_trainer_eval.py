@@ -5,6 +5,7 @@
 # [tool.repromatrix]
 # title = "Mamba-2 Trainer.evaluate fails: 'Mamba2Cache' object has no attribute 'float'"
 # reports = ["https://github.com/huggingface/transformers/issues/36938"]
+# found-by = "measurement"
 # area = "kv-cache"
 # models = ["mamba2"]
 # trigger = ["load", "cast", "trainer"]
@@ -12,7 +13,7 @@
 #
 # [tool.repromatrix.workarounds]
 # use-cache-off = "Set config.use_cache = False while training and evaluating."
-# no-mixed-precision = "Leave mixed precision out: the weights are in 16 bit anyway."
+# no-mixed-precision = "Turn mixed precision off: the weights are in 16 bit anyway."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.0"]
@@ -21,12 +22,12 @@
 # match = "'Mamba2Cache' object has no attribute 'float'"
 # where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
 # ///
-"""A Mamba-2 with 16-bit weights must be evaluable by a Trainer in mixed precision.
+"""Trainer.evaluate must work for a Mamba-2 with 16-bit weights in mixed precision.
 
-It was not: accelerate casts everything with a 16-bit dtype in the outputs to fp32, and the state
-cache has a dtype without being a tensor. The report is about another cache of that kind.
-Since 5.0 the Trainer switches the cache off by itself.
-On a CPU accelerate knows only bf16 mixed precision: fp16 weights run in that, autocast off.
+In 4.x it raised: accelerate calls .float() on every output with a 16-bit `dtype`, and the state
+cache has a `dtype` without being a tensor. Since 5.0 the Trainer turns the cache off. The linked
+report is of the same error with another cache; for Mamba-2 it was found by measurement.
+On a CPU accelerate has bf16 mixed precision only: fp16 weights run in that, with autocast off.
 """
 
 import os

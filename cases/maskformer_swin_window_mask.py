@@ -39,11 +39,11 @@
 # precisions = ["fp32"]
 # outcome = "passes"
 # ///
-"""MaskFormer's Swin backbone must look at an image in 16 bit.
+"""MaskFormer's Swin backbone must run a forward pass in bf16 and fp16.
 
-It did not: the mask of the shifted windows was always fp32, which raised the attention scores
-that it was added to to fp32, and those could then not be multiplied with 16-bit values. Every
-second layer is shifted, so one layer alone never shows it.
+Until 5.17 the mask of the shifted windows was always in fp32: it upcast the attention scores, which
+could then not be multiplied with 16-bit values. Every second layer uses shifted windows, so a
+single layer does not show it.
 """
 
 import os

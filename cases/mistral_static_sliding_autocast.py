@@ -16,7 +16,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# cast-weights = "Cast the model to 16 bit in place of autocast."
+# cast-weights = "Cast the model to 16 bit instead of using autocast."
 # dynamic-cache = "Generate with the default, dynamic cache."
 #
 # [[tool.repromatrix.fails]]
@@ -29,11 +29,12 @@
 #     "transformers.cache_utils:StaticSlidingWindowLayer.update",
 # ]
 # ///
-"""A model with sliding windows in fp32 must generate under autocast with a static cache.
+"""A sliding-window model with fp32 weights must generate under autocast with a static cache.
 
-The prompt, longer than the window, is copied with a cast into a cache that since 4.56 has the
-dtype of the first keys, which the rotary embedding raises to fp32. The values of the next token,
-in 16 bit under autocast, are written into the full window by index, and that does not cast.
+Same cause as llama_static_cache_autocast, kept because people search for its message: since 4.56
+the cache is allocated in the dtype of the first keys, which the rotary embedding upcasts to fp32.
+A prompt longer than the window is copied with a cast; the values of the next token, in 16 bit under
+autocast, are written into the full window by index, which does not cast.
 """
 
 import os

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers", "accelerate"]
 #
 # [tool.repromatrix]
-# title = "PaliGemma 2 Trainer evaluation: 'HybridCache' object has no attribute 'float'"
+# title = "PaliGemma 2 evaluation fails: 'HybridCache' object has no attribute 'float'"
 # reports = ["https://github.com/huggingface/transformers/issues/36938"]
 # area = "kv-cache"
 # models = ["paligemma2", "gemma2"]
@@ -13,8 +13,8 @@
 # [tool.repromatrix.workarounds]
 # outer-cache-off = "Set use_cache to False in model.config and in model.generation_config."
 # text-cache-off = "Set use_cache to False in model.config.text_config of the built model."
-# decoder-cache-off = "Set use_cache to False in the own config of the language model inside."
-# no-mixed-precision = "Cast the weights and leave the Trainer's mixed precision off."
+# decoder-cache-off = "Set use_cache to False in the config of the inner language model."
+# no-mixed-precision = "Cast the weights and turn the Trainer's mixed precision off."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50,<4.51"]
@@ -61,12 +61,12 @@
 # when = ["transformers>=4.51"]
 # outcome = "passes"
 # ///
-"""Evaluating PaliGemma 2 with 16-bit weights under mixed precision must give a finite loss.
+"""Trainer.evaluate must return a finite loss for a 16-bit PaliGemma 2 in mixed precision.
 
-Beside its logits the model returns a HybridCache, and of mixed-precision outputs accelerate calls
-.float() on everything with a 16-bit `dtype`, as that cache had. While caches were modules they had
-.float() as well; 4.50 made them plain objects, and 4.51 renamed the attribute.
-On a CPU accelerate knows only bf16 mixed precision: fp16 weights run in that, autocast off.
+Beside the logits the model returns a HybridCache, and accelerate calls .float() on every output
+with a 16-bit `dtype`, as this cache has. While caches were modules they had the method too; 4.50
+made them plain objects, and 4.51 renamed the attribute.
+On a CPU accelerate has bf16 mixed precision only: fp16 weights run in that, with autocast off.
 """
 
 import math

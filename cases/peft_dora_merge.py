@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
 #
 # [tool.repromatrix]
-# title = "Merging a DoRA adapter leaves fp32 weights in a 16-bit model"
+# title = "Merging a DoRA adapter leaves fp32 weights in a 16-bit model: dtype mismatch"
 # reports = ["https://github.com/huggingface/peft/pull/2433"]
 # area = "peft"
 # models = "any"
@@ -30,10 +30,10 @@
 # where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
 # ///
-"""A 16-bit model must still run after a DoRA adapter was merged into it.
+"""A 16-bit model must run a forward pass after a DoRA adapter is merged into it.
 
-It did not: the fp32 magnitude of the adapter raised the merged weight to fp32, and nothing cast it
-back, so that the layer met a 16-bit input. Plain LoRA adds in place and keeps the dtype.
+Up to peft 0.15 it raised: the fp32 magnitude of the adapter upcast the merged weight, which was
+not cast back, and the layer got a 16-bit input. Plain LoRA adds in place and keeps the dtype.
 """
 
 import os

@@ -17,7 +17,7 @@
 #
 # [tool.repromatrix.workarounds]
 # adapter-fp32 = "Leave autocast_adapter_dtype at its default, which keeps the adapter in fp32."
-# optimizer-after = "Make a new optimizer after every merge."
+# optimizer-after = "Create a new optimizer after every merge."
 #
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14,<0.20"]
@@ -28,10 +28,10 @@
 # where = "peft_embedding_merge_optimizer:main"
 # fixed-by = "https://github.com/huggingface/peft/pull/3396"
 # ///
-"""An optimizer must go on training a LoRA adapter that was merged for a moment and unmerged.
+"""An optimizer must keep training a LoRA adapter that is merged and unmerged during training.
 
-It did not: on a CPU the product is computed in fp32, and the factors of an embedding were then
-written back as new parameters, while the optimizer held the old ones. Nothing was reported.
+Up to peft 0.19 it silently stopped: on a CPU the product is computed in fp32, and the factors of
+an embedding were then written back as new parameters, while the optimizer held the old ones.
 """
 
 import os

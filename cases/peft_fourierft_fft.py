@@ -43,10 +43,10 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///
-"""A FourierFT adapter that is kept in the 16-bit dtype of its model must be able to run.
+"""A FourierFT adapter that is kept in the 16-bit dtype of its model must run a forward pass.
 
-It was not: its spectrum went into torch.fft in that dtype, for which there is no kernel, instead
-of being raised to fp32 for the transform.
+Up to peft 0.15 it raised: its spectrum was passed to torch.fft in that dtype, which is not
+supported, instead of being upcast to fp32 for the transform.
 """
 
 import os

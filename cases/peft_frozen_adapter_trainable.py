@@ -28,11 +28,11 @@
 # where = "peft_frozen_adapter_trainable:main"
 # note = "Since https://github.com/huggingface/peft/pull/3614 the cast makes new parameters."
 # ///
-"""An adapter that is loaded for inference must not hold a weight that requires gradients.
+"""An adapter created with inference_mode=True must have no weight that requires gradients.
 
-It does: the cast of 16-bit adapters to fp32 puts a new tensor into the ParameterDict, which wraps
-it in a parameter of its own, trainable by default. Adapters that are modules are safe, and so are
-fp32 models.
+Since peft 0.21.1 it has some: casting a 16-bit adapter to fp32 puts a new tensor into the
+ParameterDict, which wraps it in a new parameter, trainable by default. Adapters that are modules,
+and fp32 models, are not affected.
 """
 
 import os

@@ -17,7 +17,7 @@
 #
 # [tool.repromatrix.workarounds]
 # adapter-fp32 = "Leave autocast_adapter_dtype at its default, which keeps the adapter in fp32."
-# cast-first = "Call .float() on the model and go back to 16 bit afterwards."
+# cast-first = "Call .float() on the model and cast it back to 16 bit afterwards."
 #
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.19,<0.20"]
@@ -34,10 +34,10 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///
-"""The intruder dimensions of a 16-bit LoRA adapter must be reducible like those of an fp32 one.
+"""reduce_intruder_dimension must work for a LoRA adapter in 16 bit as for one in fp32.
 
-They were not: only the base weight was raised to fp32 before the singular value decomposition,
-the merged weight, which is in 16 bit when the adapter is, went into it as it was.
+In peft 0.19 it raised: only the base weight was upcast to fp32 before the singular value
+decomposition; the merged weight, in 16 bit if the adapter is, was decomposed as it is.
 """
 
 import os

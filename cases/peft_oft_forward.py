@@ -47,10 +47,10 @@
 # when = ["peft>=0.16"]
 # outcome = "passes"
 # ///
-"""A 16-bit model must run with an OFT adapter on it.
+"""A 16-bit model must run a forward pass with an OFT adapter.
 
-It did not: the rotation is built in fp32 and was multiplied with an identity matrix that is made
-in the dtype of the input. Keeping the adapter in 16 bit did not help either.
+Up to peft 0.15 it raised: the rotation is built in fp32 and was multiplied by an identity matrix
+in the dtype of the input. Keeping the adapter in 16 bit did not help.
 """
 
 import os

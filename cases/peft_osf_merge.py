@@ -3,8 +3,9 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.18"]
 #
 # [tool.repromatrix]
-# title = "Merging an OSF adapter leaves fp32 weights in a 16-bit model"
+# title = "Merging an OSF adapter leaves fp32 weights in a 16-bit model: dtype mismatch"
 # reports = ["https://github.com/huggingface/peft/pull/2893"]
+# found-by = "measurement"
 # area = "peft"
 # models = "any"
 # shown-with = ["llama"]
@@ -30,10 +31,11 @@
 # where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # note = "Broken when OSF's own cast to the model's dtype gave way to the general one to fp32."
 # ///
-"""A 16-bit model must still run after an OSF adapter was merged into it.
+"""A 16-bit model must run a forward pass after an OSF adapter is merged into it.
 
-It did not: the factors of the weight were raised to fp32 like any adapter, and the product that
-replaced the weight stayed in fp32, so that the layer met a 16-bit input.
+In peft 0.19 and 0.20 it raised: the factors of the weight are upcast to fp32 like any adapter, and
+their product, which replaces the weight, stayed in fp32, while the input is in 16 bit. The linked
+pull request caused it and is no report of it: the failure was found by measurement.
 """
 
 import os

@@ -27,10 +27,10 @@
 # where = "peft.tuners.vera.layer:Linear.get_delta_weight"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
 # ///
-"""A merged VeRA adapter in 16 bit must be unmergeable and work as before.
+"""A 16-bit VeRA adapter must unmerge after a merge, and the model answer as before.
 
-It was not: on a CPU the product is computed in fp32, and afterwards the scaling vectors were
-written back in the shape that they had in the product, as columns. Unmerging then failed.
+Up to peft 0.15 unmerging raised on a CPU: there the product is computed in fp32, and afterwards
+the scaling vectors were written back in the shape that they have in the product, as columns.
 """
 
 import os

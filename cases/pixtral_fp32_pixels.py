@@ -33,10 +33,10 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///
-"""A 16-bit Pixtral must accept fp32 pixels, which is what every image processor returns.
+"""Pixtral in bf16 or fp16 must accept fp32 pixel_values, which is what its image processor returns.
 
-It did not: the pixels went into the first convolution as they came, where SigLIP, CLIP and ViT
-cast them to the dtype of that convolution's weights.
+Until 5.0 pixel_values were not cast before the first convolution, as SigLIP, CLIP and ViT cast them
+to the dtype of its weights.
 """
 
 import os

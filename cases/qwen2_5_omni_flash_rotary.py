@@ -21,7 +21,7 @@
 # [tool.repromatrix.workarounds]
 # eager = "Load the model with attn_implementation=\"eager\"."
 # sdpa = "Load the model with attn_implementation=\"sdpa\"."
-# frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after the model was cast."
+# frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after casting the model."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.52,<4.53"]
@@ -45,11 +45,12 @@
 # precisions = ["bf16"]
 # outcome = "passes"
 # ///
-"""Qwen2.5-Omni's vision tower must run with flash attention in 16 bit.
+"""The vision tower of Qwen2.5-Omni must run with flash attention in 16 bit.
 
-It did not: the query was raised to fp32 for the rotary kernel, but cos and sin came from
-frequencies which a cast of the whole model leaves in 16 bit: the mistake of Qwen2.5-VL, two
-releases after that had been healed. Since 4.53 the rotation is plain torch.
+In 4.52 it raised: the query was upcast to fp32 for the rotary kernel, but cos and sin came from
+frequencies that a cast of the whole model leaves in 16 bit. Qwen2.5-VL had the same bug, fixed two
+releases earlier. Since 4.53 rotary embeddings are plain torch. flash-attn is not run here: a
+stand-in raises the message that its kernel raises (see `simulates`).
 """
 
 import os

@@ -22,7 +22,7 @@
 # [tool.repromatrix.workarounds]
 # eager = "Load the model with attn_implementation=\"eager\"."
 # sdpa = "Load the model with attn_implementation=\"sdpa\"."
-# frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after the model was cast."
+# frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after casting the model."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<4.50"]
@@ -41,7 +41,7 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://blog.gitcode.com/8e0cfad84bbad6b586997a6c341ecbc1.html"
-# says = "Only 4.50.3 heals it for good, so 4.50.0 to 4.50.2 would still fail."
+# says = "Only 4.50.3 fixes it for good, so 4.50.0 to 4.50.2 would still fail."
 # when = ["transformers>=4.50,<4.50.3"]
 # precisions = ["bf16", "fp16"]
 # outcome = "fails"
@@ -67,16 +67,17 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/modelscope/ms-swift/issues/3156"
-# says = "Training runs with eager attention in place of flash attention."
+# says = "Training runs with eager attention instead of flash attention."
 # precisions = ["bf16"]
 # workaround = "eager"
 # outcome = "passes"
 # ///
-"""Qwen2.5-VL's vision tower must run with flash attention in 16 bit.
+"""The vision tower of Qwen2.5-VL must run with flash attention in 16 bit.
 
-It did not: the query was raised to fp32 for the rotary kernel, but cos and sin came from
-frequencies which a cast of the whole model, DeepSpeed's among others, leaves in 16 bit.
-Since 4.53 the rotation is plain torch; then only the attention kernel is left to satisfy.
+In 4.49 it raised: the query was upcast to fp32 for the rotary kernel, but cos and sin came from
+frequencies that a cast of the whole model, DeepSpeed's for example, leaves in 16 bit. Since 4.53
+rotary embeddings are plain torch. flash-attn is not run here: a stand-in raises the message that
+its kernel raises. qwen2_5_vl_triton_rotary shows the bug with the real kernel on three releases.
 """
 
 import os

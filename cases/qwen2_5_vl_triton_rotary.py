@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49,<4.53", "flash-attn"]
 #
 # [tool.repromatrix]
-# title = "Qwen2.5-VL with flash-attn's Triton rotary kernel fails: cos/sin dtype error"
+# title = "Qwen2.5-VL with flash-attn's Triton rotary kernel: cos/sin dtype error"
 # reports = [
 #     "https://github.com/hiyouga/LlamaFactory/issues/6791",
 #     "https://github.com/modelscope/ms-swift/issues/3156",
@@ -25,7 +25,7 @@
 # refuses."""
 #
 # [tool.repromatrix.workarounds]
-# frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after the model was cast."
+# frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after casting the model."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<4.50"]
@@ -36,10 +36,12 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/36188"
 # note = "With a function in place of the kernel: qwen2_5_vl_flash_rotary, on every release."
 # ///
-"""Qwen2.5-VL's vision tower must run with flash-attn's own rotary kernel in 16 bit.
+"""The vision tower of Qwen2.5-VL must run with the rotary kernel of flash-attn in 16 bit.
 
-It did not: the query was raised to fp32 for the kernel, but cos and sin came from frequencies
-which a cast of the whole model leaves in 16 bit. Since 4.53 the rotation is plain torch.
+In 4.49 it raised: the query was upcast to fp32 for the kernel, but cos and sin came from
+frequencies that a cast of the whole model leaves in 16 bit. Since 4.53 rotary embeddings are plain
+torch. The message is raised by flash-attn itself, so this is the main evidence for the bug;
+qwen2_5_vl_flash_rotary tries every release, with a stand-in for the kernel.
 """
 
 import os

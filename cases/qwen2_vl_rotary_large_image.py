@@ -24,11 +24,11 @@
 # where = "qwen2_vl_rotary_large_image:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/48105"
 # ///
-"""Every patch of an image must be rotated by an angle of its own, in a wide image too.
+"""Every patch of an image must get a rotary embedding of its own, in a wide image too.
 
-A cast of the whole model casts the rotary frequencies as well, and the patches were counted in
-the dtype of these: bf16 knows no odd number beyond 256. Since 5.17 they are counted in integers
-and turned in fp32. A model that was loaded in bf16 keeps these frequencies in fp32.
+`.to(dtype)` casts the rotary frequencies, and until 5.16 patches were counted in their dtype: bf16
+represents no odd number above 256. Since 5.17 positions are integers and the angles are computed in
+fp32. A model loaded in bf16 with `from_pretrained` keeps the frequencies in fp32.
 """
 
 import os

@@ -16,7 +16,7 @@
 #
 # [tool.repromatrix.workarounds]
 # cast-after = "Build the model in fp32 and call .to(dtype) on it."
-# draw-again = "Draw A in fp32 after building the model and copy its logarithm into A_log."
+# draw-again = "Draw A in fp32 after building the model and copy its logarithm to A_log."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.16"]
@@ -33,10 +33,10 @@
 # precisions = ["bf16"]
 # outcome = "fails"
 # ///
-"""Every head of a new Qwen3-Next must be able to decay: its A_log is finite.
+"""A_log of a new Qwen3-Next must be finite in every head.
 
-It was not: A was drawn from 0 to 16 in 16 bit, where one draw in a few hundred is exactly 0, and
-its logarithm is infinite. Such a head has neither decay nor gradient, and stays dead.
+Until 5.15 A was drawn from 0 to 16 in 16 bit, where one draw in a few hundred is exactly 0, and its
+logarithm is -inf. Such a head has neither decay nor gradient and is never trained.
 """
 
 import os

@@ -32,11 +32,11 @@
 # precisions = ["fp16"]
 # outcome = "passes"
 # ///
-"""The gradients of a Qwen3-Next must be finite on a batch with padding, in every precision.
+"""The gradients of Qwen3-Next must be finite for a padded batch, in every precision.
 
-In fp16 they were not: padded tokens have queries and keys of zero, whose L2 norm divides by the
-root of eps, 1e-3; the backward of that takes the cube, 1e9, which is inf in fp16, times zero. bf16
-has the range. Other models have copies of this norm (Qwen3.5, OLMo Hybrid). 5.17 takes it in fp32.
+Until 5.16 they were NaN in fp16. Queries and keys of padded tokens are zero, and their L2 norm
+divides by the root of eps, 1e-3; its backward takes the cube, 1e9, which is inf in fp16, times
+zero. bf16 has the range. 5.17 computes the norm in fp32. Qwen3.5 and OLMo Hybrid have copies of it.
 """
 
 import os

@@ -27,7 +27,7 @@
 #     "transformers.initialization:orthogonal_",
 # ]
 # fixed-by = "https://github.com/huggingface/transformers/pull/47252"
-# note = "Before 4.54 the linear layers of RWKV were not started orthogonal."
+# note = "Before 4.54 the linear layers of RWKV were not initialised orthogonally."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47225"
@@ -38,22 +38,22 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47225"
-# says = "It is the way in which 5.x builds models that brings it about, so 4.57 is not affected."
+# says = "It is caused by the way in which 5.x builds models, so 4.57 is not affected."
 # when = ["transformers>=4.54,<5"]
 # precisions = ["bf16"]
 # outcome = "passes"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/47252"
-# says = "Drawing the matrix in fp32 heals it for both 16-bit dtypes."
+# says = "Drawing the matrix in fp32 fixes it for both 16-bit dtypes."
 # when = ["transformers>=5.15"]
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///
-"""A new RWKV can be built from its config directly in 16 bit.
+"""RWKV must be built from its config in bf16 and fp16.
 
-It could not: its linear layers start orthogonal, torch finds such a matrix by a QR decomposition,
-and that has no 16-bit kernel. The loader now draws the matrix in fp32 and copies it.
+From 4.54 to 5.14 it raised: the linear layers are initialised orthogonally, which takes a QR
+decomposition, not implemented for 16 bit in torch. 5.15 draws the matrix in fp32 and copies it.
 """
 
 import os

@@ -44,14 +44,14 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/modelscope/ms-swift/issues/3156"
-# says = "Training runs with eager attention in place of flash attention."
+# says = "Training runs with eager attention instead of flash attention."
 # precisions = ["bf16"]
 # workaround = "eager"
 # outcome = "passes"
 # ///
-"""ms-swift must fine-tune Qwen2.5-VL in 16 bit: a step, an evaluation and a save.
+"""ms-swift must fine-tune Qwen2.5-VL in 16 bit: a step, an evaluation and a checkpoint.
 
-It did not under DeepSpeed: an fp32 query met 16-bit cos and sin. Most of its seconds are imports.
+With DeepSpeed it raised: the bug of qwen2_5_vl_flash_rotary. Most of its seconds are imports.
 """
 
 import json

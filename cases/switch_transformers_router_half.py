@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Switch Transformers in bf16 or fp16 fail in the router: mat1 and mat2 dtype"
+# title = "Switch Transformers in bf16 or fp16: mat1 and mat2 dtype mismatch in the router"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/45072",
 #     "https://github.com/huggingface/transformers/pull/45074",
@@ -15,7 +15,7 @@
 #
 # [tool.repromatrix.workarounds]
 # router-in-model-dtype = "Set config.router_dtype to the dtype of the model."
-# router-fp32 = "Call .float() on every router after the model was cast."
+# router-fp32 = "Call .float() on every router after casting the model."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
@@ -54,10 +54,11 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///
-"""A Switch Transformer in 16 bit must be able to route its tokens.
+"""Switch Transformers must run a forward pass in bf16 and fp16.
 
-It was not: the router computes in `config.router_dtype`, fp32 unless set, and casts its input to
-that. Until 4.57 it cast its classifier as well; 5.0 lost that line, and 5.5 brought it back.
+From 5.0 to 5.4 the router raised: it computes in `config.router_dtype`, fp32 by default, and casts
+its input to that. Until 4.57 it cast its classifier as well; 5.0 dropped that line, and 5.5 brought
+it back.
 """
 
 import os

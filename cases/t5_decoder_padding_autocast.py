@@ -12,8 +12,8 @@
 # symptom = ["nan-or-inf"]
 #
 # [tool.repromatrix.workarounds]
-# pad-right = "Pad the decoder's inputs on the right, so that no row of the mask is empty."
-# cast-weights = "Cast the model to 16 bit in place of autocast."
+# pad-right = "Pad the decoder inputs on the right, so that no row is fully masked."
+# cast-weights = "Cast the model to 16 bit instead of using autocast."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.15"]
@@ -24,11 +24,11 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/47014"
 # note = "The change that gave T5 other attention kernels, default since, dropped the sum in place."
 # ///
-"""T5's logits must be finite under autocast when decoder inputs are padded on the left.
+"""T5 must return finite logits under autocast when decoder inputs are padded on the left.
 
-The position bias with the mask, in fp32, was added in place to scores in 16 bit: the least number
-of fp32 became minus infinity, the rows of padding tokens, with nothing to see, became NaN, and a
-NaN times the weight zero of a masked key is NaN for every later token too.
+Until 5.14 the position bias with the mask, in fp32, was added in place to 16-bit scores: the
+minimum of fp32 overflowed to -inf, the fully masked rows of padding tokens became NaN, and NaN
+times the zero weight of a masked key is NaN for every later token too.
 """
 
 import os

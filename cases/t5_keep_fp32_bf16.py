@@ -20,7 +20,7 @@
 #
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Load in fp32 and call .to(dtype) on the loaded model."
-# cast-again = "Load in 16 bit and call .to(dtype) on the loaded model once more."
+# cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50,<4.51"]
@@ -46,15 +46,15 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/43683"
-# says = "Before that rewrite bf16 was not touched."
+# says = "Before that rewrite bf16 was not affected."
 # when = ["transformers>=4.49,<5"]
 # precisions = ["bf16"]
 # outcome = "passes"
 # ///
-"""A T5 loaded in bf16 is all in bf16; loaded in fp16 it keeps `wo`, which overflows, in fp32.
+"""T5 loaded in bf16 must be all in bf16; loaded in fp16 it keeps `wo`, which overflows, in fp32.
 
-It was not: two times the loader applied the list of modules to be kept in fp32 to bf16 as well.
-What the loader keeps in fp32 a later `.to(dtype)` casts, in fp16 too.
+In 4.50 and again in 5.0 the loader applied `_keep_in_fp32_modules` to bf16 as well. A later
+`.to(dtype)` casts what the loader kept in fp32, in fp16 too.
 """
 
 import os

@@ -5,6 +5,8 @@
 # [tool.repromatrix]
 # title = "Trainer.evaluate with bf16_full_eval or fp16_full_eval keeps the model in 16 bit"
 # reports = ["https://github.com/huggingface/transformers/pull/10268"]
+# found-by = "measurement"
+# kind = "change"
 # area = "trainer"
 # models = "any"
 # shown-with = ["llama"]
@@ -15,8 +17,8 @@
 # symptom = ["wrong-dtype", "wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# autocast = "Leave the flag out and evaluate under torch.autocast."
-# copy = "Give a Trainer of its own a copy of the model to evaluate."
+# autocast = "Do not set the flag; evaluate under torch.autocast."
+# copy = "Evaluate a copy of the model with a second Trainer."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
@@ -25,10 +27,12 @@
 # match = "evaluation changed the weights of the model"
 # where = "trainer_full_eval_keeps_half:main"
 # ///
-"""Evaluating a model must not change its weights.
+"""One would expect that evaluating a model does not change its weights.
 
-It does: outside of training the flag makes the Trainer cast the caller's own model to 16 bit in
-place, and nothing brings it back. What is trained or saved afterwards has lost its fp32 weights.
+With bf16_full_eval or fp16_full_eval it does, by design (`kind = "change"`): outside of training
+the Trainer casts the caller's own model in place and does not cast it back, so that what is trained
+or saved afterwards has lost its fp32 weights. The flag has done so since transformers#10268, which
+introduced it and is linked for that; no complaint of a user is known, and no release passes.
 """
 
 import copy

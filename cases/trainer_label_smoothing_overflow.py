@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Trainer label smoothing gives an infinite loss for fp16 logits of a large batch"
+# title = "Label smoothing of fp16 logits gives an infinite loss for a large batch"
 # reports = ["https://github.com/huggingface/transformers/issues/10674"]
 # area = "trainer"
 # models = "any"
@@ -16,7 +16,7 @@
 #
 # [tool.repromatrix.workarounds]
 # logits-fp32 = "Cast the logits to fp32 before the loss."
-# small-batch = { says = "Take a quarter of the batch at a time.", skips = true }
+# small-batch = { says = "Use a quarter of the batch size.", skips = true }
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
@@ -32,10 +32,12 @@
 # workaround = "logits-fp32"
 # outcome = "passes"
 # ///
-"""Label smoothing over a large batch must give the loss that it gives in fp32.
+"""Label smoothing over a large batch must return the loss that it returns in fp32.
 
-It does not: only the smoothed part is summed in fp32 since the report; the part of the labels is
-still added up over all tokens in the dtype of the logits, and fp16 ends at 65504.
+With fp16 logits it returns inf: since the report the smoothed part is summed in fp32, but the part
+of the labels is still summed over all tokens in the dtype of the logits, and fp16 ends at 65504.
+It takes 16-bit weights without mixed precision, such as fp16_full_eval: with fp16=True or bf16=True
+the Trainer passes fp32 logits and is not affected. The case calls LabelSmoother directly.
 """
 
 import os

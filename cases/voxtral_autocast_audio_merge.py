@@ -14,7 +14,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# weights-in-half = "Cast the model to the 16-bit type and leave autocast off."
+# weights-in-half = "Cast the model to 16 bit and do not use autocast."
 # cast-embeddings = "Cast the output of the token embedding in a forward hook."
 #
 # [[tool.repromatrix.fails]]
@@ -45,11 +45,11 @@
 # precisions = ["bf16"]
 # outcome = "fails"
 # ///
-"""Voxtral must be able to listen under autocast, which is how `Trainer(bf16=True)` trains it.
+"""Voxtral must accept audio under autocast, which is how `Trainer(bf16=True)` trains it.
 
-It could not: autocast makes the audio projector's output 16 bit but does not touch the token
-embeddings, and the audio features were moved to their device without being cast to their dtype.
-The merge was an index assignment at first, a masked_scatter later: one bug, two messages.
+Until 5.14 it raised: under autocast the audio projector returns 16 bit while the token embeddings
+stay in fp32, and the audio features were moved to their device but not cast. The merge was an index
+assignment at first and is a masked_scatter since 4.57, so one bug has two messages.
 """
 
 import os

@@ -17,7 +17,7 @@
 #
 # [tool.repromatrix.workarounds]
 # load-fp32 = { says = "Load with dtype=torch.float32 (torch_dtype before 4.56).", skips = true }
-# cast-features = "Cast the features to the model's dtype."
+# cast-features = "Cast input_features to the dtype of the model."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0"]
@@ -37,10 +37,10 @@
 # precisions = ["fp16"]
 # outcome = "fails"
 # ///
-"""A Whisper loaded without a wish for a dtype takes the fp32 features of its feature extractor.
+"""Whisper loaded without a requested dtype must accept the fp32 features of its feature extractor.
 
-It does not since 5.0: the default is now the dtype of the checkpoint, and the encoder's first
-convolution meets fp32 features with 16-bit weights.
+Since 5.0 it does not: the default dtype is that of the checkpoint, and the first convolution of the
+encoder gets fp32 features with 16-bit weights.
 """
 
 import os

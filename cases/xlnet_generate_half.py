@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "XLNet generate fails in bf16 and fp16: the target mapping is built in fp32"
+# title = "XLNet generate fails in bf16 and fp16: target_mapping is built in fp32"
 # reports = []
 # found-by = "measurement"
 # area = "generation"
@@ -26,8 +26,8 @@
 # ///
 """XLNet must generate with 16-bit weights.
 
-A plain forward does. For generation the model prepares a mapping that selects the token to be
-predicted, always in fp32, and multiplies it with the states of the second attention stream.
+A plain forward pass works. For generation the model builds `target_mapping`, which selects the
+token to predict, always in fp32, and multiplies it with the states of the second attention stream.
 """
 
 import os
