@@ -28,6 +28,7 @@
 # raises = "RuntimeError"
 # match = ["Input type (float) and bias type (", "Input type (torch.cuda.FloatTensor) and"]
 # where = "transformers.models.beit.modeling_beit:BeitPatchEmbeddings.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/42805"
 # ///
 """BEiT in bf16 or fp16 must accept fp32 pixel_values, which is what its image processor returns.
 

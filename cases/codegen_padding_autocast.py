@@ -21,6 +21,7 @@
 # raises = "AssertionError"
 # match = "the loss is not finite"
 # where = "codegen_padding_autocast:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/42186"
 # ///
 """The loss of a left-padded batch must be finite under autocast as it is in fp32.
 

@@ -25,6 +25,7 @@
 #     "expected mat1 and mat2 to have the same dtype",
 # ]
 # where = "transformers.models.ernie4_5_moe.modeling_ernie4_5_moe:Ernie4_5_MoeSparseMoeBlock.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/42697"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/41385"

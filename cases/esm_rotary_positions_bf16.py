@@ -23,6 +23,7 @@
 # raises = "AssertionError"
 # match = "far from the states of fp32"
 # where = "esm_rotary_positions_bf16:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/44145"
 # note = """
 # Silent. fp16 represents integers up to 2048 exactly and passes. From 5.6 on positions and angles \
 # are in fp32; the relative_error of 0.02 that remains is that of 16-bit weights and inv_freq."""

@@ -40,7 +40,7 @@
 # raises = "AssertionError"
 # match = "finite logits, far from those of fp32"
 # where = "gemma3_fp16_overflow:main"
-# note = "Clamping hides the overflow and does not heal it: `relative_error` is about one half."
+# note = "Finite logits, but wrong: `relative_error` is about 0.5. One large channel passes."
 # symptom = ["wrong-numbers"]
 #
 # [[tool.repromatrix.fails]]
@@ -50,7 +50,7 @@
 # raises = "AssertionError"
 # match = "non-finite logits"
 # where = "gemma3_fp16_overflow:main"
-# note = "The norm computes in fp32 anyway; it is its result that is cast back and overflows."
+# note = "The norm computes in fp32 anyway; its result is cast back to fp16 and overflows."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50"]
@@ -60,8 +60,8 @@
 # match = "non-finite logits"
 # where = "gemma3_fp16_overflow:main"
 # note = """
-# The stream is fp32 here, but a post-norm returns the fp16 that a product gave it. Where no \
-# single norm leaves the range (weights of 2e4 instead of 3e4) autocast passes."""
+# The stream is in fp32, but a post-norm returns fp16, as its input is. Where no single norm \
+# overflows (weights of 1.5e4 instead of 3e4) autocast passes."""
 # trigger = ["autocast"]
 #
 # [[tool.repromatrix.claims]]

@@ -24,6 +24,7 @@
 # raises = "AttributeError"
 # match = "'HybridMambaAttentionDynamicCache' object has no attribute 'float'"
 # where = "accelerate.utils.operations:convert_to_fp32.<locals>._convert_to_fp32"
+# fixed-by = "https://github.com/huggingface/transformers/pull/44950"
 # note = "The reports are about another cache; this one is older, but was not returned before."
 # ///
 """A 16-bit Jamba must run with accelerate's conversion of outputs to fp32.

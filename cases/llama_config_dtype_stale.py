@@ -23,6 +23,7 @@
 # raises = "AssertionError"
 # match = "the config does not name the dtype of the weights"
 # where = "llama_config_dtype_stale:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/46514"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/46512"

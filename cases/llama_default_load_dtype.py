@@ -26,7 +26,8 @@
 # raises = "AssertionError"
 # match = "the loaded model is not in the dtype of the checkpoint"
 # where = "llama_default_load_dtype:main"
-# fixed-by = "https://github.com/huggingface/transformers/pull/34919"
+# fixed-by = "https://github.com/huggingface/transformers/pull/42825"
+# note = "Merged as #34919 and reverted, then brought back as #42805; #42825 makes it take effect."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/34919"

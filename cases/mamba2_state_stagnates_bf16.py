@@ -23,7 +23,7 @@
 # raises = "AssertionError"
 # match = "new tokens do not reach the state"
 # where = "mamba2_state_stagnates_bf16:main"
-# note = "Silent. fp16 has three more bits and passes."
+# note = "Silent. fp16 has three more bits of precision and passes."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.5,<5.14"]
@@ -42,7 +42,7 @@
 # raises = "AssertionError"
 # match = "new tokens do not reach the state"
 # where = "mamba2_state_stagnates_bf16:main"
-# note = "Healed in between, and back."
+# note = "Fixed in 5.14 and broken again in 5.18."
 # trigger = ["autocast", "generate"]
 # ///
 """Tokens that Mamba-2 decodes one by one must change its state as those of the prompt do.

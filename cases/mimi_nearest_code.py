@@ -23,6 +23,7 @@
 # match = "codes are not the nearest ones"
 # devices = ["cpu"]
 # where = "mimi_nearest_code:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/38909"
 # note = """
 # About 2.7 % of the frames get an entry that is not the nearest, at most 0.4 % farther. fp16 has \
 # enough precision here. On a GPU torch.cdist may have no 16-bit kernel at all."""

@@ -34,7 +34,7 @@
 # match = "Input and cos/sin must have the same dtype"
 # where = "flash_attn.ops.triton.rotary:apply_rotary"
 # fixed-by = "https://github.com/huggingface/transformers/pull/36188"
-# note = "With a function in place of the kernel: qwen2_5_vl_flash_rotary, on every release."
+# note = "qwen2_5_vl_flash_rotary tries every release, with a stand-in for the kernel."
 # ///
 """The vision tower of Qwen2.5-VL must run with the rotary kernel of flash-attn in 16 bit.
 

@@ -24,6 +24,7 @@
 # raises = "AssertionError"
 # match = "some heads start with an infinite A_log"
 # where = "qwen3_next_a_log_init:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/47944"
 # note = "Reported for Qwen3.5 in bfloat16; in float16 it is about eight times as rare."
 #
 # [[tool.repromatrix.claims]]

@@ -28,6 +28,7 @@
 # raises = "AssertionError"
 # match = "wo has the wrong dtype"
 # where = "t5_keep_fp32_bf16:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/36722"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0,<5.1"]
