@@ -36,6 +36,19 @@
 # ]
 # where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # note = "The norm casts to the dtype of its input before it multiplies by its weight, not after."
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/issues/30236"
+# says = "With an fp32 weight LlamaRMSNorm returns fp32 for a bfloat16 input."
+# precisions = ["bf16"]
+# outcome = "fails"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/trl/pull/1203"
+# says = "Under autocast norms in fp32 do no harm."
+# precisions = ["bf16"]
+# workaround = "autocast"
+# outcome = "passes"
 # ///
 """A 16-bit Llama whose norms are upcast to fp32 must run, and give about the same logits.
 
