@@ -15,7 +15,7 @@ from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
 from repromatrix.runner.errors import ExitCode
-from repromatrix.runner.evidence.commits import REPOSITORIES, PinnedCommit
+from repromatrix.runner.evidence.commits import APART, REPOSITORIES, PinnedCommit
 from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.text import join, plural, shorten
 
@@ -279,8 +279,8 @@ def _by_environment(answer: CommitAnswer) -> str:
         if any(mark.note for mark in marks):
             # A release of a branch, or one that is not there yet, may be what differs.
             return (
-                f"{_what(answer)} is undecided: {what[:-1]}, and the releases themselves are not"
-                f" all in the clone: {'; '.join(mark.note for mark in marks if mark.note)}"
+                f"{_what(answer)} is undecided: {what[:-1]}, and the releases themselves are"
+                f" {APART}: {'; '.join(mark.note for mark in marks if mark.note)}"
             )
     said = f"{_what(answer)}: {_NO_COMMIT.format(answer.package)}. {what}"
     if any(map(named_commit, ends)):  # `blame` takes no commit

@@ -19,6 +19,7 @@ from repromatrix.runner.bisect.repository import (
 )
 from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
+from repromatrix.runner.evidence.commits import ENDS, LACKS
 from repromatrix.runner.text import join
 
 _COMMIT = re.compile(r"g([0-9a-f]{7,40})")
@@ -163,9 +164,9 @@ def _out_of_reach(
             what += f"; {tag} claims {repository.claims(sha, sources) or 'no version'}"
     below, above = _around(points, Version(version))
     if Version(version).micro:
-        what += "; a patch release lies on a branch, and the clone lacks it"
+        what += f"; a patch release lies on a branch, and {LACKS}"
     elif above is None:
-        what += "; the main branch of the clone ends before it"
+        what += f"; {ENDS}"
     else:
         what += "; no commit of the main branch opens the version after it"
     sides = [f"{end.wanted} is at {end.commit[:SHORT]}" for end in (below, above) if end]

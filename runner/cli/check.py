@@ -61,6 +61,8 @@ def examine(
         console.print(f"{where}: not proven: {'; '.join(lacks[name])}.", markup=False)
     for note in (*_other_places(loaded, judged), *_other_fixes(loaded), *_hidden(loaded)):
         console.print(note, markup=False)
+    if told := _pinned(loaded):
+        console.print(told)
     proven = [name for name in lacks if not lacks[name]]
     across = sum(crosses(judged[name]) for name in proven)
     newest = sum(crosses(judged[name], since="5.0") for name in proven)
@@ -158,6 +160,19 @@ def _other_fixes(loaded: Project) -> Iterator[str]:
                     f"{case.where}: note: entry {fix.number} of `fails` has {fix.on_record} on"
                     f" record (`fixed-by`); measured: {measured}."
                 )
+
+
+def _pinned(loaded: Project) -> str:
+    """Say how many of the published changes are pinned to a commit; empty without any."""
+    rows = published_commits(loaded.paths).values()
+    if not rows:
+        return ""
+    commits, beyond = sum(bool(row.commit) for row in rows), sum(row.is_beyond for row in rows)
+    share = commits / max(1, len(rows) - beyond)
+    return (
+        f"{plural(len(rows), 'change')} searched: {commits} pinned to a commit, {beyond} beyond the"
+        f" clones, {len(rows) - commits - beyond} undecided ({share:.0%} of those in reach pinned)."
+    )
 
 
 def _hidden(loaded: Project) -> Iterator[str]:

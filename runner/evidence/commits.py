@@ -24,6 +24,12 @@ REPOSITORIES = f"https://github.com/{OWNER}"
 """Where the packages under test are developed."""
 
 
+LACKS = "the clone lacks it"
+ENDS = "the main branch of the clone ends before it"
+APART = "not all in the clone"
+"""Why a change lies beyond a clone, as a reason says it."""
+
+
 class ChangeKey(NamedTuple):
     """Which change of which case: between two environments, in one precision."""
 
@@ -73,6 +79,11 @@ class PinnedCommit(NamedTuple):
     def key(self) -> ChangeKey:
         """The change that it is about."""
         return ChangeKey(*self[: len(ChangeKey._fields)])
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether no commit is named because the clone does not hold the releases."""
+        return not self.commit and any(said in self.reason for said in (LACKS, ENDS, APART))
 
     @property
     def label(self) -> str:

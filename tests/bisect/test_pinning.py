@@ -94,6 +94,7 @@ def test_a_change_that_no_commit_makes_is_kept_with_the_reason(tmp_path: Path) -
     assert (alike.commit, missing.commit) == ("", "")
     assert "no commit of transformers decides, the environment does" in alike.reason
     assert "no tag claims to be transformers 4.53.0" in missing.reason
+    assert (alike.is_beyond, missing.is_beyond) == (False, True)
 
 
 def test_of_a_fork_only_commits_with_a_pull_request_of_upstream_are_pinned(tmp_path: Path) -> None:
