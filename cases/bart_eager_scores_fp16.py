@@ -30,11 +30,11 @@
 # ///
 """BART must return finite hidden states while its scaled attention scores are in the dtype's range.
 
-With eager attention in fp16 it returns NaN since 4.53. Until then BART scaled the queries before
-the product with the keys; the shared attention function scales the product, which can overflow
-fp16 first. The overflow is synthetic: query and key weights of one layer are set so that the
-product lies between 65504 and 65504 times the root of the head size. No trained checkpoint and no
-report is known to reach that; the case pins the change of order, not a failure in the field.
+With eager attention in fp16 it returns NaN since 4.53 (transformers#38108). Until then BART scaled
+the queries before the product with the keys; the shared attention function scales the product,
+which can overflow first. The overflow is synthetic: query and key weights of one layer are set so
+that the product lies between 65504 and 65504 times the root of the head size. No report is known of
+a trained checkpoint that reaches that; the case shows the change of order.
 """
 
 import os

@@ -23,6 +23,7 @@
 # raises = "AssertionError"
 # match = "new tokens do not reach the state"
 # where = "mamba2_state_stagnates_bf16:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/47347"
 # note = "Silent. fp16 has three more bits of precision and passes."
 #
 # [[tool.repromatrix.fails]]
