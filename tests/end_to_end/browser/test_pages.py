@@ -154,7 +154,7 @@ def test_a_case_page_is_short_and_begins_with_what_decides(
     assert card is not None
     assert card["y"] < 400
     assert workarounds is not None
-    assert workarounds["y"] < 950
+    assert workarounds["y"] < 1000
     assert page.locator("#summary dt").all_inner_texts() == [
         *("status", "fails", "broken by", "fixed by", "hits you with", "you see", "error"),
         "reports",
