@@ -37,6 +37,8 @@ def _planted(self, *given, **named):
     if _STATE >= {breaks}:
         raise RuntimeError("expected scalar type Float but found BFloat16")
     return _forward(self, *given, **named)
+# It fails where the case says that it does.
+_planted.__code__ = _planted.__code__.replace(co_qualname="Blip2QFormerModel.forward")
 Blip2ForConditionalGeneration.forward = _planted
 """
 IMPORT = "from transformers import Blip2Config, Blip2ForConditionalGeneration"
