@@ -1,0 +1,103 @@
+"""Whether chance decides: cases that assert a number or fail silently are run with five seeds where
+their results change, and `check --margins` prints how far off their thresholds they stand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from drills.ways import Way, observed
+from repromatrix.runner import files, project
+from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text, row_of
+from repromatrix.runner.judging.margins import margins, thresholds
+from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.plan import Axes, Unit, deciding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from drills.tally import Tally
+    from repromatrix.runner.model.cell import Cell
+    from repromatrix.runner.model.observation import Observation
+    from repromatrix.runner.project import Project
+
+SEEDS = ("0", "1", "2", "3", "4")
+
+
+def chosen(loaded: Project) -> list[Cell]:
+    """Return the cells beside a change, or at an end, of the cases that chance may decide."""
+    known = {row.cell: row for row in published.read(loaded.paths.published)}
+    grid = Axes(
+        cases={
+            name: case
+            for name, case in loaded.cases.items()
+            if case.block.is_silent or thresholds(case.script.code)
+        },
+        environments={
+            name: environment
+            for name, environment in loaded.environments.items()
+            if environment.source is not Source.MAIN
+        },
+        precisions=tuple(Precision),
+        device=Device.CPU,
+    )
+    order = [*loaded.environments]
+    return sorted(deciding(grid, known), key=lambda cell: (order.index(cell.environment), cell))
+
+
+def rows_of(
+    loaded: Project, seen: Iterable[tuple[str, Observation]]
+) -> tuple[list[MarginRow], list[Cell]]:
+    """Return a row for each threshold, and the cells that do otherwise with another seed."""
+    by_case: defaultdict[str, list[tuple[str, Observation]]] = defaultdict(list)
+    kinds: defaultdict[Cell, set[object]] = defaultdict(set)
+    for seed, row in seen:
+        by_case[row.cell.case].append((seed, row))
+        # What a message says of its numbers may differ; whether it fails, and with what, may not.
+        kinds[row.cell].add((row.outcome, row.failed.error_class if row.failed else ""))
+    rows = []
+    for name, mine in by_case.items():
+        case = loaded.cases[name]
+        for margin in margins(thresholds(case.script.code), mine):
+            counted = Counter(margin.threshold.quantity in row.measured for _, row in mine)
+            rows.append(row_of(case, margin, SEEDS, counted[True] // len(SEEDS)))
+    return rows, sorted(cell for cell, found in kinds.items() if len(found) > 1)
+
+
+def drill(tally: Tally) -> None:
+    """Run the cells once with each seed, and write how far off the thresholds they stand."""
+    loaded = project.load(Paths())
+    cells = chosen(loaded)
+    units = [
+        Unit(environment=name, cells=tuple(some))
+        for name, some in groupby(cells, key=lambda cell: cell.environment)
+    ]
+    seen = [
+        (seed, row)
+        for seed in SEEDS
+        for row in observed(loaded, units, loaded.cases, Way(seed=seed))
+        if row.outcome != Outcome.NOT_APPLICABLE
+    ]
+    rows, by_chance = rows_of(loaded, seen)
+    files.write(loaded.paths.published / NAME, as_text(rows))
+    shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in by_chance[:5])
+    tally.count(
+        f"cells with {len(SEEDS)} seeds each",
+        len({row.cell for _, row in seen}),
+        "cells that do otherwise with another seed",
+        len(by_chance),
+        shown,
+    )
+    narrow = [f"{row.case}: {row.threshold}" for row in rows if row.is_narrow]
+    tally.count(
+        "thresholds",
+        len(rows),
+        "nearer than 3 times to what was measured",
+        len(narrow),
+        "; ".join(narrow),
+    )

@@ -1,0 +1,49 @@
+"""What five seeds say of a case: its margins, and whether chance decides."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import factories
+
+from drills.chance import SEEDS, rows_of
+from repromatrix.runner.evidence.margins import MarginRow, as_text
+from repromatrix.runner.model.outcomes import Outcome, Precision
+
+ASSERTS = f'{factories.CODE}assert measured["error"] < 0.06, "it breaks"\n'
+
+
+def test_a_row_tells_the_nearest_values_and_a_cell_that_changes_is_named() -> None:
+    toy = factories.case(factories.BREAKS, ASSERTS)
+    fails, passes = factories.cell(), factories.cell(precision=Precision.FP16)
+    wavers = factories.cell("4.51.0")
+    errors = {fails: [0.5, 0.6, 0.7, 0.24, 0.5], passes: [0.0, 0.01, 0.01, 0.02, 0.0]}
+    rows = [
+        (seed, dataclasses.replace(row, measured={"error": value}))
+        for at, values in errors.items()
+        for seed, value in zip(SEEDS, values, strict=True)
+        for row in [factories.seen(Outcome.FAILS if value > 0.06 else Outcome.PASSES, at)]
+    ]
+    changing = [factories.seen(Outcome.PASSES, wavers), factories.seen(Outcome.FAILS, wavers)]
+    loaded = SimpleNamespace(cases={toy.name: toy})
+
+    found, by_chance = rows_of(loaded, [*rows, *zip("01", changing, strict=True)])  # type: ignore[arg-type]
+
+    assert (found, by_chance) == (
+        [
+            MarginRow(
+                *(toy.name, toy.digest, "error < 0.06", "0 1 2 3 4", "2"),
+                *("0.02", "3.00", "fp16 on 4.50.0, seed 3"),
+                *("0.24", "4.00", "bf16 on 4.50.0, seed 3"),
+            )
+        ],
+        [wavers],
+    )
+    assert as_text(found).splitlines()[0].startswith("case,case_digest,threshold,seeds,cells,")
+    assert not found[0].is_narrow
+    assert found[0]._replace(failing_times_off="2.9").is_narrow
+    assert found[0].words == (
+        "error < 0.06: passes at 0.02 (3.00 times off, fp16 on 4.50.0, seed 3);"
+        " fails at 0.24 (4.00 times off, bf16 on 4.50.0, seed 3)."
+    )
