@@ -126,7 +126,7 @@ def rows(made: Project, share: float = 1.0) -> Iterator[Observation]:
         first, until = (dice.randrange(60), 60 + dice.randrange(200))
         for at, environment in enumerate(made.environments.values()):
             ran = _provenance(case, environment)
-            for workaround in case.variants:
+            for workaround in case.branches:
                 for precision in made.matrix.precisions:
                     if share < 1 and dice.random() > share:
                         continue

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from drills.ways import UnbuiltError, Way, terms
+from drills.ways import observed
 from repromatrix.runner import files, project
 from repromatrix.runner.evidence import bounds
 from repromatrix.runner.evidence.bounds import BoundRow
-from repromatrix.runner.execution.events import Unbuilt
-from repromatrix.runner.execution.pool import Pool
-from repromatrix.runner.execution.run import Run
 from repromatrix.runner.judging.verdicts import described
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.cell import Cell, Source, obstacles
@@ -25,7 +22,6 @@ from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import MOVED
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.plan import Unit
-from repromatrix.runner.planning.selection import SelectionRequest, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -81,13 +77,7 @@ def measured(loaded: Project) -> Iterator[Observation]:
         for name, some in groupby(cells, key=lambda cell: cell.environment)
     ]
     free = {name: unbound(case) for name, case in loaded.cases.items()}
-    wish = select(SelectionRequest(), loaded.cases, loaded.names)
-    planned = Run(project=loaded, selection=wish, terms=terms(loaded, Way()), known={})
-    for event in Pool(planned.terms, free, planned.prepare, lambda *_: False).run(units):
-        if isinstance(event, Unbuilt):
-            raise UnbuiltError(event.reason)
-        if isinstance(event, Observation):
-            yield event
+    yield from observed(loaded, units, free)
 
 
 def judged(loaded: Project, seen: Iterable[Observation]) -> tuple[BoundRow, ...]:

@@ -80,6 +80,7 @@ def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
         "precision": "fp32",
         "workaround": "",
         "device": "cpu",
+        "environ": {"REPRO_DEVICE": "cpu", "REPRO_SEED": "0"},
         "exercises": "compute",
         "fresh": False,
         "witness": True,

@@ -14,18 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from drills.sabotage import Sabotage, inverted, sabotaged
-from drills.ways import UnbuiltError, Way, terms
+from drills.ways import observed
 from repromatrix.runner import project
 from repromatrix.runner.evidence import published
-from repromatrix.runner.execution.events import Unbuilt
-from repromatrix.runner.execution.pool import Pool
-from repromatrix.runner.execution.run import Run
 from repromatrix.runner.judging.verdicts import described, expected
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.plan import Unit
-from repromatrix.runner.planning.selection import SelectionRequest, select
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -154,17 +150,11 @@ def _measured(
     loaded: Project, chosen: Sequence[Known], files: Mapping[str, Mapping[str, Case]]
 ) -> Iterator[Observation]:
     cases = {case.name: case for of_one in files.values() for case in of_one.values()}
-    wish = select(SelectionRequest(), loaded.cases, loaded.names)
-    planned = Run(project=loaded, selection=wish, terms=terms(loaded, Way()), known={})
     units = [
         Unit(environment=name, cells=tuple(_cells(some, files)))
         for name, some in groupby(chosen, key=lambda one: one.cell.environment)
     ]
-    for event in Pool(planned.terms, cases, planned.prepare, lambda *_: False).run(units):
-        if isinstance(event, Unbuilt):
-            raise UnbuiltError(event.reason)
-        if isinstance(event, Observation):
-            yield event
+    yield from observed(loaded, units, cases)
 
 
 def _cells(chosen: Iterable[Known], files: Mapping[str, Mapping[str, Case]]) -> Iterator[Cell]:

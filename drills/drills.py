@@ -35,6 +35,7 @@ DRILLS: tuple[str, ...] = (
     "kill",
     "truth",
     "bounds",
+    "chance",
     "construction",
     "mutation",
 )

@@ -71,7 +71,7 @@ def read_script_block(content: bytes) -> object:
     case = read_case(text, "cases/toy_case.py")
     some = {name: loaded().environments[name] for name in ("4.49.0", "4.50.0")}
     faults = scrutinise(case, some, tuple(Precision), [Device.CPU])
-    return case.digest, case.docstring, case.variants, faults
+    return case.digest, case.docstring, case.branches, faults
 
 
 def read_own_script(content: bytes) -> object:

@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.execution.events import Terms, Unbuilt
 from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.execution.run import Run, RunListener
+from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.planning.selection import SelectionRequest, select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from repromatrix.runner.execution.events import Ready
+    from repromatrix.runner.model.case import Case
     from repromatrix.runner.model.cell import Cell
-    from repromatrix.runner.model.observation import Observation
     from repromatrix.runner.planning.plan import Unit
     from repromatrix.runner.project import Project
 
@@ -47,8 +48,12 @@ class Way:
     witness: bool = True
     threads: int = 1
     hash_seed: str = "0"
+    seed: str = "0"
     sandbox: bool = False
     backwards: bool = False
+
+
+AS_MATRIX = Way()
 
 
 class UnbuiltError(Exception):
@@ -113,8 +118,21 @@ def terms(loaded: Project, way: Way) -> Terms:
         witness=way.witness,
         threads=way.threads,
         hash_seed=way.hash_seed,
+        seed=way.seed,
         sandbox=way.sandbox,
     )
+
+
+def observed(
+    loaded: Project, units: Sequence[Unit], cases: Mapping[str, Case], way: Way = AS_MATRIX
+) -> Iterator[Observation]:
+    """Yield what cells do, of cases that may not be the corpus's own; raises UnbuiltError."""
+    planned = _campaign(loaded, way, "", (), None)
+    for event in Pool(planned.terms, cases, planned.prepare, lambda *_: False).run(units):
+        if isinstance(event, Unbuilt):
+            raise UnbuiltError(event.reason)
+        if isinstance(event, Observation):
+            yield event
 
 
 def _preparing(planned: Run, way: Way) -> Callable[[Unit], Ready]:

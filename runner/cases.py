@@ -6,7 +6,14 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from repromatrix.runner.errors import Fault, Problem, RunnerError, refuse
-from repromatrix.runner.model.case import Case, decode, parse_python, read_case, read_script
+from repromatrix.runner.model.case import (
+    Case,
+    by_variant,
+    decode,
+    parse_python,
+    read_case,
+    read_script,
+)
 from repromatrix.runner.paths import Paths
 
 
@@ -54,8 +61,9 @@ def load_corpus(
         except RunnerError as error:
             faults.extend(error.faults)
             continue
-        if case.name in cases:
-            other = cases[case.name].where
-            faults.append(Problem(case.where, f"{other} has the same name", "Rename one."))
-        cases[case.name] = case
+        for each in by_variant(case):
+            if each.name in cases:
+                other = cases[each.name].where
+                faults.append(Problem(case.where, f"{other} has the same name", "Rename one."))
+            cases[each.name] = each
     return cases, faults

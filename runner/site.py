@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.evidence.answering import Grid, answering_rows, dispute, survey
 from repromatrix.runner.evidence.commits import known_commits
-from repromatrix.runner.evidence.history import as_text as history_text
+from repromatrix.runner.evidence.history import NAME as HISTORY
 from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.verdicts import Judged, infer, judge_all
@@ -18,6 +18,9 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project, informed
+
+_SHOWN = ("publications.toml", snapshots.NAME, HISTORY)
+"""The published files that pages show beside the cells."""
 
 
 def judged_grid(
@@ -47,11 +50,10 @@ def identity(
 ) -> str:
     """Identify what a rendering would show, so that an unchanged one is left alone."""
     content = hashlib.sha256(f"{base_url} {source}".encode())
-    for name in ("publications.toml", snapshots.NAME):
-        path = project.paths.published / name
+    published = (project.paths.published / name for name in _SHOWN)
+    for path in (*published, project.paths.history):
         content.update(path.read_bytes() if path.exists() else b"absent")
     content.update(repr(sorted(known_commits(project.paths).values())).encode())
-    content.update(history_text(known_history(project.paths)).encode())
     for case in project.cases.values():
         content.update(repr((case.head, case.block, case.digest)).encode())
     content.update(repr(project.matrix.releases).encode())

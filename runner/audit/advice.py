@@ -65,6 +65,8 @@ class Advice:
 
     question: AuditQuestion
     spots: tuple[Spot, ...]
+    by_shared_code: Mapping[str, tuple[str, ...]]
+    """The cases that ran none of the models that were asked for, and the families that they ran."""
     newest: ReleaseStanding | None
     specifier: str
     """For transformers; empty where no release passes all."""
@@ -105,6 +107,7 @@ def advise(known: KnownEvidence, question: AuditQuestion) -> Advice:
     return Advice(
         question=question,
         spots=spots,
+        by_shared_code=question.by_shared_code(known.cases),
         newest=newest,
         specifier=specifier,
         within=tuple(standings[place].release for place in good if place in block),

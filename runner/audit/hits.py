@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -66,6 +66,8 @@ class Hit:
     """One for each precision in which it fails."""
     verdict: Verdict
     """Whether it fails as the case describes."""
+    by_shared_code: bool
+    """Whether the case ran none of the models that were asked for."""
     differences: tuple[VersionDifference, ...]
     remedies: tuple[Remedy, ...]
     """Those that disable the feature come last."""
@@ -127,6 +129,8 @@ class Audit:
     clear: tuple[CellAnswer, ...]
     not_applicable: tuple[CellAnswer, ...]
     unknown: tuple[CellAnswer, ...]
+    by_shared_code: Mapping[str, tuple[str, ...]]
+    """The cases that ran none of the models that were asked for, and the families that they ran."""
     nearest: Upgrade | None
     """The nearest newer release on which all chosen cells pass."""
     fewest: Upgrade | None
@@ -158,12 +162,13 @@ def audit(
         installed=installed,
         question=question,
         hits=tuple(
-            _hit(by_case[name], list(cells), installed, known)
+            _hit(by_case[name], list(cells), installed, known, question.models)
             for name, cells in groupby(those(Says.HITS), key=attrgetter("case"))
         ),
         clear=those(Says.CLEAR),
         not_applicable=those(Says.NOT_APPLICABLE),
         unknown=those(Says.UNKNOWN),
+        by_shared_code=question.by_shared_code(known.cases),
         nearest=nearest,
         fewest=fewest,
         newest=newest,
@@ -173,7 +178,11 @@ def audit(
 
 
 def _hit(
-    position: CasePosition, cells: Sequence[CellAnswer], installed: Installed, known: KnownEvidence
+    position: CasePosition,
+    cells: Sequence[CellAnswer],
+    installed: Installed,
+    known: KnownEvidence,
+    models: Collection[str],
 ) -> Hit:
     case, near = position.case, position.neighbours
     assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
@@ -191,6 +200,7 @@ def _hit(
         case=case,
         stands=tuple(cells),
         verdict=as_described(case, cells[0].rests_on[0], known),
+        by_shared_code=case.block.is_by_shared_code(models),
         differences=tuple(_differences(case, cells[0], installed, known)),
         remedies=tuple(remedies(case, cells, tried)),
         newer=newer,

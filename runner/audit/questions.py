@@ -34,7 +34,12 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import SelectionRequest, named_cases, select
+from repromatrix.runner.planning.selection import (
+    SelectionRequest,
+    asked_models,
+    named_cases,
+    select,
+)
 from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
@@ -143,10 +148,20 @@ class AuditQuestion:
     precisions: tuple[Precision, ...] = tuple(Precision)
     device: Device = Device.CPU
     ignored: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
+    """The families of models that were asked for."""
 
     def chosen(self, cases: Mapping[str, Case]) -> tuple[Case, ...]:
         """Return the chosen cases without those that are ignored."""
         return tuple(cases[name] for name in self.cases or cases if name not in self.ignored)
+
+    def by_shared_code(self, cases: Mapping[str, Case]) -> dict[str, tuple[str, ...]]:
+        """Return, of the chosen cases that ran none of the models, the families that they ran."""
+        return {
+            case.name: case.block.families
+            for case in self.chosen(cases)
+            if case.block.is_by_shared_code(self.models)
+        }
 
 
 def known(
@@ -183,6 +198,7 @@ def asked(
         precisions=tuple(name for name in loaded.matrix.precisions if name in selection.precisions),
         device=request.device,
         ignored=frozenset(ignored),
+        models=asked_models(request, loaded.cases),
     )
     if not question.chosen(loaded.cases):
         raise refuse(Problem("--ignore", "it leaves no case", "Ignore fewer cases."))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from repromatrix.runner.audit.advice import Advice
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
@@ -55,6 +56,16 @@ def spot_names(spots: Iterable[Spot]) -> list[str]:
     return [f"{spot.case}:{spot.precision}" for spot in spots]
 
 
+def shared(answer: Audit | Advice) -> Iterator[str]:
+    """Yield which cases ran none of the models that were asked for, and what they ran instead."""
+    cases = [
+        f"{name} (measured with {join(families)})"
+        for name, families in answer.by_shared_code.items()
+    ]
+    if cases:
+        yield f"By shared code: {', '.join(cases)}."
+
+
 # Text
 
 
@@ -62,7 +73,7 @@ def text(audit: Audit, *, verbose: bool = False) -> str:
     """Return the answer for a terminal; with `verbose` also every unknown cell."""
     full = verbose or len(audit.hits) <= _FEW_HITS
     blocks = [
-        [*audited(audit), conclusion(audit)],
+        [*audited(audit), conclusion(audit), *shared(audit)],
         *([_block(hit) for hit in audit.hits] if full else [_lines(audit.hits)]),
         list(upgrades(audit)),
         [*_unknown(audit, verbose=verbose), *([] if full else [_MORE])],
@@ -140,7 +151,7 @@ def _lines(hits: Sequence[Hit]) -> list[str]:
     levels = max(len(_levels(hit.stands)) for hit in hits)
     return [
         f"  {hit.case.name:<{names}}  {_precisions(hit.stands):<14}"
-        f"  {_levels(hit.stands):<{levels}}  {_brief(hit)}{_mark(hit)}"
+        f"  {_levels(hit.stands):<{levels}}  {'; '.join([*_source(hit), _brief(hit)])}{_mark(hit)}"
         for hit in hits
     ]
 
@@ -161,7 +172,8 @@ def _block(hit: Hit) -> list[str]:
     headline = shorten(hit.seen.headline, _WIDE)
     block = hit.case.block
     kinds = f"hits you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
-    lines = [block.title, kinds, headline, *_derivation(hit), *_changes(hit), *avoiding(hit)]
+    rests_on = [*_source(hit), *_derivation(hit), *_changes(hit)]
+    lines = [block.title, kinds, headline, *rests_on, *avoiding(hit)]
     return [name, *(f"  {line}" for line in lines)]
 
 
@@ -177,6 +189,12 @@ def _precisions(cells: Sequence[CellAnswer]) -> str:
 
 def _levels(cells: Sequence[CellAnswer]) -> str:
     return "/".join(dict.fromkeys(str(cell.level) for cell in cells))
+
+
+def _source(hit: Hit) -> Iterator[str]:
+    """Yield which models were run, where those that were asked for only share the code."""
+    if hit.by_shared_code:
+        yield f"by shared code (measured with {join(hit.case.block.families)})"
 
 
 def _derivation(hit: Hit) -> Iterator[str]:
@@ -290,7 +308,7 @@ def markdown(audit: Audit) -> str:
     table = ["| case | precisions | level | error | avoided by | works here |", "| --- " * 6 + "|"]
     blocks = [
         f"**{plain(conclusion(audit))}**",
-        "  \n".join(map(plain, audited(audit))),
+        "  \n".join(map(plain, [*audited(audit), *shared(audit)])),
         *(["\n".join([*table, *map(_row, audit.hits)])] if audit.hits else []),
         "\n".join(map(_item, upgrades(audit))),
         "\n".join(map(_item, _unknown(audit, verbose=False, reasons=len(audit.unknown)))),
@@ -307,7 +325,7 @@ def _item(line: str) -> str:
 def _row(hit: Hit) -> str:
     versions = [_versions(change) for change in (hit.newer, hit.older) if change is not None]
     works = [f"{remedy.name} ({_sure(remedy, hit)})" for remedy in hit.remedies]
-    told = "; ".join([hit.case.block.title, *_changes(hit)])
+    told = "; ".join([hit.case.block.title, *_source(hit), *_changes(hit)])
     cells = (
         f"`{hit.case.name}`: {plain(told)}{_mark(hit)}",
         _precisions(hit.stands),
@@ -333,6 +351,7 @@ def as_json(audit: Audit) -> str:
         },
         "precisions": list(map(str, audit.question.precisions)),
         "ignored": sorted(audit.question.ignored),
+        "shared-code": dict(audit.by_shared_code),
         "hits": list(map(_hit, audit.hits)),
         "unknown": list(map(_cell, audit.unknown)),
         "clear": list(map(_cell, audit.clear)),
@@ -381,6 +400,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "reports": list(hit.case.block.reports),
         "kind": str(hit.case.block.kind),
         "verdict": str(hit.verdict),
+        "by-shared-code": hit.by_shared_code,
         "error": hit.seen.failed.headline if hit.seen.failed else str(hit.seen.outcome),
         "cells": list(map(_cell, hit.stands)),
         "differs": [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repromatrix.runner.audit.advice import Advice, Exclusion, ReleaseStanding
-from repromatrix.runner.audit.render import by_case, listed, measured_on, spot_names
+from repromatrix.runner.audit.render import by_case, listed, measured_on, shared, spot_names
 from repromatrix.runner.markdown import plain
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
@@ -21,7 +21,7 @@ _FEW = 3
 def text(advice: Advice) -> str:
     """Return the answer for a terminal."""
     excluded = [f"  {each.clause:<12} {_why(each)}" for each in advice.exclusions]
-    parts = (_answer, _apart, _contradicted)
+    parts = (_answer, shared, _apart, _contradicted)
     blocks = [[*part(advice)] for part in parts]
     blocks += [excluded, [*_missing(advice)], [_measured(advice)]]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -153,6 +153,7 @@ def markdown(advice: Advice) -> str:
     why, *cells = [*_contradicted(advice)] or [""]
     blocks = [
         "  \n".join([f"**{plain(first)}**", *map(_line, rest)]),
+        *map(plain, shared(advice)),
         *apart[:1],
         "\n".join(f"- {plain(line)}" for line in apart[1:]),
         plain(why),
@@ -175,6 +176,7 @@ def as_json(advice: Advice) -> str:
     nearest = _nearest(advice)
     answer = {
         "cases": list(by_case(advice.spots)),
+        "shared-code": dict(advice.by_shared_code),
         "precisions": list(map(str, advice.question.precisions)),
         "device": str(advice.question.device),
         "newest": advice.newest.release if advice.newest else None,

@@ -170,7 +170,10 @@ class CommitSearch:
             return (yield from self._since_earlier())
         if self.known(low) is self.after:
             return (yield from self._older_is_new(low))
-        line = trunk.since(low)
+        return (yield from self._since(trunk.since(low)))
+
+    def _since(self, line: CommitLine) -> Finding:
+        """Search a line whose first commit is like the older end."""
         high = yield from self._answer(line.last)
         if high is self.after:
             return (yield from self._bisect(line, self.before))
@@ -259,11 +262,7 @@ class CommitSearch:
         earlier = self._earlier()
         if earlier is None or (yield from self._answer(earlier.first)) is not self.before:
             return Found(ending=CommitOutcome.MUTE)
-        line = earlier.then(self.routes.trunk)
-        high = yield from self._answer(line.last)
-        if high is self.after:
-            return (yield from self._bisect(line, self.before))
-        return (yield from self._newer_is_old(line, high))
+        return (yield from self._since(earlier.then(self.routes.trunk)))
 
     def _earlier(self) -> CommitLine | None:
         """Return the line from the first commit at which a derived older end can lie."""

@@ -95,6 +95,12 @@ def coarse_to_fine(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
             gaps += [(low, middle), (middle, high)]
 
 
+def cell_of(question: CaseQuestion) -> HistoryKey:
+    """Return the cell of each point that a question is about."""
+    case = question.case
+    return HistoryKey(case.name, case.digest, question.precision, question.device)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredPoint:
     """A point that was measured: how many cells fail, pass and could not be judged."""
@@ -127,9 +133,7 @@ def measure_history(
         named = point._replace(version=version)
         trials = runs(Trial(point.commit), asked)
         answers = {
-            HistoryKey(
-                question.case.name, question.case.digest, question.precision, question.device
-            ): {point.commit: _answer(trial)}
+            cell_of(question): {point.commit: _answer(trial)}
             for question, trial in zip(asked, trials, strict=True)
         }
         said = [trial.answer for trial in trials]

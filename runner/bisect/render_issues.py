@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -125,8 +124,7 @@ def _message(result: UnexpectedResult) -> Iterator[str]:
         text = printable_lines(
             f"{failed.error_class}: {failed.message}".strip()[:_MESSAGE].expandtabs()
         )
-        fence = "`" * (1 + max(2, *map(len, re.findall("`+", text)), 2))
-        yield from ("", f"{fence}text", text, fence)
+        yield from ("", markdown.fenced(text, "text"))
 
 
 def _answers(result: UnexpectedResult, facts: IssueFacts) -> Iterator[str]:

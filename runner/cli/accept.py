@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,7 @@ from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.judging.acceptance import ProposedEntry, propose
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.judging.verdicts import Judged, by_case
-from repromatrix.runner.model.case import PLAIN, Case, decode, read_case
+from repromatrix.runner.model.case import PLAIN, Case, decode, read_case, variant_of
 from repromatrix.runner.model.case_edit import KEYS, Written, rewritten
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import UNPUBLISHED
@@ -71,16 +71,17 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
     drafts: dict[Path, tuple[str, str]] = {}
     faults: list[Fault] = []
     missing: list[str] = []
-    for name in sorted(selection.cases):
-        case, mine = loaded.cases[name], judged.get(name, [])
+    for file, names in _by_file(loaded, selection.cases).items():
+        # An entry may be about several variants: all of a file are rewritten together.
+        case, mine = loaded.cases[names[0]], [row for name in names for row in judged.get(name, [])]
         try:
-            before = decode(Path(case.path).read_bytes(), case.where)
-            if name in published and not options.allow_regressions:
-                _refuse_regressions(case, mine)
+            before = decode(file.read_bytes(), case.where)
+            if not options.allow_regressions:
+                _refuse_regressions(case, [row for row in mine if row.seen.cell.case in published])
             after = _accepted(informed, case, mine, before)
             if after != before:
                 _refuse_faults(informed, after, case)
-            drafts[Path(case.path)] = before, after
+            drafts[file] = before, after
             missing += _missing_fixes(informed, after, case)
         except RunnerError as error:
             faults += error.faults
@@ -90,6 +91,15 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
     for line in missing:
         console.print(line, markup=False, highlight=False)
     return ExitCode.AS_EXPECTED
+
+
+def _by_file(loaded: Project, chosen: Collection[str]) -> dict[Path, list[str]]:
+    """Return the cases of each file of which one was chosen: its variants, or one."""
+    files = {Path(loaded.cases[name].path): name for name in sorted(chosen)}
+    return {
+        path: [name for name, case in loaded.cases.items() if Path(case.path) == path]
+        for path in files
+    }
 
 
 def _evidence(
@@ -167,7 +177,9 @@ def _written(entry: ProposedEntry, case: Case, measured: set[Device]) -> Written
         keys["precisions"] = [precision.value for precision in entry.precisions]
     if measured - set(entry.devices) or stated < set(Device):
         keys["devices"] = [device.value for device in entry.devices]
-    if set(entry.workarounds) == set(case.variants) and len(case.variants) > 1:
+    if entry.variants and set(entry.variants) < set(case.block.variants):
+        keys["variants"] = list(entry.variants)
+    if set(entry.workarounds) == set(case.branches) and len(case.branches) > 1:
         keys["workarounds"] = ["*"]
     elif entry.workarounds != (PLAIN,):
         keys["workarounds"] = list(entry.workarounds)
@@ -200,7 +212,7 @@ def _refuse_gaps(
     loaded: Project, case: Case, mine: Sequence[Judged], current: Sequence[Judged]
 ) -> None:
     """Refuse incomplete evidence: a range would be drawn over what is not known."""
-    fix = f"Run `nox -s matrix -- --case {case.name}` first."
+    fix = f"Run `nox -s matrix -- --case {case.stem}` first."
     if not current:
         stale = any(each.stale for each in mine)
         what = "all results are of another version of the case" if stale else "there are no results"
@@ -246,6 +258,9 @@ def _refuse_regressions(case: Case, mine: Sequence[Judged]) -> None:
 
 def _listed(judged: Sequence[Judged]) -> str:
     """Return how many cells there are, and the first of them by name."""
-    names = [" ".join(filter(None, each.seen.cell[1:4])) for each in judged[:_SHOWN]]
+    names = [
+        " ".join(filter(None, (variant_of(each.seen.cell.case), *each.seen.cell[1:4])))
+        for each in judged[:_SHOWN]
+    ]
     more = f" and {len(judged) - _SHOWN} more" if len(judged) > _SHOWN else ""
     return f"{plural(len(judged), 'cell')} ({', '.join(names)}{more})"

@@ -22,7 +22,7 @@ from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.known_bugs import failing_series, known_bug
 from repromatrix.runner.judging.issue import KnownBug, issue
-from repromatrix.runner.model.case import PLAIN, Case, CaseKind
+from repromatrix.runner.model.case import PLAIN, Case, CaseKind, stem_of
 from repromatrix.runner.model.case_plain import plain
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
@@ -89,8 +89,8 @@ def _named(loaded: Project, typed: str) -> str:
     match named_cases([typed], list(loaded.cases), CASE):
         case []:
             raise nothing_selected({CASE: [typed]})
-        case [name]:
-            return name
+        case [name, *others] if {stem_of(name)} == {*map(stem_of, (name, *others))}:
+            return name  # of several variants the first: they are one script
         case names:
             what = f"{typed!r} matches {plural(len(names), 'case')}"
             raise refuse(Problem(CASE, what, "Name one of them."))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,9 +18,12 @@ from repromatrix.runner.evidence.bounds import hidden
 from repromatrix.runner.evidence.commits import NAME as COMMITS
 from repromatrix.runner.evidence.commits import published_commits
 from repromatrix.runner.evidence.fixes import measured_fixes
+from repromatrix.runner.evidence.margins import MarginRow, read_margins
 from repromatrix.runner.judging.lint import crosses, lacking, scrutinise
+from repromatrix.runner.judging.margins import LEAST, thresholds
 from repromatrix.runner.judging.places import apart, by_place, never_seen
-from repromatrix.runner.judging.verdicts import Judged, by_case, judge_all
+from repromatrix.runner.judging.verdicts import Judged, by_case, described, judge_all
+from repromatrix.runner.model.impact import Impact
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
@@ -38,6 +42,10 @@ def examine(
         Sequence[Path],
         typer.Argument(metavar="FILE", help="Case files; all of `cases/` by default."),
     ] = (),
+    margins: Annotated[  # noqa: FBT002 - an option
+        bool,
+        typer.Option("--margins", help="Print how far off their thresholds cases stand."),
+    ] = False,
 ) -> ExitCode:
     """Check case files and environment files, without installing anything.
 
@@ -45,7 +53,7 @@ def examine(
     raises RunnerError with every fault.
     """
     loaded, faults = project.read(paths, files or None)
-    for case in loaded.cases.values():
+    for case in {case.where: case for case in loaded.cases.values()}.values():
         faults += scrutinise(case, loaded.environments, loaded.matrix.precisions, Device)
     if not files:
         faults += _needless_locks(paths, loaded)
@@ -57,9 +65,11 @@ def examine(
         raise RunnerError(faults)
     lacks = {name: lacking(rows) for name, rows in judged.items()}
     for name in filter(lacks.__getitem__, lacks):
-        where = loaded.cases[name].where
+        where = loaded.cases[name].label
         console.print(f"{where}: not proven: {'; '.join(lacks[name])}.", markup=False)
-    for note in (*_other_places(loaded, judged), *_other_fixes(loaded), *_hidden(loaded)):
+    notes = [_other_places(loaded, judged), _other_fixes(loaded), _hidden(loaded)]
+    notes.append(_without_impact(loaded, judged))
+    for note in (*chain.from_iterable(notes), *_margins(loaded, every=margins)):
         console.print(note, markup=False)
     if told := _pinned(loaded):
         console.print(told)
@@ -67,12 +77,19 @@ def examine(
     across = sum(crosses(judged[name]) for name in proven)
     newest = sum(crosses(judged[name], since="5.0") for name in proven)
     console.print(
-        f"{plural(len(loaded.cases), 'case')} and {plural(len(loaded.locks), 'lock')} have no"
+        f"{_counted(loaded)} and {plural(len(loaded.locks), 'lock')} have no"
         f" faults. Published or local results prove {plural(len(proven), 'case')}:"
         f" {across} across releases, {newest} within 5.x."
         f" {plural(_placed(loaded), 'case says', 'cases say')} where it happens."
     )
     return ExitCode.AS_EXPECTED
+
+
+def _counted(loaded: Project) -> str:
+    """Say how many cases there are, and how many with their variants where some have any."""
+    scripts = len({case.stem for case in loaded.cases.values()})
+    varied = f" ({len(loaded.cases)} with their variants)" if scripts < len(loaded.cases) else ""
+    return f"{plural(scripts, 'case')}{varied}"
 
 
 def _needless_locks(paths: Paths, loaded: Project) -> list[Fault]:
@@ -136,7 +153,7 @@ def _other_places(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> It
             if len(groups) > 1:
                 places = "; ".join(_place(group, loaded.names) for group in groups)
                 yield (
-                    f"{case.where}: note: entry {number} of `fails` fails in several functions:"
+                    f"{case.label}: note: entry {number} of `fails` fails in several functions:"
                     f" {places}. `nox -s accept -- {name}` splits it."
                 )
 
@@ -157,7 +174,7 @@ def _other_fixes(loaded: Project) -> Iterator[str]:
             if fix.is_contradicted:
                 measured = " and ".join(commit.label for commit in fix.commits)
                 yield (
-                    f"{case.where}: note: entry {fix.number} of `fails` has {fix.on_record} on"
+                    f"{case.label}: note: entry {fix.number} of `fails` has {fix.on_record} on"
                     f" record (`fixed-by`); measured: {measured}."
                 )
 
@@ -182,9 +199,47 @@ def _hidden(loaded: Project) -> Iterator[str]:
         if found:
             where = join([f"{row.precision} on {row.environment}" for row in found])
             yield (
-                f"{case.where}: note: it fails as described in {where}, which `dependencies`"
+                f"{case.label}: note: it fails as described in {where}, which `dependencies`"
                 " leaves out: lower the bound."
             )
+
+
+def _without_impact(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
+    """Yield the cases that give wrong numbers or train nothing, and do not measure the cost."""
+    for name, rows in judged.items():
+        case = loaded.cases[name]
+        told = {label for row in rows for label in row.seen.measured}
+        failing = any(row.entry is not None and described(row.entry, row.seen) for row in rows)
+        if (
+            failing
+            and told.isdisjoint(Impact)
+            and any(one.has_impact for one in case.block.symptom)
+        ):
+            yield (
+                f"{case.label}: note: it fails silently, and `measured` does not say what that"
+                f" costs ({join([*Impact], 'or')})."
+            )
+
+
+def _margins(loaded: Project, *, every: bool) -> Iterator[str]:
+    """Yield the thresholds that what was measured comes near to, or all of them.
+
+    Margins of an older version of a case are none.
+    """
+    known: dict[tuple[str, str], list[MarginRow]] = {}
+    for row in read_margins(loaded.paths):
+        known.setdefault((row.case, row.case_digest), []).append(row)
+    for case in loaded.cases.values():
+        rows = known.get((case.name, case.digest), [])
+        if not rows and (asserted := thresholds(case.script.code)):
+            yield (
+                f"{case.label}: note: {join([*map(str, asserted)])}: not measured over several"
+                " seeds. Run `nox -s drills -- --chance`."
+            )
+        for row in rows:
+            if row.is_narrow or every:
+                note = f" note: nearer than {LEAST:g} times to what was measured:"
+                yield f"{case.label}:{note if row.is_narrow else ''} {row.words}"
 
 
 def _judged(loaded: Project) -> dict[str, list[Judged]]:

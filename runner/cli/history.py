@@ -15,7 +15,7 @@ import typer
 from repromatrix.runner.bisect import history
 from repromatrix.runner.bisect.clone import Clone, open_clone
 from repromatrix.runner.bisect.commit_trials import CommitRuns
-from repromatrix.runner.bisect.history import MeasuredPoint
+from repromatrix.runner.bisect.history import MeasuredPoint, cell_of
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, opened
 from repromatrix.runner.cli import options as cli
@@ -23,7 +23,7 @@ from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.development import repository_of
 from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import history as history_evidence
-from repromatrix.runner.evidence.history import HistoryKey, HistoryPoint, HistorySpan, MainHistory
+from repromatrix.runner.evidence.history import HistoryPoint, HistorySpan, MainHistory
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -74,17 +74,18 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
     line = history.main_line(clone, loaded.matrix.releases[0].name)
     points = _points(line, options)
     # A sample says how many commits can be judged; it is no part of the story.
-    known = history_evidence.known_history(paths) if options.every else MainHistory()
-    if options.rerun:
-        known = MainHistory()
+    is_story = bool(options.every)
+    is_fresh = options.rerun or not is_story
+    known = MainHistory() if is_fresh else history_evidence.known_history(paths)
     due = [point for point in points if _open(point, asked, known)]
     console.print(
         f"{plural(len(points), 'commit')} of {len(line):,}, from {line[0].day} to {line[-1].day};"
         f" {len(due)} to measure, {plural(len(asked), 'cell')} each."
     )
     sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
-    keep = options.every != ""
-    found = _Found(paths=paths, clone=clone, console=console, left=len(due), known=known, keep=keep)
+    found = _Found(
+        paths=paths, clone=clone, console=console, left=len(due), known=known, keep=is_story
+    )
     with opened(paths.checkouts, clone.repository, clone.sources) as worktree:
         runs = CommitRuns(
             home=Home(paths=paths, matrix=loaded.matrix, locks=loaded.locks),
@@ -135,13 +136,7 @@ def _points(line: Sequence[HistoryPoint], options: HistoryOptions) -> list[Histo
 
 def _open(point: HistoryPoint, asked: Sequence[CaseQuestion], known: MainHistory) -> bool:
     """Say whether a question is left at a point."""
-    return any(point.commit not in known.answers.get(key_of(question), {}) for question in asked)
-
-
-def key_of(question: CaseQuestion) -> HistoryKey:
-    """Return the cell of each point that a question is about."""
-    case = question.case
-    return HistoryKey(case.name, case.digest, question.precision, question.device)
+    return any(point.commit not in known.answers.get(cell_of(question), {}) for question in asked)
 
 
 @dataclass(kw_only=True)
@@ -200,7 +195,7 @@ def _text(found: MainHistory, points: Sequence[HistoryPoint], asked: Sequence[Ca
         answers = [
             answer
             for question in asked
-            if (answer := found.answers.get(key_of(question), {}).get(point.commit)) is not None
+            if (answer := found.answers.get(cell_of(question), {}).get(point.commit)) is not None
         ]
         if answers and all(answer.fails is None for answer in answers):
             why = Counter(answer.reason for answer in answers).most_common(1)[0][0]

@@ -57,7 +57,7 @@ WORKAROUNDS = {""}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     torch.ones(2, device=device, dtype=dtype)  # the model of the report, tiny, from its config
 

@@ -20,6 +20,7 @@ from repromatrix.runner import project
 from repromatrix.runner.cases import load_script
 from repromatrix.runner.errors import InvalidValue, Problem, refuse
 from repromatrix.runner.execution import cgroup, sandbox
+from repromatrix.runner.model.case import by_variant
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import CASE, SelectionRequest, one_of
@@ -240,7 +241,8 @@ def load_scripts(paths: Paths, cases: Sequence[str], derived: Sequence[str] = ()
         return project.load(paths, also=derived)
     scripts = [load_script(path, str(path)) for path in files]
     loaded = project.load(paths, [], derived)
-    return dataclasses.replace(loaded, cases={case.name: case for case in scripts})
+    read = {case.name: case for script in scripts for case in by_variant(script)}
+    return dataclasses.replace(loaded, cases=read)
 
 
 def decide_sandbox(asked: bool | None, tell: Callable[[str], None]) -> bool:  # noqa: FBT001 - an option that may be left out

@@ -93,7 +93,7 @@ class DiffReport:
             command = ["diff", "--", *self.sides, "--case", typed]
         else:
             case = self.cases.get(cell.case)
-            is_here = case is not None and cell.workaround in case.variants
+            is_here = case is not None and cell.workaround in case.branches
             if not is_here or cell.environment not in self.environments:
                 return ""
             command = ["matrix", "--", "--case", cell.case, "--release", cell.environment]

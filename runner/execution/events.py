@@ -48,6 +48,8 @@ class Terms:
     witness: bool = True
     threads: int = 1
     hash_seed: str = "0"
+    seed: str = "0"
+    """What cases seed their random numbers with; what is stored was measured with 0."""
     until: float = math.inf
     """When no further cell is begun, on the monotonic clock."""
 

@@ -242,6 +242,7 @@ class Batch:
             "precision": str(cell.precision),
             "workaround": cell.workaround,
             "device": str(cell.device),
+            "environ": _environ(case, self.terms),
             "exercises": str(case.block.exercises),
             "fresh": fresh or case.block.isolation is Isolation.PROCESS,
             "witness": self.terms.witness,
@@ -332,6 +333,12 @@ class Batch:
         if emit:
             self.pool.events.put(row)
         return row
+
+
+def _environ(case: Case, terms: Terms) -> dict[str, str]:
+    """Return the environment variables that a case reads."""
+    told = {"REPRO_DEVICE": str(terms.device), "REPRO_SEED": terms.seed}
+    return told | ({"REPRO_VARIANT": case.variant} if case.variant else {})
 
 
 def wanted_imports(cases: Iterable[Case]) -> dict[str, object]:

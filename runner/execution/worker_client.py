@@ -314,6 +314,7 @@ def _probe(limits: Limits) -> Request:
         "precision": "fp32",
         "workaround": "",
         "device": "cuda",
+        "environ": {},
         "exercises": "compute",
         "fresh": False,
         "witness": False,

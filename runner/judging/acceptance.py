@@ -15,7 +15,7 @@ from packaging.version import Version
 from repromatrix.runner.judging.places import apart, distinct, grouped, statements, told
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import Judged, covers, described, meets, worded
-from repromatrix.runner.model.case import Case, Failure
+from repromatrix.runner.model.case import Case, Failure, variant_of
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import NOISE
@@ -130,6 +130,7 @@ class ProposedEntry:
     precisions: tuple[Precision, ...]
     devices: tuple[Device, ...]
     workarounds: tuple[str, ...]
+    variants: tuple[str, ...]
     how: How
     replaces: int | None = None
 
@@ -195,30 +196,32 @@ def _derived(
     environments: Mapping[str, Environment],
 ) -> tuple[list[ProposedEntry], list[str]]:
     """Return entries with intervals for cells that fail alike, and what no interval describes."""
-    groups: dict[tuple[str, Precision, Device, How], dict[str, str]] = defaultdict(dict)
+    groups: dict[tuple[str, str, Precision, Device, How], dict[str, str]] = defaultdict(dict)
     for row, how in _hows(case, failing):
         cell = row.seen.cell
-        key = (cell.workaround, cell.precision, cell.device, how)
+        key = (cell.case, cell.workaround, cell.precision, cell.device, how)
         groups[key][cell.environment] = row.seen.failed.place if row.seen.failed else ""
     entries: list[ProposedEntry] = []
     unexplained: list[str] = []
-    for (workaround, precision, device, how), names in groups.items():
+    for (name, workaround, precision, device, how), names in groups.items():
         cells = (row.seen.cell for row in rows)
         measured = {
             cell.environment: environments[cell.environment]
             for cell in cells
-            if (cell.workaround, cell.precision, cell.device) == (workaround, precision, device)
+            if cell[:2] == (name, workaround) and cell[3:] == (precision, device)
         }
         found = spans(measured, names, case.block.environments)
         if not found:
-            variant = f" with {workaround}" if workaround else ""
-            unexplained.append(f"{precision}{variant}: {how.raises or how.outcome}")
+            with_ = f" with {workaround}" if workaround else ""
+            with_ += f" of {variant_of(name)}" if variant_of(name) else ""
+            unexplained.append(f"{precision}{with_}: {how.raises or how.outcome}")
         entries += [
             ProposedEntry(
                 when=when,
                 precisions=(precision,),
                 devices=(device,),
                 workarounds=(workaround,),
+                variants=tuple(filter(None, [variant_of(name)])),
                 how=how._replace(where=_within(when, names, environments)),
             )
             for when in found
@@ -288,13 +291,22 @@ def _words(case: Case, one: Judged) -> How:
 
 
 def _merged(found: Iterable[ProposedEntry]) -> list[ProposedEntry]:
-    """Join entries that differ in one respect: precision, then device, then variant.
+    """Join entries that differ in one respect: precision, device, workaround, then variant.
 
     The texts of two precisions or devices, in one place, are the same failure in other words.
     """
-    found = _grouped(found, lambda one: (one.when, one.devices, one.workarounds, *one.how.alike))
-    found = _grouped(found, lambda one: (one.when, one.precisions, one.workarounds, *one.how.alike))
-    return _grouped(found, lambda one: (one.when, one.precisions, one.devices, one.how))
+    found = _grouped(found, lambda one: (*_told(one), one.devices, one.workarounds, *one.how.alike))
+    found = _grouped(
+        found, lambda one: (*_told(one), one.precisions, one.workarounds, *one.how.alike)
+    )
+    found = _grouped(found, lambda one: (*_told(one), one.precisions, one.devices, one.how))
+    return _grouped(
+        found, lambda one: (one.when, one.precisions, one.devices, one.workarounds, one.how)
+    )
+
+
+def _told(one: ProposedEntry) -> tuple[object, ...]:
+    return one.when, one.variants
 
 
 def _grouped(
@@ -315,6 +327,7 @@ def _joined(group: Sequence[ProposedEntry]) -> ProposedEntry:
         precisions=tuple(precision for precision in Precision if precision in precisions),
         devices=tuple(dict.fromkeys(device for one in group for device in one.devices)),
         workarounds=tuple(dict.fromkeys(name for one in group for name in one.workarounds)),
+        variants=tuple(dict.fromkeys(name for one in group for name in one.variants)),
         how=first.how._replace(match=tuple(texts)),
     )
 
@@ -349,7 +362,7 @@ def _likeness(one: ProposedEntry, entry: Failure) -> int:
 
 
 def _ends(when: Iterable[Requirement]) -> set[tuple[str, Version]]:
-    """Return where intervals end: what healed an entry stays with the part that it healed."""
+    """Return where intervals end: what fixed an entry stays with the part that it fixed."""
     return {
         (requirement.name, Version(specifier.version))
         for requirement in when

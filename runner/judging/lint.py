@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -17,10 +17,12 @@ from repromatrix.runner.judging.verdicts import Judged, covers, described, live
 from repromatrix.runner.model.case import (
     EVERY,
     PLAIN,
+    Block,
     Case,
     Isolation,
     Symptom,
     Trigger,
+    by_variant,
     syntax_tree,
 )
 from repromatrix.runner.model.cell import Environment, belongs, cells_of
@@ -80,6 +82,7 @@ def crosses(judged: Iterable[Judged], *, since: str = "0") -> bool:
 
 NAME = re.compile(r"^[a-z0-9]+(_[a-z0-9]+)+$")
 _WORDS = "lower-case words joined by -"
+_FAMILY = re.compile(r"^[a-z0-9]+([.-][a-z0-9]+)*$")
 _WORD = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 _LINES = 60
 _NEEDS = frozenset({"cuda"})
@@ -87,6 +90,8 @@ _VERSION_ATTRIBUTES = frozenset({"__version__", "version_info"})
 _VERSION_MODULES = frozenset({"importlib.metadata", "importlib_metadata", "pkg_resources"})
 _SETS_ENVIRONMENT = re.compile(r"environ(\[|\.(setdefault|update|pop)\()|putenv\(")
 _CaseFault = InvalidValue | Problem
+_SEED, _VARIANT = "REPRO_SEED", "REPRO_VARIANT"
+_SEEDERS = frozenset({"manual_seed", "manual_seed_all", "set_seed"})
 _VERSION_CALLS = frozenset({"is_torch_version", "is_transformers_version", "compare_versions"})
 
 
@@ -106,9 +111,9 @@ def scrutinise(
 
 
 def _names(case: Case) -> Iterator[_CaseFault]:
-    if not NAME.match(case.name):
+    if not NAME.match(case.stem):
         expected = "<model or package>_<what>.py, lower-case words joined by _"
-        yield InvalidValue("file name", case.name, expected)
+        yield InvalidValue("file name", case.stem, expected)
     yield from _subject(case)
     for name in case.block.workarounds:
         if not _WORD.match(name):
@@ -139,12 +144,26 @@ def _subject(case: Case) -> Iterator[_CaseFault]:
         yield Problem("shown-with, concerns", 'missing beside `models = "any"`', fix)
     if not block.is_about_any_model and (block.shown_with or block.concerns):
         yield Problem("shown-with, concerns", "the case names its models", "Remove them.")
+    yield from _families(block)
     if not block.trigger:
         fix = f"Name what somebody does to be hit: {join([*Trigger], 'or')}."
         yield Problem("trigger", "the list is empty", fix)
     if not block.symptom:
         fix = f"Name what somebody sees who is hit: {join([*Symptom], 'or')}."
         yield Problem("symptom", "the list is empty", fix)
+
+
+def _families(block: Block) -> Iterator[_CaseFault]:
+    """Hold what is built, and what only shares the code, apart and well-formed."""
+    for key, names in (("variants", block.variants), ("same-code", block.same_code)):
+        for name in names:
+            if not _FAMILY.match(name):
+                yield InvalidValue(key, name, "lower-case words joined by - or .")
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield Problem(key, f"{name!r} is named twice", "Remove one.")
+    for name in sorted({*block.same_code} & {*block.families, *block.variants}):
+        what = f"{name!r} is among those that the case builds"
+        yield Problem("same-code", what, "Name it here only if it was not run.")
 
 
 def _source(case: Case) -> Iterator[_CaseFault]:
@@ -161,6 +180,7 @@ def _source(case: Case) -> Iterator[_CaseFault]:
         fix = f"A case has fewer than {_LINES}, blank ones not counted."
         yield Problem("length", f"{lines} lines of code", fix)
     yield from _versions_read(case, tree)
+    yield from _surroundings(case, tree)
     yield from _messages_raised(case, tree)
     yield from _late_settings(case, tree)
 
@@ -177,6 +197,53 @@ def _versions_read(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
             line = _line(case, getattr(node, "lineno", 1))
             fix = "Test behaviour: `fails` says which versions are affected."
             yield Problem(line, f"the case reads a version ({name})", fix)
+
+
+def _surroundings(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
+    """Hold a case to the environment variables that a runner sets: those of seed and variant."""
+    read = {name: default for node in ast.walk(tree) for name, default in _environment_read(node)}
+    seeds = [node for node in ast.walk(tree) if _is_seeding(node)]
+    fix = 'Write torch.manual_seed(int(os.environ.get("REPRO_SEED", "0"))).'
+    for node in seeds:
+        if _SEED not in {name for part in ast.walk(node) for name, _ in _environment_read(part)}:
+            line = _line(case, getattr(node, "lineno", 1))
+            yield Problem(line, "the seed cannot be chosen", fix)
+    if _SEED in read and not read[_SEED].isdecimal():
+        yield InvalidValue(f"the default of {_SEED}", read[_SEED], "a number in quotes", fix)
+    variants = case.block.variants
+    if variants and _VARIANT not in read:
+        what, fix = f"the case does not read {_VARIANT}", "Build the variant that it names."
+        yield Problem("variants", what, fix)
+    elif variants and read[_VARIANT] not in variants:
+        yield InvalidValue(f"the default of {_VARIANT}", read[_VARIANT], join(variants, "or"))
+    elif _VARIANT in read and not variants:
+        what = f"missing, and the case reads {_VARIANT}"
+        yield Problem("variants", what, "Name the values that it takes.")
+
+
+def _is_seeding(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in _SEEDERS
+        case _:
+            return False
+
+
+def _environment_read(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the variable that a call asks the environment for, and its default."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(attr="get" | "getenv"), args=[ast.Constant(value=str(name)), *rest]
+        ) if name.startswith("REPRO_"):
+            match rest:
+                case [ast.Constant(value=default)]:
+                    yield name, str(default)
+                case _:
+                    yield name, ""
+        case ast.Subscript(slice=ast.Constant(value=str(name))) if name.startswith("REPRO_"):
+            yield name, ""
+        case _:
+            pass
 
 
 def _version_source(node: ast.AST) -> str:
@@ -199,17 +266,37 @@ def _version_source(node: ast.AST) -> str:
 
 
 def _messages_raised(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
+    """Refuse the words that are matched where the case raises them in place of a library.
+
+    `main` may assert on what was measured. Any other function may be called by the library, as a
+    stand-in is, and an assert there would pass for a failure of the library's own.
+    """
     texts = [text for entry in case.block.fails for text in entry.match]
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Raise):
-            continue
-        constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+    for node in _raising(tree, asserts=False):
+        said = node.msg if isinstance(node, ast.Assert) else node
+        parts = ast.walk(said) if said else ()
+        constants = (part.value for part in parts if isinstance(part, ast.Constant))
         raised = " ".join(value for value in constants if isinstance(value, str))
         hit = next((text for text in texts if text in raised), None)
         if hit is not None:
-            fix = "Let the library raise, or assert something that was measured."
+            fix = "Let the library raise, or assert in main something that was measured."
             what = f"the case itself raises the message {hit!r}"
             yield Problem(_line(case, node.lineno), what, fix)
+
+
+def _raising(node: ast.AST, *, asserts: bool) -> Iterator[ast.Raise | ast.Assert]:
+    """Yield each raise, and each assert that stands in a function other than `main`."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Raise():
+                yield child
+            case ast.Assert() if asserts:
+                yield child
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                outermost = isinstance(node, ast.Module)
+                yield from _raising(child, asserts=not (outermost and name == "main"))
+            case _:
+                yield from _raising(child, asserts=asserts)
 
 
 def _late_settings(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
@@ -245,6 +332,10 @@ def _workarounds(case: Case) -> Iterator[_CaseFault]:
         for name in entry.workarounds:
             if name not in known:
                 yield _unknown_workaround(case, f"fails[{number}].workarounds", name)
+        for name in entry.variants:
+            if name not in case.block.variants:
+                allowed = join(case.block.variants, "or") or "none: the case has no variants"
+                yield InvalidValue(f"fails[{number}].variants", name, allowed)
 
 
 def _unknown_workaround(case: Case, key: str, name: str) -> _CaseFault:
@@ -290,7 +381,8 @@ def _overlaps(
         held = live(case, environment) if belongs(case, environment) else ()
         if len(held) < 2:  # noqa: PLR2004
             continue
-        for cell in cells_of(case, name, precisions, device):
+        cells = (cells_of(each, name, precisions, device) for each in by_variant(case))
+        for cell in chain.from_iterable(cells):
             numbers = [
                 number
                 for number, entry in enumerate(case.block.fails)
@@ -299,7 +391,8 @@ def _overlaps(
             for first, second in combinations(numbers, 2):
                 if (first, second) not in reported:
                     reported.add((first, second))
-                    variant = f" with {cell.workaround}" if cell.workaround else ""
-                    what = f"both apply to {cell.precision} on {cell.environment}{variant}"
+                    how = f" with {cell.workaround}" if cell.workaround else ""
+                    how += f" of {cell.case}" if "[" in cell.case else ""
+                    what = f"both apply to {cell.precision} on {cell.environment}{how}"
                     fix = "At most one entry may apply to a cell."
                     yield Problem(f"fails[{first}] and fails[{second}]", what, fix)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repromatrix.runner.judging.ranges import Axis, axes
 from repromatrix.runner.model import requirements
-from repromatrix.runner.model.case import EVERY, Case, Claim, Failure
+from repromatrix.runner.model.case import EVERY, Case, Claim, Failure, variant_of
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Reading, Verdict
@@ -92,8 +92,8 @@ def meets(environment: Environment, when: Iterable[Requirement]) -> bool:
 
 
 def covers(entry: Failure, cell: Cell) -> bool:
-    """Say whether an entry is about a cell's precision, device and workaround."""
-    return (
+    """Say whether an entry is about a cell's variant, precision, device and workaround."""
+    return (not entry.variants or variant_of(cell.case) in entry.variants) and (
         cell.precision in entry.precisions
         and cell.device in entry.devices
         and (EVERY in entry.workarounds or cell.workaround in entry.workarounds)

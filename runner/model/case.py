@@ -11,7 +11,7 @@ import json
 import re
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
@@ -100,6 +100,11 @@ class Symptom(StrEnum):
         """Whether nothing is raised: the case's own assertion is all that tells."""
         return self not in {Symptom.ERROR, Symptom.REFUSED}
 
+    @property
+    def has_impact(self) -> bool:
+        """Whether what it costs can be measured: numbers, or training, are not as they should."""
+        return self in {Symptom.WRONG_NUMBERS, Symptom.NAN_OR_INF, Symptom.NOT_TRAINED}
+
 
 ANY_MODEL = "any"
 """In `models`: the case is about a mechanism, whatever the model."""
@@ -138,6 +143,8 @@ class Failure(TomlRecord):
     precisions: tuple[Precision, ...] = tuple(Precision)
     devices: tuple[Device, ...] = tuple(Device)
     workarounds: tuple[str, ...] = (PLAIN,)
+    variants: tuple[str, ...] = ()
+    """Those of the case in which it fails; empty: all."""
     outcome: Outcome = Outcome.FAILS
     raises: str | None = None
     match: TextOrTexts = ()
@@ -215,6 +222,10 @@ class Block(TomlRecord):
     """The families that it builds where it is about any."""
     concerns: str | None = None
     """Which models can meet it, in a sentence, where it is about any."""
+    same_code: TextOrTexts = ()
+    """The families that share the code and were not run."""
+    variants: tuple[str, ...] = ()
+    """What it builds, one at a time: each is run as a case of its own."""
     trigger: tuple[Trigger, ...] = ()
     symptom: tuple[Symptom, ...] = ()
     reports: tuple[str, ...]
@@ -240,9 +251,22 @@ class Block(TomlRecord):
         """The families of models that it builds."""
         return self.shown_with if self.is_about_any_model else self.models
 
+    @property
+    def answers_for(self) -> tuple[str, ...]:
+        """The families of models about which it says something, be it by shared code."""
+        return (*self.families, *self.same_code)
+
     def is_about(self, models: Collection[str]) -> bool:
         """Whether it belongs to an answer about some families of models."""
-        return self.is_about_any_model or not set(self.models).isdisjoint(models)
+        return (
+            self.is_about_any_model
+            or not set(self.models).isdisjoint(models)
+            or self.is_by_shared_code(models)
+        )
+
+    def is_by_shared_code(self, models: Collection[str]) -> bool:
+        """Whether none of some families was run, and one of them shares the code."""
+        return set(self.families).isdisjoint(models) and not set(self.same_code).isdisjoint(models)
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
@@ -340,6 +364,18 @@ class Case:
     """Those of its dependencies that are laid on top of every release for it."""
     bare: bool = False
     """Whether it is a script that says nothing of itself, not even what it exercises."""
+    variant: str = ""
+    """Which of its variants it is; empty where it has none."""
+
+    @property
+    def label(self) -> str:
+        """Its path, with the variant where it is one."""
+        return f"{self.where}[{self.variant}]" if self.variant else self.where
+
+    @property
+    def stem(self) -> str:
+        """Its name without that of the variant: what all variants of one file share."""
+        return stem_of(self.name)
 
     @cached_property
     def docstring(self) -> str:
@@ -357,7 +393,7 @@ class Case:
         return frozenset(canonicalize_name(item.name) for item in self.head.dependencies)
 
     @cached_property
-    def variants(self) -> tuple[str, ...]:
+    def branches(self) -> tuple[str, ...]:
         """The plain case and its workarounds, in the order of the file."""
         return (PLAIN, *self.block.workarounds)
 
@@ -377,6 +413,8 @@ class Case:
             "timeout": self.block.timeout,
             "workarounds": sorted(self.block.workarounds),
         }
+        if self.variant:
+            runs["variant"] = self.variant
         if self.block.exercises is not Exercise.COMPUTE:
             runs["exercises"] = self.block.exercises  # it decides what the witness asks for
         return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()[:16]
@@ -402,6 +440,39 @@ def read_case(text: str, where: str, path: str = "", extras: Collection[str] = (
         path=path,
         extras=tuple(sorted(needed & set(extras))),
     )
+
+
+def by_variant(case: Case) -> tuple[Case, ...]:
+    """Return a case for each variant of a script, named `case[variant]`; without any, itself.
+
+    A variant that is named like a family of models builds that family alone.
+    """
+    return tuple(_variant(case, name) for name in case.block.variants) or (case,)
+
+
+def _variant(case: Case, variant: str) -> Case:
+    block = case.block
+    alone = {
+        key: (variant,)
+        for key, families in (("models", block.models), ("shown_with", block.shown_with))
+        if variant in families
+    }
+    return replace(
+        case,
+        name=f"{case.stem}[{variant}]",
+        block=block.model_copy(update={"title": f"{block.title} [{variant}]", **alone}),
+        variant=variant,
+    )
+
+
+def stem_of(name: str) -> str:
+    """Return the name of a case without that of its variant."""
+    return name.partition("[")[0]
+
+
+def variant_of(name: str) -> str:
+    """Return the variant that the name of a case ends with; empty where there is none."""
+    return name.partition("[")[2].removesuffix("]")
 
 
 def read_script(text: str, where: str, path: str) -> Case:

@@ -24,7 +24,10 @@ _HEADER = re.compile(r"\[\[?[\w.\" -]+\]\]?\s*(#.*)?$")
 _FAILS = re.compile(r"\[\[\s*tool\.repromatrix\.fails\s*\]\]")
 _CLAIMS = re.compile(r"\[\[?[\w.\" -]*tool\.repromatrix\.claims[\w.\" -]*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"([\w-]+)\s*=")
-KEYS = ("when", "precisions", "devices", "workarounds", "outcome", "raises", "match", "where")
+KEYS = (
+    *("when", "precisions", "devices", "workarounds", "variants"),
+    *("outcome", "raises", "match", "where"),
+)
 """The keys that are written; `fixed-by` and `note` are a person's."""
 _WIDTH = 88
 

@@ -43,8 +43,8 @@ def plain(case: Case, precision: Precision) -> str:
     known: _Parameters = {_MAIN: _chosen(main, precision)}
     main.args = _no_arguments()
     while known:  # what a function is called with is known once its callers are folded
-        _fold(tree, device, known)
-        known = _pass_on(tree, {precision.value, device.value})
+        _fold(tree, device, case.variant, known)
+        known = _pass_on(tree, {precision.value, device.value, case.variant})
     _name_measured(tree, main)
     _dissolve(tree, main)
     sweep(tree)
@@ -86,7 +86,9 @@ def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
     return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
-def _fold(tree: ast.Module, device: Device, known: Mapping[str, Mapping[str, ast.expr]]) -> None:
+def _fold(
+    tree: ast.Module, device: Device, variant: str, known: Mapping[str, Mapping[str, ast.expr]]
+) -> None:
     functions = _functions(tree)
     outside = [node for node in tree.body if node not in functions]
     bindings = bound([*outside])
@@ -100,6 +102,7 @@ def _fold(tree: ast.Module, device: Device, known: Mapping[str, Mapping[str, ast
     }
     folder = Folder(
         device=device.value,
+        variant=variant,
         constants=constants,
         bindings=bindings,
         leaking={_MEASURED, *leaking(tree), *elsewhere},

@@ -118,7 +118,7 @@ def cells_of(
     case: Case, environment: str, precisions: Iterable[Precision], device: Device
 ) -> Iterator[Cell]:
     """Yield every cell of a case in one environment, plain first."""
-    for workaround in case.variants:
+    for workaround in case.branches:
         for precision in precisions:
             yield Cell(case.name, workaround, environment, precision, device)
 

@@ -34,8 +34,8 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _UNKNOWN = object()
-_PREFIX, _DEVICE = "REPRO_", "REPRO_DEVICE"
-"""Environment variables of cases: none is set, but for that of the device."""
+_PREFIX, _DEVICE, _VARIANT = "REPRO_", "REPRO_DEVICE", "REPRO_VARIANT"
+"""Environment variables of cases: none is set, but for those of the device and the variant."""
 
 
 @dataclass(kw_only=True)
@@ -44,6 +44,8 @@ class Folder(ast.NodeTransformer):
 
     device: str
     """Where the program computes: what the environment variable says."""
+    variant: str = ""
+    """Which variant is built; empty where the program has none."""
     words: dict[str, ast.expr] = field(default_factory=dict)
     """Names that stand for a word wherever they are read."""
     constants: dict[str, ast.expr] = field(default_factory=dict)
@@ -392,6 +394,8 @@ class Folder(ast.NodeTransformer):
             ) if name.startswith(_PREFIX):
                 if name == _DEVICE:
                     return ast.copy_location(ast.Constant(value=self.device), node)
+                if name == _VARIANT and self.variant:
+                    return ast.copy_location(ast.Constant(value=self.variant), node)
                 return default[0] if default else ast.Constant(value=None)
             case ast.Call(func=ast.Name(id="int"), args=[ast.Constant(value=str(text))]) if (
                 text.isdigit()

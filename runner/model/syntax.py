@@ -17,10 +17,10 @@ _BUILTINS = frozenset(
 )
 _METHODS = frozenset(
     {
-        *("abs", "all", "any", "double", "endswith", "exists", "flatten", "float", "get", "isinf"),
-        *("isfinite", "isnan", "item", "items", "keys", "max", "mean", "min", "modules"),
-        *("named_modules", "named_parameters", "norm", "numel", "parameters", "square"),
-        *("startswith", "std", "sum", "values"),
+        *("abs", "all", "any", "argmax", "double", "endswith", "exists", "flatten", "float"),
+        *("get", "isfinite", "isinf", "isnan", "item", "items", "keys", "max", "mean", "min"),
+        *("modules", "named_modules", "named_parameters", "norm", "numel", "parameters"),
+        *("square", "startswith", "std", "sum", "values"),
     }
 )
 """What only looks: at a tensor, at a module's parts, at a text or a container."""

@@ -127,7 +127,7 @@ def deciding(grid: Axes, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
     decisive: dict[Cell, Why] = {}
     for case in grid.cases.values():
         lines = list(_lines(grid, case))
-        for workaround, precision in itertools.product(case.variants, grid.precisions):
+        for workaround, precision in itertools.product(case.branches, grid.precisions):
             rows = by_variant.get((case.name, workaround, precision), {})
             for line in lines:
                 for name, why in _of_line(_stretches(line, workaround, precision, grid), rows):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
-from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.case import PLAIN, Case, stem_of
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.matrix import MAIN
@@ -116,14 +116,19 @@ def _split(texts: Iterable[str]) -> list[str]:
 def _cases(request: SelectionRequest, cases: Mapping[str, Case], argument: str) -> list[str]:
     areas = {case.block.area for case in cases.values()}
     _refuse_unknown("--area", request.area, areas)
-    known = sorted({model for case in cases.values() for model in case.block.families})
-    models = set(_matching("--model", request.model, known))
+    models = asked_models(request, cases)
     return [
         name
         for name in named_cases(request.case, list(cases), argument)
         if (not request.area or cases[name].block.area in request.area)
         and (not request.model or cases[name].block.is_about(models))
     ]
+
+
+def asked_models(request: SelectionRequest, cases: Mapping[str, Case]) -> frozenset[str]:
+    """Return the families that `--model` names or matches, without any none; raises RunnerError."""
+    known = sorted({model for case in cases.values() for model in case.block.answers_for})
+    return frozenset(_matching("--model", request.model, known))
 
 
 def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case") -> list[str]:
@@ -134,11 +139,17 @@ def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case
 def _matching(option: str, patterns: Sequence[str], names: list[str]) -> list[str]:
     matching: dict[str, None] = {}
     for pattern in _split(patterns):
-        matches = fnmatch.filter(names, pattern)
-        if not matches and not set(pattern) & set("*?["):
+        matches = [name for name in names if _is_meant(name, pattern)]
+        names_variant = "[" in pattern and stem_of(pattern) in map(stem_of, names)
+        if not matches and (names_variant or not set(pattern) & set("*?[")):
             raise _unknown(option, pattern, names)
         matching.update(dict.fromkeys(matches))
     return list(matching)
+
+
+def _is_meant(name: str, pattern: str) -> bool:
+    """Say whether a name matches; that of a case without a variant means all its variants."""
+    return name == pattern or any(fnmatch.fnmatch(one, pattern) for one in (name, stem_of(name)))
 
 
 def environments_of(

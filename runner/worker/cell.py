@@ -39,6 +39,7 @@ class Request(Read):
     precision: str
     workaround: str
     device: str
+    environ: dict[str, str]
     exercises: str
     fresh: bool
     witness: bool
@@ -105,7 +106,7 @@ def _barely(request: Request, report: CellReport) -> str:
 
 
 def _prepare(request: Request) -> None:
-    os.environ["REPRO_DEVICE"] = request["device"]
+    os.environ.update(request["environ"])
     # A fresh interpreter has imported nothing that reads them yet.
     os.environ.update(dict.fromkeys(THREADS, str(request["threads"])))
     torch = sys.modules.get("torch")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from factories import BREAKS, case, cell, provenance, seen, what_is_known
@@ -222,6 +223,26 @@ def test_pairs_that_pass_or_say_nothing_contradict_nothing() -> None:
 
     assert found.contradicted == ()
     assert "not enough" not in text(found)
+
+
+def test_advice_by_shared_code_says_which_family_was_measured() -> None:
+    toy = case('same-code = ["doll"]\n' + BREAKS)
+    known = what_is_known({"4.49.0": PASSES}, toy)
+    doll, own = (replace(BF16, models=frozenset({name})) for name in ("doll", "toy"))
+    found = advise(known, doll)
+
+    assert text(found).startswith(
+        "4.49.0 is the newest release on which all pass: 1 case, bf16.\n"
+        "transformers==4.49.0\n"
+        "\n"
+        "By shared code: toy_breaks (measured with toy).\n"
+    )
+    assert "\n\nBy shared code: toy\\_breaks (measured with toy).\n\n" in markdown(found)
+    assert [json.loads(as_json(one))["shared-code"] for one in (found, advise(known, own))] == [
+        {"toy_breaks": ["toy"]},
+        {},
+    ]
+    assert "shared code" not in text(advise(known, own))
 
 
 def test_of_every_real_case_each_clause_cites_cells_that_are_in_the_evidence() -> None:

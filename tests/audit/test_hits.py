@@ -6,10 +6,12 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from factories import (
     BREAKS,
     MARKERS,
     case,
+    case_text,
     cell,
     failed,
     installed,
@@ -20,15 +22,19 @@ from factories import (
 from factories import environment as held
 from hypothesis import given
 from hypothesis import strategies as st
+from small_checkout import checkout
 
 from repromatrix.runner.audit.hits import audit
 from repromatrix.runner.audit.packages import Installed, Other
-from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot, known
+from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot, asked, known
 from repromatrix.runner.audit.render import as_json, markdown, text
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.planning.selection import SelectionRequest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from repromatrix.runner.audit.questions import KnownEvidence
     from repromatrix.runner.model.case import Case
 
@@ -381,3 +387,67 @@ def test_the_text_to_paste_names_every_reason_and_sends_nobody_to_an_option() ->
     assert text(found).splitlines()[-1] == "  and 2 more reasons; `--verbose` lists all"
     assert markdown(found).count("  - needs needed-toy") == 5
     assert "--verbose" not in markdown(found)
+
+
+def kin(count: int = 1) -> KnownEvidence:
+    """Return cases that ran `toy`, with whose code that of `doll` is shared."""
+    toys = [case('same-code = ["doll"]\n' + BREAKS, name=f"toy_{n}") for n in range(count)]
+    environment = held("4.50.0")
+    rows = [seen(FAILS, cell(name=toy.name), ran=provenance(toy, environment)) for toy in toys]
+    return known({toy.name: toy for toy in toys}, {"4.50.0": environment}, rows)
+
+
+def asked_for(*models: str) -> AuditQuestion:
+    return dataclasses.replace(BF16, models=frozenset(models))
+
+
+def test_a_question_about_a_model_that_shares_the_code_names_that_model(tmp_path: Path) -> None:
+    places = checkout(tmp_path)
+    (places.cases / "toy_breaks.py").write_text(case_text('same-code = ["doll"]\n'))
+    _, question = asked(places, SelectionRequest(model=["d*"]))
+
+    assert (question.cases, question.models) == (("toy_breaks",), frozenset({"doll"}))
+
+
+def test_a_hit_by_shared_code_says_which_family_was_measured() -> None:
+    found = audit(installed("4.50.0"), kin(), asked_for("doll"))
+
+    assert text(found).splitlines()[2:] == [
+        "1 known bug (1 cell: 1 measured, 0 derived); 0 passing (0 measured), 0 not applicable.",
+        "By shared code: toy_0 (measured with toy).",
+        "",
+        "toy_0  bf16  measured",
+        "  A toy breaks",
+        "  hits you with forward; you see error",
+        "  ValueError: it breaks",
+        "  by shared code (measured with toy)",
+        "  no measured version avoids it",
+    ]
+    assert "| `toy_0`: A toy breaks; by shared code (measured with toy) | bf16" in markdown(found)
+
+
+def test_of_many_hits_by_shared_code_each_line_says_so() -> None:
+    line = "measured  by shared code (measured with toy); nothing measured avoids it\n"
+
+    assert text(audit(installed("4.50.0"), kin(7), asked_for("doll"))).count(line) == 7
+
+
+def test_what_passes_by_shared_code_says_so_without_a_hit() -> None:
+    mild = dataclasses.replace(asked_for("doll"), precisions=(Precision.FP32,))
+    found = audit(installed("4.50.0"), kin(), mild)
+
+    assert "\nBy shared code: toy_0 (measured with toy).\n" in text(found)
+    assert "\nBy shared code: toy\\_0 (measured with toy).\n" in markdown(found)
+
+
+@pytest.mark.parametrize(
+    ("models", "shared"),
+    [(["doll"], {"toy_0": ["toy"]}), ([], {}), (["toy"], {}), (["toy", "doll"], {})],
+)
+def test_json_says_of_every_hit_whether_it_rests_on_shared_code(
+    models: list[str], shared: dict[str, list[str]]
+) -> None:
+    found = json.loads(as_json(audit(installed("4.50.0"), kin(), asked_for(*models))))
+
+    assert found["shared-code"] == shared
+    assert [hit["by-shared-code"] for hit in found["hits"]] == [bool(shared)]

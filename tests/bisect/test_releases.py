@@ -77,6 +77,15 @@ def from_nothing(search: Search, known: Known) -> Finding:
     return asking.findings()[0]
 
 
+def answered(found: Finding, known: Known) -> list[str]:
+    """Return the releases of a search that answered: where one lacks the model its case declines,
+    and a search steps over it to the first that has it.
+    """
+    asked = found.search.question
+    declined = {name for name in found.ran if known[asked.cell(name)].outcome is Outcome.DECLINES}
+    return [name for name in found.ran if name not in declined]
+
+
 def from_evidence(search: Search, known: Known) -> Finding:
     return ReleaseSearches(searches=[search], known=known).findings()[0]
 
@@ -93,7 +102,7 @@ def test_every_break_and_fix_is_known_from_evidence_and_agrees_with_a_search_fro
         found = from_nothing(search, published)
         assert not isinstance(found.step, SearchQuestion)
         assert (known.step.ending, known.found) == (found.step.ending, found.found)
-        assert len(found.ran) <= 9
+        assert len(answered(found, published)) <= 9
 
 
 @pytest.mark.parametrize("edge", Edge)
@@ -109,7 +118,7 @@ def test_without_a_hint_of_the_case_halving_alone_agrees_where_both_ends_differ(
         found = from_nothing(blind, published)
         compared += 1
         assert known.found == found.found
-        assert len(found.ran) <= 9
+        assert len(answered(found, published)) <= 9
 
     assert compared > 10
 

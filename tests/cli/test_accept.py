@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import small_checkout
-from factories import BREAKS, PLACES, case, case_text, cell, failed, provenance, seen
+from factories import BREAKS, CODE, PLACES, case, case_text, cell, failed, provenance, seen
 from rich.console import Console
 from small_checkout import Toy
 
@@ -72,6 +72,28 @@ def test_precisions_that_fail_alike_share_an_entry_with_both_texts(places: Paths
         'raises = "ValueError"',
         'match = ["it breaks", "it breaks in Half at"]',
     ]
+
+
+def test_variants_that_fail_alike_share_an_entry_and_others_have_their_own(places: Paths) -> None:
+    code = f'{CODE}import os\n\nos.environ.get("REPRO_VARIANT", "toy")\n'
+    text = case_text('variants = ["toy", "big"]\n', code)
+    Toy(places, text, "toy").measured("+--+++")
+    toy = Toy(places, text, "big").measured("+--+-+")
+
+    assert _block(toy.accept()) == [
+        "[[tool.repromatrix.fails]]",
+        'when = ["transformers>=4.50.0,<4.50.2"]',
+        'precisions = ["bf16"]',
+        'raises = "ValueError"',
+        'match = "it breaks"',
+        "[[tool.repromatrix.fails]]",
+        'when = ["transformers>=4.50.3,<4.51.0"]',
+        'precisions = ["bf16"]',
+        'variants = ["big"]',
+        'raises = "ValueError"',
+        'match = "it breaks"',
+    ]
+    assert toy.accept() == toy.path.read_text()
 
 
 ATTENTION, BLOCK, MOVED = (PLACES[letter].place for letter in "abm")

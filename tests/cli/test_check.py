@@ -9,14 +9,20 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+import small_checkout
+from factories import CODE, case_text, cell
 from rich.console import Console
 
 from repromatrix.runner.cli.check import _contradicted, _judged, _other_fixes, examine
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import PinnedCommit, as_text
+from repromatrix.runner.evidence.margins import NAME as MARGINS
+from repromatrix.runner.evidence.margins import as_text as margins_text
+from repromatrix.runner.evidence.margins import row_of as margin_row
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
+from repromatrix.runner.judging.margins import Extreme, Margin, Threshold
 from repromatrix.runner.model.observation import LOCAL
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.paths import Paths
@@ -25,13 +31,42 @@ from repromatrix.runner.project import load
 if TYPE_CHECKING:
     from pathlib import Path
 
+ERROR = Threshold("error", below=True, limit=0.06)
 PROVEN, AWAITED = "blip2_load_half", "blip2_on_a_gpu"
 
 
-def said(paths: Paths) -> str:
+def said(paths: Paths, *, margins: bool = False) -> str:
     text = io.StringIO()
-    assert examine(paths, Console(file=text, width=500)) is ExitCode.AS_EXPECTED
+    console = Console(file=text, width=500)
+    assert examine(paths, console, margins=margins) is ExitCode.AS_EXPECTED
     return text.getvalue()
+
+
+def test_thresholds_without_margins_are_noted_and_others_printed_when_asked(
+    tmp_path: Path,
+) -> None:
+    places = small_checkout.checkout(tmp_path)
+    asserts = f'{CODE}assert measured["error"] < 0.06\n'
+    for name in ("toy_breaks", "toy_melts", "toy_waits"):
+        (places.cases / f"{name}.py").write_text(case_text(code=asserts))
+    cases = load(places).cases
+    rows = [
+        margin_row(case, Margin(ERROR, Extreme(passing, times_off, cell(), "3"), None), "01", 2)
+        for case, passing, times_off in (
+            (cases["toy_breaks"], 0.01, 6.0),
+            (cases["toy_melts"], 0.03, 2.0),
+        )
+    ]
+    places.published.mkdir(parents=True)
+    (places.published / MARGINS).write_text(margins_text(rows))
+    wide = "cases/toy_breaks.py: error < 0.06: passes at 0.01 (6.00 times off, bf16 on 4.50.0,"
+    narrow = "cases/toy_melts.py: note: nearer than 3 times to what was measured: error < 0.06:"
+    awaited = "cases/toy_waits.py: note: error < 0.06: not measured over several seeds."
+
+    asked, brief = said(places, margins=True), said(places)
+
+    assert [text in asked for text in (wide, narrow, awaited)] == [True, True, True]
+    assert [text in brief for text in (wide, narrow, awaited)] == [False, True, True]
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ def test_an_entry_for_every_workaround_holds_in_the_plain_case_too() -> None:
     toy = case(VARIANTS + ENTRY.replace('"", "eager"', '"*"'))
     held = [
         tuple(entry for entry in live(toy, environment()) if covers(entry, cell(workaround=name)))
-        for name in toy.variants
+        for name in toy.branches
     ]
 
     assert [toy.block.fails] * 3 == held

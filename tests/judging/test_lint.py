@@ -59,6 +59,58 @@ def test_a_case_that_reads_a_version_is_refused_at_its_line(line: str) -> None:
     assert [f"line {number}"] == _keys(toy)
 
 
+SEED = 'torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))'
+VARIANT = 'os.environ.get("REPRO_VARIANT", "toy")'
+VARIES = "variants = ['toy', 'big']\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (SEED, []),
+        ("torch.manual_seed(0)", ["line 22"]),
+        ("set_seed(int(seed))", ["line 22"]),
+        (SEED.replace('"0"', '"zero"'), ["the default of REPRO_SEED"]),
+        (SEED.replace(', "0"', ""), ["the default of REPRO_SEED"]),
+    ],
+)
+def test_the_seed_can_be_chosen_and_is_a_number(line: str, found: list[str]) -> None:
+    assert _keys(_with_code(line)) == found
+
+
+@pytest.mark.parametrize(
+    ("toml", "line", "found"),
+    [
+        (VARIES + BREAKS, VARIANT, []),
+        (f"{VARIES}{BREAKS}variants = ['big']\n", VARIANT, []),
+        (VARIES + BREAKS, "", ["variants"]),
+        (VARIES + BREAKS, 'os.environ["REPRO_VARIANT"]', ["the default of REPRO_VARIANT"]),
+        (VARIES + BREAKS, VARIANT.replace("toy", "car"), ["the default of REPRO_VARIANT"]),
+        (BREAKS, VARIANT, ["variants"]),
+        (f"{VARIES}{BREAKS}variants = ['car']\n", VARIANT, ["fails[0].variants"]),
+        (f"{BREAKS}variants = ['car']\n", "", ["fails[0].variants"]),
+        ("variants = ['toy', 'Big One']\n", VARIANT, ["variants"]),
+        ("variants = ['toy', 'toy']\n", VARIANT, ["variants"]),
+        (f"{VARIES}same-code = ['car']\n{BREAKS}", VARIANT, []),
+        (f"{VARIES}same-code = ['big']\n{BREAKS}", VARIANT, ["same-code"]),
+        (f"same-code = ['toy', 'Car']\n{BREAKS}", "", ["same-code", "same-code"]),
+    ],
+)
+def test_variants_and_shared_code_are_held_to_what_is_built(
+    toml: str, line: str, found: list[str]
+) -> None:
+    assert _keys(_with_code(line, toml=toml)) == found
+
+
+def test_entries_of_different_variants_may_hold_on_one_release() -> None:
+    two = f"{VARIES}{BREAKS}variants = ['toy']\n{BREAKS}variants = ['big']\n"
+
+    assert _keys(_with_code(VARIANT, toml=two)) == []
+    assert _keys(_with_code(VARIANT, toml=two.replace("['toy']", "['big']"))) == [
+        "fails[0] and fails[1]"
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "refused"),
     [
@@ -74,6 +126,28 @@ def test_a_case_that_raises_the_message_that_it_matches_is_refused(
 ) -> None:
     toy = _with_code(line)
     number = (toy.script.block + toy.script.code).splitlines().index(line) + 1
+
+    assert ([f"line {number}"] if refused else []) == _keys(toy)
+
+
+@pytest.mark.parametrize(
+    ("lines", "refused"),
+    [
+        (["def main():", "    assert torch, 'it breaks'"], False),
+        (["def main():", "    def kernel():", "        assert torch, 'it breaks'"], True),
+        (["def kernel():", "    assert torch, 'it breaks'"], True),
+        (["def kernel():", "    if torch:", "        assert torch, f'see, it breaks {1}'"], True),
+        (["class Kernel:", "    def main(self):", "        assert torch, 'it breaks'"], True),
+        (["def kernel():", "    assert torch, 'another one'"], False),
+        (["def kernel():", "    assert torch != 'it breaks'"], False),
+    ],
+)
+def test_only_main_may_assert_with_the_words_that_are_matched(
+    lines: list[str],
+    refused: bool,  # noqa: FBT001
+) -> None:
+    toy = _with_code(*lines)
+    number = (toy.script.block + toy.script.code).splitlines().index(lines[-1]) + 1
 
     assert ([f"line {number}"] if refused else []) == _keys(toy)
 

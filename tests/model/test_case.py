@@ -6,7 +6,17 @@ import pytest
 from factories import BREAKS, CODE, case, case_text
 
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.model.case import Case, CaseKind, Exercise, Isolation, Workaround, read_case
+from repromatrix.runner.model.case import (
+    Case,
+    CaseKind,
+    Exercise,
+    Isolation,
+    Workaround,
+    by_variant,
+    read_case,
+    stem_of,
+    variant_of,
+)
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 EVERYTHING = """
@@ -106,8 +116,37 @@ def test_an_entry_says_where_it_happens() -> None:
     assert [several.is_at(place) for place in ("a.c:C.f", "a.d:C.f")] == [True, False]
 
 
-def test_the_plain_case_is_the_first_variant() -> None:
-    assert case(EVERYTHING).variants == ("", "eager", "never")
+def test_each_variant_is_a_case_with_its_own_name_model_and_digest() -> None:
+    one = case("variants = ['toy', 'big']\nworkarounds.eager = 'Choose eager.'\n")
+    toy, big = by_variant(one)
+
+    assert [(each.name, each.stem, each.variant) for each in (toy, big)] == [
+        ("toy_breaks[toy]", "toy_breaks", "toy"),
+        ("toy_breaks[big]", "toy_breaks", "big"),
+    ]
+    assert (toy.block.title, big.block.title) == ("A toy breaks [toy]", "A toy breaks [big]")
+    assert (toy.block.models, big.block.models, toy.branches) == (("toy",), ("toy",), ("", "eager"))
+    assert len({one.digest, toy.digest, big.digest}) == 3
+    assert (stem_of(toy.name), variant_of(toy.name), variant_of(one.name)) == (
+        *("toy_breaks", "toy", ""),
+    )
+
+
+def test_a_case_without_variants_is_itself_and_keeps_its_digest() -> None:
+    assert by_variant(case(EVERYTHING)) == (case(EVERYTHING),)
+
+
+def test_families_that_share_the_code_are_answered_for_and_not_built() -> None:
+    block = case("same-code = ['doll']\n").block
+
+    assert (block.families, block.answers_for) == (("toy",), ("toy", "doll"))
+    assert [block.is_about({name}) for name in ("toy", "doll", "car")] == [True, True, False]
+    assert [block.is_by_shared_code({name}) for name in ("toy", "doll")] == [False, True]
+    assert not block.is_by_shared_code({"toy", "doll"})
+
+
+def test_the_plain_case_is_the_first_branch() -> None:
+    assert case(EVERYTHING).branches == ("", "eager", "never")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from factories import case
 
 from repromatrix.runner.cases import case_files, load_case
 from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.model.case import by_variant
 from repromatrix.runner.model.case_plain import plain
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.python_text import Original, written
@@ -368,3 +369,19 @@ def test_the_text_of_a_plain_path_is_its_tree(name: str, monkeypatch: pytest.Mon
 
     assert ast.dump(ast.parse(text)) == ast.dump(trees[0])
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_plain_path_of_a_variant_builds_it_alone() -> None:
+    one = toy(
+        """
+        name = os.environ.get("REPRO_VARIANT", "small")
+        print(SIZES[name], dtype, device)
+        """,
+        helpers='SIZES = {"small": 1, "big": 2}\n\n\n',
+        toml='variants = ["small", "big"]\n',
+    )
+
+    assert [plain(each, Precision.BF16).splitlines()[-1] for each in by_variant(one)] == [
+        'print(1, torch.bfloat16, "cpu")',
+        'print(2, torch.bfloat16, "cpu")',
+    ]

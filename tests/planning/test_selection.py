@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
+from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.model.case import read_case
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.planning.selection import SelectionRequest, environments_of, select
+from repromatrix.runner.planning.selection import (
+    SelectionRequest,
+    environments_of,
+    named_cases,
+    select,
+)
 
 if TYPE_CHECKING:
     from repromatrix.runner.paths import Paths
@@ -87,6 +93,26 @@ def test_names_are_selected_in_the_order_of_the_table(
 )
 def test_cases_are_selected_by_name_and_glob(patterns: tuple[str, ...], expected: set[str]) -> None:
     assert expected == select(SelectionRequest(case=patterns), TOYS, NAMES).cases
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("toy_breaks", ["toy_breaks[one]", "toy_breaks[two]"]),
+        ("toy_breaks[two]", ["toy_breaks[two]"]),
+        ("toy_*", ["toy_breaks[one]", "toy_breaks[two]"]),
+        ("*_breaks", ["toy_breaks[one]", "toy_breaks[two]"]),
+    ],
+)
+def test_a_name_selects_its_variants_or_one_of_them(pattern: str, expected: list[str]) -> None:
+    names = ["toy_breaks[one]", "toy_breaks[two]", "car_stops"]
+
+    assert expected == named_cases([pattern], names)
+
+
+def test_a_variant_that_no_case_has_is_unknown() -> None:
+    with pytest.raises(RunnerError, match=r"unknown case 'toy_breaks\[tow\]'.*toy_breaks\[two\]"):
+        named_cases(["toy_breaks[tow]"], ["toy_breaks[one]", "toy_breaks[two]"])
 
 
 def test_an_area_selects_its_cases() -> None:

@@ -164,7 +164,7 @@ def cells_of(cases: Iterable[Case], devices: Iterable[Device]) -> Iterator[Cell]
     for device in devices:
         for case in cases:
             for environment in ENVIRONMENTS:
-                for workaround in case.variants:
+                for workaround in case.branches:
                     for precision in Precision:
                         yield Cell(case.name, workaround, environment.name, precision, device)
 

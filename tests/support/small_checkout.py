@@ -51,6 +51,11 @@ class Toy:
 
     places: Paths
     text: str
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"toy_breaks[{self.variant}]" if self.variant else "toy_breaks"
 
     @property
     def path(self) -> Path:
@@ -70,8 +75,9 @@ class Toy:
         rows = []
         for precision, signs in outcomes.items():
             for release, sign in zip(RELEASES, signs, strict=False):
-                ran = provenance(loaded.cases["toy_breaks"], loaded.environments[release])
-                rows.append(row(sign, cell(release, precision), how, ran=ran))
+                ran = provenance(loaded.cases[self.name], loaded.environments[release])
+                at = cell(release, precision, name=self.name)
+                rows.append(row(sign, at, how, ran=ran))
         store = Store(self.places.store, print)
         store.put(*(row for row in rows if row))
         store.close()

@@ -52,6 +52,10 @@ when = ["transformers>=4.50,<4.51"]
 precisions = ["bf16"]
 outcome = "fails"
 """
+QUIET = """
+simulates = "A stand-in."
+same-code = ["qwen3-vl"]
+"""
 NO_FLOAT = failed("AttributeError", "'HybridCache' object has no attribute 'float'")
 DRIFT = failed("AssertionError", f"error 0.5 of norms [2, 4] is too large {HOSTILE}")
 
@@ -86,7 +90,7 @@ CASES = {
     one.name: one
     for one in (
         _case("cache_float", "kv-cache", "gemma3", CACHE),
-        _case("merge_quiet", "loading", "qwen3", 'simulates = "A stand-in."\n', uses="peft"),
+        _case("merge_quiet", "loading", "qwen3", QUIET, uses="peft"),
         _case("norm_drift", "norms", "llama"),
     )
 }
@@ -127,7 +131,7 @@ def judged() -> tuple[Judged, ...]:
         Cell(one.name, workaround, name, precision, Device.CPU)
         for one in CASES.values()
         for name in ENVIRONMENTS
-        for workaround in one.variants
+        for workaround in one.branches
         for precision in Precision
     ]
     return judge_all(map(_seen, cells), CASES, ENVIRONMENTS)
