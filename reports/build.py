@@ -37,7 +37,7 @@ from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.data import DataPage, data_page
 from repromatrix.reports.pages.documents import Document, documents, pictures
 from repromatrix.reports.pages.index import SCRIPTS, index
-from repromatrix.reports.pages.main import main_page, main_sheet
+from repromatrix.reports.pages.main import MainPage, main_page, main_sheet
 from repromatrix.reports.pages.model import Family, families, family_sheet
 from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
 from repromatrix.reports.pages.release import ReleasePage, Releases, failing_sheet
@@ -159,6 +159,11 @@ class Site:
     def changes(self) -> ChangesPage:
         """The page of what snapshots changed."""
         return changes(self.survey, self.published)
+
+    @cached_property
+    def main(self) -> MainPage:
+        """The page of what the cases do along the main branch."""
+        return main_page(self.survey, {name: page.main for name, page in self.cases.items()})
 
     @cached_property
     def badges(self) -> tuple[badges.Badge, ...]:
@@ -299,8 +304,8 @@ ROUTES = (
     PageRoute(
         "main",
         "Main",
-        lambda site: main_page(site.survey),
-        lambda site: [main_sheet(main_page(site.survey))],
+        lambda site: site.main,
+        lambda site: [main_sheet(site.main)],
     ),
     PageRoute("compare", "Compare", lambda site: compare(site.releases)),
     PageRoute("models", "Models", lambda site: site.families),

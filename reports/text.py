@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from repromatrix.runner.model.case import CaseKind
+from repromatrix.runner.model.case import CaseKind, variant_of
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -124,6 +124,12 @@ def kinds(case: Case) -> tuple[str, ...]:
     names = [str(name) for name in (*case.block.triggers, *case.block.symptoms)]
     names += ["intended"] if case.block.kind is not CaseKind.BUG else []
     return tuple(name.replace("-", " ") for name in names)
+
+
+def for_variant(case: str) -> str:
+    """Return what a command begins with that runs one variant of a case; empty without any."""
+    variant = variant_of(case)
+    return f"REPRO_VARIANT={variant} " if variant else ""
 
 
 def in_address(name: str) -> str:

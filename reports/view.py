@@ -154,7 +154,7 @@ class Survey:
             for device in self.devices
             for case in self.cases.values()
             for environment in self.standings[case.name]
-            for workaround in case.variants
+            for workaround in case.branches
             for precision in Precision
         )
 
@@ -254,7 +254,7 @@ class Survey:
 
     def _ordered(self, name: str, rows: Iterable[Judged]) -> list[Judged]:
         # Workarounds keep the order of the file of their case.
-        variant = {workaround: place for place, workaround in enumerate(self.cases[name].variants)}
+        variant = {workaround: place for place, workaround in enumerate(self.cases[name].branches)}
         when = {environment: place for place, environment in enumerate(self.order)}
         precisions, devices = list(Precision), list(Device)
 
@@ -328,7 +328,7 @@ def survey(  # noqa: PLR0913, PLR0917 - what is arranged
 ) -> Survey:
     """Arrange the rows that answer, one for each cell."""
     known = {environment.name for environment in environments}
-    variants = {name: frozenset(case.variants) for name, case in cases.items()}
+    variants = {name: frozenset(case.branches) for name, case in cases.items()}
     rows: dict[Cell, Judged] = {}
     for row in judged:
         cell = row.seen.cell

@@ -179,6 +179,8 @@ class _Decisions:
             "name": visible(case.name),
             "title": visible(case.block.title),
             "href": page_of(case.name),
+            "families": [*map(visible, case.block.families)],
+            "shared": [*map(visible, case.block.same_code)],
             "kind": case.block.kind,
             "kinds": kinds(case),
             "deciding": names,
@@ -192,7 +194,7 @@ class _Decisions:
             "grid": grid.number,
             "spots": [
                 [self._series(cells.concluded[name, precision]) for precision in _PRECISIONS]
-                for name in case.variants
+                for name in case.branches
             ],
             **cells.hits(),
             "at": [
@@ -278,7 +280,7 @@ class _CaseCells:
                 environment: self.known.result(self._cell(name, environment, precision))
                 for environment in grid.environments
             }
-            for name in case.variants
+            for name in case.branches
             for precision in _PRECISIONS
         }
         self.concluded = {
@@ -361,7 +363,7 @@ def _drawn(grid: PlaceGrid) -> dict[str, Any]:
 
 def _groups(cases: Sequence[Case]) -> dict[str, Any]:
     """Return the numbers of the cases that an answer about a model or a trigger is about."""
-    models = sorted({name for case in cases for name in case.block.families})
+    models = sorted({name for case in cases for name in case.block.answers_for})
     return {
         "models": {
             visible(model): _places(case.block.is_about({model}) for case in cases)

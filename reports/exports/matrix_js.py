@@ -19,6 +19,7 @@ from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
 from repromatrix.runner.model.packages import DECIDING
+from repromatrix.runner.text import join
 
 
 def assignment(name: str, value: object) -> bytes:
@@ -100,6 +101,8 @@ class TableEntry:
     title: str
     area: str
     models: tuple[str, ...]
+    shared: tuple[str, ...]
+    """The families that share the code and were not run."""
     packages: tuple[str, ...]
     trigger: tuple[Trigger, ...]
     symptom: tuple[Symptom, ...]
@@ -202,16 +205,18 @@ def _heads(columns: Sequence[Environment]) -> tuple[ColumnHead, ...]:
 def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
     block = case.block
     cited = dict.fromkeys([*block.reports, *(one.fixed_by for one in block.fails if one.fixed_by)])
+    shared = [f"by shared code: {join(block.same_code)}"] if block.same_code else []
     return TableEntry(
         name=visible(case.name),
         title=visible(block.title),
         area=visible(block.area),
         models=tuple(map(visible, block.models)),
+        shared=tuple(map(visible, block.same_code)),
         packages=tuple(sorted({visible(one.name) for one in case.head.dependencies})),
         trigger=block.triggers,
         symptom=block.symptoms,
         silent=block.is_silent,
-        badges=kinds(case),
+        badges=(*map(visible, shared), *kinds(case)),
         about=visible(" ".join([*case.docstring.split(), *(link_to(one).text for one in cited)])),
         simulated=bool(block.simulates),
         href=page_of(case.name),
@@ -241,7 +246,7 @@ class _TableDataWriter:
         return tuple(
             self._track(case, workaround, device)
             for device in self._survey.devices
-            for workaround in case.variants
+            for workaround in case.branches
         )
 
     def _track(self, case: Case, workaround: str, device: Device) -> Track:

@@ -92,6 +92,7 @@ def entry(
             "case": case.name,
             "area": case.block.area,
             "models": list(case.block.models),
+            **({"same_code": list(case.block.same_code)} if case.block.same_code else {}),
             "trigger": list(case.block.triggers),
             "symptom": list(case.block.symptoms),
             "measured": list(setting),

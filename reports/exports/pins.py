@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.reports.marks import Mark, mark_of
-from repromatrix.reports.text import in_address, shortened, visible
+from repromatrix.reports.text import for_variant, in_address, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment
@@ -56,13 +56,13 @@ def pinned(survey: Survey, case: Case, made_of: PinSources | None) -> Pinned | N
     cell = _failing(survey, case)
     if cell is None or made_of is None:
         return None
-    name = f"{case.name}-{cell.environment}.py"
+    name = f"{case.stem}-{cell.environment}.py"
     environment = survey.by_name[cell.environment]
     return Pinned(
         path=f"download/{name}",
         href=f"download/{in_address(name)}",
         cell=visible(f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"),
-        command=shlex.join(["uv", "run", name, cell.precision.value]),
+        command=for_variant(case.name) + shlex.join(["uv", "run", name, cell.precision.value]),
         text=_text(environment, made_of),
     )
 
@@ -94,7 +94,7 @@ def sources(survey: Survey, case: Case) -> PinSources | None:
     if not rows:
         return None
     return PinSources(
-        name=case.name,
+        name=case.stem,
         where=shortened(case.where, _NAME),
         code=case.script.code.lstrip("\n"),
         environments=tuple(reversed(rows)),

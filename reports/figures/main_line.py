@@ -10,19 +10,19 @@ from typing import NamedTuple
 from repromatrix.reports.figures.releases import (
     LEFT,
     Band,
-    Bar,
     State,
     Tick,
     Timeline,
     band_top,
+    bar,
     figure_height,
+    precision_words,
 )
 from repromatrix.reports.text import Link, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.text import join
 
 _WIDTH = 780
 _ROOM = 44
@@ -137,8 +137,7 @@ def _of_releases(survey: Survey, case: Case, scale: _Scale) -> Iterator[tuple[st
         alike.setdefault(states, []).append(precision.value)
     for states, precisions in alike.items():
         if any(state is not None for state in states):
-            told = "all" if len(precisions) == len(Precision) else join(precisions)
-            yield told, [*_stretches(firsts, ends, states)]
+            yield precision_words(precisions), [*_stretches(firsts, ends, states)]
 
 
 def _stretches(
@@ -154,11 +153,7 @@ def _band(label: str, number: int, stretches: Iterable[_Stretch], scale: _Scale)
     top = band_top(number)
     bars = []
     for stretch in stretches:
-        below, height = stretch.state.shape
         x = scale.x(stretch.since)
         width = max(_LEAST, scale.x(stretch.until) - x - 1)
-        says = visible(stretch.says)
-        bars.append(
-            Bar(state=stretch.state, x=x, y=top + below, width=width, height=height, says=says)
-        )
+        bars.append(bar(stretch.state, x, top, width, stretch.says))
     return Band(label=label, y=top + 14, bars=tuple(bars))

@@ -117,7 +117,7 @@ def timeline(survey: Survey, case: Case, device: Device) -> Timeline:
     names = [survey.standing(case, column) for column in releases]
     series, failing = survey.series(case.name), survey.failing(case.name)
     alike: dict[tuple[str, States], list[str]] = {}
-    for variant in case.variants:
+    for variant in case.branches:
         for precision in Precision:
             key = variant, device, precision
             rows, known = series.get(key, {}), failing.get(key, {})
@@ -159,8 +159,19 @@ def _state(row: Judged | None, fails: bool | None) -> State:  # noqa: FBT001 - i
 
 
 def _label(variant: str, precisions: list[str]) -> str:
-    named = "all" if len(precisions) == len(Precision) else join(precisions)
+    named = precision_words(precisions)
     return visible(f"{variant}, {named}" if variant else named)
+
+
+def precision_words(precisions: Sequence[str]) -> str:
+    """Return what precisions that agree are called: `bf16 and fp16`, or `all`."""
+    return "all" if len(precisions) == len(Precision) else join(precisions)
+
+
+def bar(state: State, x: int, top: int, width: int, says: str) -> Bar:
+    """Return a bar in the band that begins at `top`."""
+    below, height = state.shape
+    return Bar(state=state, x=x, y=top + below, width=width, height=height, says=visible(says))
 
 
 def _band(label: str, number: int, states: Sequence[State], releases: Sequence[str]) -> Band:
@@ -174,16 +185,9 @@ def _band(label: str, number: int, states: Sequence[State], releases: Sequence[s
 
 
 def _bar(state: State, first: int, last: int, top: int, releases: Sequence[str]) -> Bar:
-    below, height = state.shape
     span = releases[first] if first == last else f"{releases[first]} to {releases[last]}"
-    return Bar(
-        state=state,
-        x=at(first),
-        y=top + below,
-        width=(last - first + 1) * STEP - 1,
-        height=height,
-        says=visible(f"{state} on {span}" if state is not State.UNKNOWN else f"unknown: {span}"),
-    )
+    says = f"{state} on {span}" if state is not State.UNKNOWN else f"unknown: {span}"
+    return bar(state, at(first), top, (last - first + 1) * STEP - 1, says)
 
 
 _TOP, _FLOOR, _HEIGHT = 24, 124, 144

@@ -14,15 +14,16 @@ from repromatrix.reports.sections import cells
 from repromatrix.reports.sections.failures import Signed, Wording, failures, wording
 from repromatrix.reports.sections.grid import GridTable, grid
 from repromatrix.reports.sections.history import CaseSummary, summary
+from repromatrix.reports.sections.impact import ImpactLine, impact
 from repromatrix.reports.sections.main_line import main_spans
 from repromatrix.reports.sections.numbers import Dtypes, Measured, dtypes, measured
 from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.sections.workarounds import WorkaroundAdvice, advise
 from repromatrix.reports.text import (
     Link,
-    in_address,
     link_to,
     link_to_family,
+    page_of,
     paragraphs,
     requirements_words,
     visible,
@@ -70,8 +71,11 @@ class CasePage:
     """The page of one case."""
 
     name: str
+    file: str
+    """The name of the script."""
     title: str
     summary: CaseSummary
+    impact: tuple[ImpactLine, ...]
     sentence: str
     rest: tuple[str, ...]
     simulates: str
@@ -80,6 +84,8 @@ class CasePage:
     reports: tuple[Link, ...]
     facts: Mapping[str, str]
     families: tuple[Link, ...]
+    shared: tuple[Link, ...]
+    """The families that share the code and were not run."""
     badge: Link
     sheet: str
     grids: tuple[GridTable, ...]
@@ -108,11 +114,12 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
     """Return the context of the page of one case; `standing` where it is known already."""
     sentence, rest = first_sentence(case.docstring)
     made_of = sources(survey, case)
-    on_main = main_spans(survey, case)
     return CasePage(
         name=visible(case.name),
+        file=f"{visible(case.stem)}.py",
         title=visible(case.block.title),
         summary=summary(survey, case, standing or standings(survey)[case.name]),
+        impact=impact(survey, case),
         sentence=visible(sentence),
         rest=tuple(visible(text) for text in paragraphs(rest)),
         simulates=visible(case.block.simulates or ""),
@@ -121,13 +128,12 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         reports=tuple(link_to(report) for report in case.block.reports),
         facts=_facts(survey, case),
         families=tuple(map(link_to_family, dict.fromkeys(case.block.families))),
-        badge=Link(
-            text=f"Badge of {visible(case.name)}", href=f"badge/case/{in_address(case.name)}"
-        ),
-        sheet=f"case/{in_address(case.name)}",
+        shared=tuple(map(link_to_family, case.block.same_code)),
+        badge=_badge(case),
+        sheet=page_of(case.name).removesuffix(".html"),
         grids=tuple(grid(survey, case, device) for device in survey.devices),
         timelines=_timelines(survey, case),
-        main=on_main,
+        main=(on_main := main_spans(survey, case)),
         main_timeline=main_timeline(survey, case, on_main),
         ranges=_derived(survey, case),
         claims=stated(survey, case),
@@ -145,6 +151,11 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         commands=cells.commands(survey, case),
         blocks=cells.blocks(survey, case),
     )
+
+
+def _badge(case: Case) -> Link:
+    href = f"badge/{page_of(case.name).removesuffix('.html')}"
+    return Link(text=f"Badge of {visible(case.name)}", href=href)
 
 
 def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
@@ -196,7 +207,7 @@ def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
             ),
         )
         for device in survey.devices
-        for workaround in case.variants
+        for workaround in case.branches
     )
 
 

@@ -42,7 +42,7 @@ class CheckPage:
 
 def check_page(survey: Survey) -> CheckPage:
     """Return the context of the page."""
-    models = {model for case in survey.cases.values() for model in case.block.families}
+    models = {model for case in survey.cases.values() for model in case.block.answers_for}
     pythons = [environment.python for environment in survey.environments if environment.python]
     return CheckPage(
         scripts=CHECK_SCRIPTS,

@@ -150,7 +150,7 @@ class _Pen:
                     said=folded(self._along(case, workaround, device, precision)),
                 )
                 for device in self._survey.devices
-                for workaround in case.variants
+                for workaround in case.branches
                 for precision in Precision
             ),
         )

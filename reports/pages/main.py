@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.figures.main_line import MainSpan
 from repromatrix.reports.figures.releases import State
-from repromatrix.reports.sections.main_line import link_to_point, main_spans
+from repromatrix.reports.sections.main_line import link_to_point
 from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.outcomes import Device
@@ -48,9 +48,8 @@ class MainPage:
     """Newest first."""
 
 
-def main_page(survey: Survey) -> MainPage:
-    """Return the context of the page."""
-    told = {name: main_spans(survey, case) for name, case in survey.cases.items()}
+def main_page(survey: Survey, told: Mapping[str, tuple[MainSpan, ...]]) -> MainPage:
+    """Return the context of the page; `told` are the spans of each case."""
     failing = {name: kept for name, spans in told.items() if (kept := _that_fail(spans))}
     return MainPage(
         repository=visible(survey.main.repository),

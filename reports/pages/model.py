@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.sections.status import CaseState, Standing, standings, tally
@@ -53,6 +53,8 @@ class Member:
     otherwise: str
     """What is said where it has no spell: that nothing was measured, or that nothing fails."""
     remedies: tuple[ModelRemedy, ...]
+    by_shared_code: str = ""
+    """That it was measured with other families, and which, where this one shares its code."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +64,8 @@ class Family:
     name: str
     path: str
     members: tuple[Member, ...]
+    shared: tuple[Member, ...]
+    """Cases that were not run with it, and with whose families it shares code."""
     every: tuple[Member, ...]
     """Cases about any model, which this one may meet as well."""
 
@@ -93,6 +97,7 @@ def families(
     """
     known = known or standings(survey)
     found: dict[str, list[Member]] = {}
+    shared: dict[str, list[Member]] = {}
     every: list[Member] = []
     for case in survey.cases.values():
         member = _member(survey, case, advised[case.name], known[case.name])
@@ -100,14 +105,18 @@ def families(
             every.append(member)
         for model in dict.fromkeys(case.block.families):
             found.setdefault(model, []).extend([] if case.block.is_about_any_model else [member])
+        measured = visible(f"measured with {join(case.block.families)}")
+        for model in case.block.same_code:
+            shared.setdefault(model, []).append(replace(member, by_shared_code=measured))
     return tuple(
         Family(
             name=visible(model),
             path=family_path(model),
-            members=_worst_first(found[model]),
+            members=_worst_first(found.get(model, [])),
+            shared=_worst_first(shared.get(model, [])),
             every=_worst_first(every),
         )
-        for model in sorted(found)
+        for model in sorted({*found, *shared})
     )
 
 
@@ -155,16 +164,19 @@ def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:
 
 def family_sheet(family: Family) -> ExportTable:
     """Return the cases of a family as a table: a row for every range."""
-    columns = ("case", "title", "precisions", "device", "fails", "trigger", "symptom")
+    columns = (
+        *("case", "title", "precisions", "device", "fails", "trigger", "symptom"),
+        "by-shared-code",
+    )
     return ExportTable(
         path=family.path.removesuffix(".html"),
         columns=columns,
         rows=tuple(
             (
                 *(one.case, one.title, spell.precisions, spell.device, text),
-                *(one.triggers, one.symptoms),
+                *(one.triggers, one.symptoms, one.by_shared_code),
             )
-            for one in (*family.members, *family.every)
+            for one in (*family.members, *family.shared, *family.every)
             for spell in one.spells or (Spell(precisions="", device="", ranges=(one.otherwise,)),)
             for text in spell.ranges
         ),

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of
-from repromatrix.reports.text import visible
+from repromatrix.reports.text import for_variant, visible
 from repromatrix.reports.view import Stack, Survey
 from repromatrix.runner.judging.ranges import Range
-from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.case import PLAIN, Case, stem_of
 from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
@@ -77,7 +77,7 @@ class Repeat:
 def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
     """Return every release of a case, newest first; neighbours that agree are one block."""
     names = [name for name in reversed(survey.order) if name in survey.standings[case.name]]
-    keys = [(name, device) for device in survey.devices for name in case.variants]
+    keys = [(name, device) for device in survey.devices for name in case.branches]
     stacks = {name: tuple(survey.stacks[case.name, *key, name] for key in keys) for name in names}
     # Computed for every release, rendered for every block.
     written = {
@@ -177,8 +177,8 @@ def _repeat(survey: Survey, cell: Cell) -> Repeat:
     return Repeat(
         cell=visible(f"{cell.precision} on {cell.environment}{survey.on(cell.device)}{with_}"),
         nox=f"{shlex.join(nox)} --rerun",
-        uv=_uv(survey, cell, f"cases/{cell.case}.py"),
-        alone=_uv(survey, cell, f"{cell.case}.py"),
+        uv=_uv(survey, cell, f"cases/{stem_of(cell.case)}.py"),
+        alone=_uv(survey, cell, f"{stem_of(cell.case)}.py"),
     )
 
 
@@ -196,7 +196,7 @@ def _uv(survey: Survey, cell: Cell, path: str) -> str:
         words += ["--with", f"{package}=={version}"]
     words += [path, cell.precision.value, *([cell.workaround] if cell.workaround else [])]
     prefix = "REPRO_DEVICE=cuda " if cell.device is Device.CUDA else ""
-    return prefix + shlex.join(words)
+    return prefix + for_variant(cell.case) + shlex.join(words)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -173,7 +173,7 @@ def grid(survey: Survey, case: Case, device: Device) -> GridTable:
         workaround: [
             survey.stacks.get((case.name, workaround, device, name), ()) for name in standing
         ]
-        for workaround in case.variants
+        for workaround in case.branches
     }
     words = _words(
         (seen for row in found.values() for stack in row for seen in stack), survey.on(device)

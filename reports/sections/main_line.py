@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from repromatrix.reports.figures.main_line import MainSpan
-from repromatrix.reports.figures.releases import State
+from repromatrix.reports.figures.releases import State, precision_words
 from repromatrix.reports.text import Link, in_path, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.history import HistoryPoint, HistorySpan
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.outcomes import Precision
-from repromatrix.runner.text import join
 
 _SHORT = 12
 _STATES = {True: State.FAILS, False: State.PASSES, None: State.UNKNOWN}
@@ -31,16 +30,12 @@ def main_spans(survey: Survey, case: Case) -> tuple[MainSpan, ...]:
     return tuple(
         replace(
             span,
-            precisions=_named([precision for precision, _ in members]),
+            precisions=precision_words([precision for precision, _ in members]),
             reasons=_reasons(spans[place] for _, spans in members),
         )
         for told, members in alike.items()
         for place, span in enumerate(told)
     )
-
-
-def _named(precisions: Sequence[Precision]) -> str:
-    return "all" if len(precisions) == len(Precision) else join(precisions)
 
 
 def _reasons(spans: Iterable[HistorySpan]) -> tuple[str, ...]:

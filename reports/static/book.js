@@ -69,7 +69,7 @@ const Book = (() => {
       outcome: book.outcomes,
       is: Query.FLAGS,
       area: Object.keys(book.areas),
-      model: sorted((entry) => entry.models).filter((name) => name !== "any"),
+      model: sorted((entry) => [...entry.models, ...entry.shared]).filter((name) => name !== "any"),
       trigger: sorted((entry) => entry.trigger),
       symptom: [...sorted((entry) => entry.symptom), "silent"],
       package: sorted((entry) => entry.packages),

@@ -102,11 +102,11 @@
     const among = [tables.models[question.model], tables.triggers[question.trigger]].filter(Boolean).map((numbers) => new Set(numbers));
     const cases = tables.cases.map((_, number) => number).filter((number) => among.every((numbers) => numbers.has(number)));
     const all = tables.precisions.map((_, number) => number);
-    return { cases, precisions: question.precision ? [tables.precisions.indexOf(question.precision)] : all };
+    return { cases, model: question.model, precisions: question.precision ? [tables.precisions.indexOf(question.precision)] : all };
   };
   const known = Pep440.parse;
   const named = () => foreign.slice(0, 5).map((name) => name.slice(0, SHOWN)).join(", ");
-  const notes = (mine, question) => {
+  const notes = (mine, question, found) => {
     const all = [];
     const ours = mine.pins.get("transformers");
     const [first, last] = [decide.releases[0], decide.releases.at(-1)];
@@ -123,6 +123,8 @@
       const others = mine.others.filter(([name]) => packages.has(name)).map(([name, version]) => `${name} ${version}`);
       all.push(`Read for Python ${mine.markers.python_version} on ${mine.markers.sys_platform}${others.length ? `; the file also holds ${others.join(", ")} for others` : ""}.`);
     }
+    const shared = Object.entries(found["shared-code"]).map(([name, families]) => `${name} (measured with ${Verdict.join(families)})`);
+    if (shared.length) all.push(`By shared code: ${shared.join(", ")}.`);
     if (question.trigger) all.push("The commands have no option for a trigger: they answer for every trigger.");
     if (foreign.length) all.push(`The link names what no case is about: ${named()}.`);
     return all;
@@ -157,7 +159,7 @@
     if (!cells.cases.length) return refuse(["No case is about this model with this trigger."]);
     const found = decide.audit(mine, cells);
     at("verdict").textContent = Verdict.sentence(found, mine, question);
-    at("answer").append(...Verdict.draw({ found, advice: decide.advise(cells), notes: notes(mine, question), titles, command: command(question) }));
+    at("answer").append(...Verdict.draw({ found, advice: decide.advise(cells), notes: notes(mine, question, found), titles, command: command(question) }));
     return undefined;
   };
 

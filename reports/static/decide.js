@@ -108,7 +108,12 @@ const Decide = (() => {
       return Object.fromEntries(all.filter(([name, version]) => version !== mine.pins.get(name)));
     };
     const chosenOf = (mask) => tables.precisions.map((_, bit) => bit).filter((bit) => (mask >> bit) & 1);
-    const hit = ({ entry, near }, cells, mine) => {
+    // The cases that ran another family than the chosen one, and which.
+    const sharedIn = (chosen) => {
+      const entries = chosen.cases.map((number) => tables.cases[number]).filter((entry) => entry.shared.includes(chosen.model));
+      return Object.fromEntries(entries.map((entry) => [entry.name, entry.families]));
+    };
+    const hit = ({ entry, near }, cells, mine, model) => {
       const mask = cells.reduce((sum, each) => sum | (1 << tables.precisions.indexOf(each.precision)), 0);
       const [verdict, error, newer, older, builds, remedies] = entry.records[look(entry.hits[mask], near)];
       const [first] = cells;
@@ -125,6 +130,8 @@ const Decide = (() => {
         kinds: entry.kinds,
         kind: entry.kind,
         verdict: tables.texts[verdict],
+        families: entry.families,
+        "by-shared-code": entry.shared.includes(model),
         error: tables.texts[error],
         cells,
         differs: differs.filter(({ ours, measured }) => measured.length !== 1 || measured[0] !== (ours ?? "")),
@@ -162,7 +169,7 @@ const Decide = (() => {
       return { "nearest-without-hits": nearest ?? null, "fewest-hits": fewest, newest: to(places.at(-1)) };
     };
 
-    // `mine` holds pins, loose, whole; `chosen` the numbers of cases and of precisions.
+    // `mine` holds pins, loose, whole; `chosen` the numbers of cases and of precisions, and the model.
     const audit = (mine, chosen) => {
       const every = positions(chosen, mine).map((position) => ({ position, cells: answers(position, chosen.precisions) }));
       const cells = every.flatMap((each) => each.cells);
@@ -171,11 +178,12 @@ const Decide = (() => {
       const those = (says) => cells.filter((each) => each.says === says);
       const failing = every.map(({ position, cells: own }) => ({ position, own: own.filter((each) => each.says === HITS) }));
       return {
-        hits: failing.filter(({ own }) => own.length).map(({ position, own }) => hit(position, own, mine)),
+        hits: failing.filter(({ own }) => own.length).map(({ position, own }) => hit(position, own, mine, chosen.model)),
         unknown: those("unknown"),
         clear: those("clear"),
         "not-applicable": those("not-applicable"),
         upgrades: upgrades(now, mine),
+        "shared-code": sharedIn(chosen),
       };
     };
 
@@ -196,6 +204,7 @@ const Decide = (() => {
         "fewest-failing": good < 0 && decided.length ? least(decided, (each) => each.failing.length) : null,
         "not-enough-evidence": standings.slice(good + 1).filter((each) => each.unknown.length && !each.failing.length).map((each) => each.release),
         releases: standings,
+        "shared-code": sharedIn(chosen),
       };
     };
 

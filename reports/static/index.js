@@ -85,12 +85,13 @@ const Address = (() => {
   });
 
   const number = (value) => value.toLocaleString("en");
-  const summary = (cases, scope) => {
+  const summary = (cases, { scope, shares }) => {
     const found = Book.count(book, cases, scope);
     const counts = Object.entries(found.marks).filter(([, count]) => count).map(([mark, count]) =>
       element("li", { "data-mark": mark }, element("i", { class: `mark ${mark}`, "aria-hidden": "true" }, book.marks[mark].glyph), ` ${book.marks[mark].words} `, element("b", {}, number(count))));
     const flags = ["stale", "simulated"].filter((flag) => found[flag]).map((flag) => element("li", { "data-mark": flag }, element("span", { class: "badge" }, flag), " ", element("b", {}, number(found[flag]))));
-    at("found").textContent = `${number(cases.length)} of ${number(book.cases.length)} cases, ${number(found.cells)} cells with their workarounds`;
+    const shared = cases.filter(shares).length;
+    at("found").textContent = `${number(cases.length)} of ${number(book.cases.length)} cases${shared ? `, ${number(shared)} by shared code` : ""}, ${number(found.cells)} cells with their workarounds`;
     at("counts").replaceChildren(...counts, ...flags);
     for (const name of ["counts", "take"]) at(name).classList.remove("unasked");
     at("none").hidden = cases.length > 0;
@@ -173,7 +174,7 @@ const Address = (() => {
       const cases = book.cases.filter(compiled.holds);
       if (!fault) answer(compiled);
       if (fault) unanswered();
-      else summary(cases, compiled.scope);
+      else summary(cases, compiled);
       show(compiled, cases);
       drawn = key;
     } else {

@@ -76,7 +76,7 @@ const Rank = (() => {
 
   // For the words that no case has, those of names and titles that are spelled nearly so.
   const meant = (texts, entries) => {
-    const known = new Set(entries.flatMap((entry) => [...entry.models, ...namesOf(entry), ...entry.name.split("_"), ...entry.trigger, ...entry.symptom, ...entry.title.toLowerCase().split(/[^\p{L}\p{N}.-]+/u)]).filter((word) => word.length > 3));
+    const known = new Set(entries.flatMap((entry) => [...entry.models, ...entry.shared, ...namesOf(entry), ...entry.name.split("_"), ...entry.trigger, ...entry.symptom, ...entry.title.toLowerCase().split(/[^\p{L}\p{N}.-]+/u)]).filter((word) => word.length > 3));
     return words(texts).filter(({ word, parts }) => /\p{L}{2}/u.test(word) && ![word, ...parts].some((one) => having(entries, formsOf(one)).length)).flatMap(({ word }) => {
       const near = Query.closest(word, [...known], word.length / 3);
       return near ? [[word, near]] : [];
@@ -122,7 +122,7 @@ const Search = (() => {
   const caseHolds = (node, entry) => node.values.some((value) => {
     const among = (names) => names.some((name) => name.toLowerCase() === value);
     switch (node.key) {
-      case "model": return among(entry.models) || entry.models.includes("any");
+      case "model": return among([...entry.models, ...entry.shared]) || entry.models.includes("any");
       case "trigger": return among(entry.trigger);
       case "symptom": return value === "silent" ? entry.silent : among(entry.symptom);
       case "area": return among([entry.area]);
@@ -135,6 +135,14 @@ const Search = (() => {
       default: return entry.haystack.includes(value);
     }
   });
+
+  // Whether a case ran none of the models that a query names, and shares the code of one of them.
+  const modelsIn = (node) => (node.key === "model" ? node.values : node.type === "not" ? [] : (node.parts ?? []).flatMap(modelsIn));
+  const sharing = (tree) => {
+    const models = new Set(modelsIn(tree));
+    const among = (names) => names.some((name) => models.has(name.toLowerCase()));
+    return (entry) => among(entry.shared) && !among(entry.models);
+  };
 
   const everything = (book) => ({
     columns: book.columns.map(() => true),
@@ -253,7 +261,7 @@ const Search = (() => {
       if (fault instanceof Query.Fault) fault.tree = tree; // it was read: what is chosen beside it can mend it
       throw fault;
     }
-    const read = { tree, scope: found.scope, asked: found.together ?? [], error, texts: plainOf(tree), failures: [], nearest: [], holds: found.test };
+    const read = { tree, scope: found.scope, asked: found.together ?? [], error, texts: plainOf(tree), failures: [], nearest: [], shares: sharing(tree), holds: found.test };
     const entries = new Map(book.cases.filter(error ? found.test : () => true).map((entry) => [entry.name, entry]));
     const ranked = (message) => {
       const columns = placesIn(message, book);

@@ -34,8 +34,9 @@ const Verdict = (() => {
     const and = bugs && intended ? ", and " : "";
     const hitting = bugs ? `${plural(bugs, "known bug")} ${bugs === 1 ? "hits" : "hit"}${about(asked)}` : "";
     const changed = intended ? `${plural(intended, "intended change")} ${intended === 1 ? "applies" : "apply"}${bugs ? "" : about(asked)}` : "";
+    const shared = found.hits.filter((hit) => hit["by-shared-code"]).length;
     const sure = derived ? `${cells.length - derived} of ${plural(cells.length, "cell")} measured at these versions, ${derived} derived` : "all measured at these versions";
-    return `${subject(mine)}: ${hitting}${and}${changed} (${sure})${unknown}.`;
+    return `${subject(mine)}: ${hitting}${and}${changed}${shared ? `, ${shared} by shared code` : ""} (${sure})${unknown}.`;
   };
 
   const spotList = (names, titles) => {
@@ -108,6 +109,7 @@ const Verdict = (() => {
     element("h3", {}, element("a", { href: hit.href }, ...coded(hit.title))),
     element("p", { class: "how" }, element("b", {}, precisions(hit.cells)), " ", element("span", { class: "level" }, levels(hit.cells)), " ",
       ...hit.kinds.flatMap((kind) => [element("span", { class: "badge" }, kind), " "]),
+      ...hit["by-shared-code"] ? [element("span", { class: "badge" }, `by shared code (measured with ${join(hit.families)})`), " "] : [],
       hit.verdict === "as-expected" ? "" : element("span", { class: "badge" }, "not as the case describes it")),
     element("pre", {}, hit.error),
     ...derivation(hit), ...differences(hit), avoided(hit),
@@ -130,5 +132,5 @@ const Verdict = (() => {
     ...unknowns(found, titles),
     element("h2", {}, "The same in a terminal"), element("pre", { class: "command" }, command),
   ];
-  return { coded, draw, sentence };
+  return { coded, draw, join, sentence };
 })();

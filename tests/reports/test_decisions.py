@@ -79,6 +79,16 @@ def test_a_hit_says_what_avoids_it_and_what_works(tables: dict[str, Any]) -> Non
     assert len(builds) == 1
 
 
+def test_a_model_that_shares_the_code_is_asked_for_as_one_that_was_run(
+    tables: dict[str, Any],
+) -> None:
+    entry = _case(tables, "merge_quiet")
+
+    assert (entry["families"], entry["shared"]) == (["qwen3"], ["qwen3-vl"])
+    assert tables["models"]["qwen3-vl"] == tables["models"]["qwen3"]
+    assert tables["models"]["qwen3-vl"] == [tables["cases"].index(entry)]
+
+
 def test_a_requirement_says_what_every_version_of_its_package_means(
     tables: dict[str, Any],
 ) -> None:

@@ -106,7 +106,8 @@ def test_the_figure_has_bands_of_main_and_of_releases_on_one_scale_of_days() -> 
 
 
 def test_the_page_of_main_lists_what_fails_somewhere_and_every_commit() -> None:
-    page = main_page(told(main(bf16=(FAILS, MUTE, PASSES), fp32=(PASSES,) * 3)))
+    found = told(main(bf16=(FAILS, MUTE, PASSES), fp32=(PASSES,) * 3))
+    page = main_page(found, {CASE.name: main_spans(found, CASE)})
 
     assert [member.case.text for member in page.cases] == [CASE.name]
     points = [(point.day, point.fails, point.passes, point.unjudged) for point in page.points]

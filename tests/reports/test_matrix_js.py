@@ -75,11 +75,12 @@ def test_a_case_is_there_with_its_rows() -> None:
         title=f"About merge_quiet {HOSTILE}",
         area="loading",
         models=("qwen3",),
+        shared=("qwen3-vl",),
         packages=("peft", "torch"),
         trigger=(Trigger.LOAD,),
         symptom=(Symptom.WRONG_DTYPE,),
         silent=True,
-        badges=("load", "wrong dtype"),
+        badges=("by shared code: qwen3-vl", "load", "wrong dtype"),
         about=quiet.about,
         simulated=True,
         href="case/merge_quiet.html",
@@ -223,7 +224,7 @@ def test_a_release_is_called_by_its_name_and_what_lies_on_top_of_it_is_said_once
             computed={"float16": 3},
         )
 
-    rows = [ran(name, way) for name in names[3:] for way in one.variants]
+    rows = [ran(name, way) for name in names[3:] for way in one.branches]
     known = {one.name: one}
     found = survey(known, tuple(environments.values()), judge_all(rows, known, environments))
     page = case_page(found, one)

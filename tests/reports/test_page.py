@@ -73,7 +73,7 @@ from repromatrix.reports.text import (
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.judging.verdicts import ClaimStanding, judge_all
-from repromatrix.runner.model.case import Symptom
+from repromatrix.runner.model.case import Symptom, by_variant
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import Failed, Observation
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
@@ -550,6 +550,22 @@ def test_the_facts_of_a_case_name_only_what_is_said() -> None:
     assert expected == case_page(surveyed(), CASE).facts
 
 
+def test_a_case_names_the_families_that_share_its_code_beside_those_that_it_builds(
+    tmp_path: Path,
+) -> None:
+    kin = a_case(BLOCK.replace('"gemma3"]', '"gemma3"]\nsame-code = ["paligemma"]'))
+    page = case_page(surveyed(case=kin), kin)
+    render({kin.name: kin}, ENVIRONMENTS, judged(case=kin), tmp_path)
+
+    assert page.families == (Link(text="gemma3", href="model/gemma3.html"),)
+    assert page.shared == (Link(text="paligemma", href="model/paligemma.html"),)
+    assert (
+        "<div><dt>models</dt><dd>gemma3</dd></div>\n"
+        "<div><dt>by shared code, not run</dt>"
+        '<dd><a href="../model/paligemma.html">paligemma</a></dd></div>\n'
+    ) in (tmp_path / "case" / "cache_float.html").read_text()
+
+
 def test_ranges_leave_out_releases_that_cannot_run_the_case() -> None:
     never = "fails on 0 of 3 releases, 1 unknown"
     expected = Derived(
@@ -802,6 +818,28 @@ def test_a_command_for_a_gpu_says_so() -> None:
     )
 
     assert expected == case_page(found, CASE).repeat[0]
+
+
+def test_a_variant_has_a_page_of_its_own_and_runs_the_script_of_its_case() -> None:
+    models = 'models = ["gemma3"]'
+    varied = a_case(BLOCK.replace(models, f'{models}\nvariants = ["gemma3", "paligemma"]'))
+    gemma, other = by_variant(varied)
+    cases = {case.name: case for case in (gemma, other)}
+    rows = [row for case in cases.values() for row in judged(case=case)]
+    found = survey(cases, ENVIRONMENTS, rows)
+
+    page = case_page(found, other)
+
+    assert (page.name, page.title, page.file) == (
+        *("cache_float[paligemma]", "The cache has no float [paligemma]", "cache_float.py"),
+    )
+    assert page.repeat[0] == Repeat(
+        cell="bf16 on 4.50.1",
+        nox="nox -s matrix -- --case 'cache_float[paligemma]' --release 4.50.1 --precision bf16"
+        " --rerun",
+        uv="REPRO_VARIANT=paligemma uv run --with transformers==4.50.1 cases/cache_float.py bf16",
+        alone="REPRO_VARIANT=paligemma uv run --with transformers==4.50.1 cache_float.py bf16",
+    )
 
 
 def test_every_cell_is_listed_newest_first_and_releases_that_agree_stand_together() -> None:

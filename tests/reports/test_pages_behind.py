@@ -45,7 +45,14 @@ from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.changes import Act, ChangeKind, ChangesPage, Counts, Step, changes
 from repromatrix.reports.pages.claims import claims
 from repromatrix.reports.pages.index import case_list
-from repromatrix.reports.pages.model import Member, ModelRemedy, Spell, families, family_sheet
+from repromatrix.reports.pages.model import (
+    Family,
+    Member,
+    ModelRemedy,
+    Spell,
+    families,
+    family_sheet,
+)
 from repromatrix.reports.pages.package import Alone, packages
 from repromatrix.reports.pages.release import Companion, FailingCase, Releases, failing_sheet
 from repromatrix.reports.sections.failures import AlikeCells, FailurePlace, signatures
@@ -297,7 +304,7 @@ def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: 
     assert "2 cases: 1 open, 1 fixed" in page
     assert family_sheet(family).rows[0] == (
         *("zoo_still_fails", "The cache has no float", "bf16", "cpu"),
-        *("4.50.0 to 4.51.0, not fixed", "trainer", "error"),
+        *("4.50.0 to 4.51.0, not fixed", "trainer", "error", ""),
     )
 
 
@@ -341,6 +348,58 @@ def test_a_case_about_any_model_is_on_the_page_of_every_family(tmp_path: Path) -
     } == {"gemma3": (["cache_float"], ["any_adapter"]), "llama": ([], ["any_adapter"])}
     assert "Not encoders." in (tmp_path / "model" / "gemma3.html").read_text()
     assert "any_adapter" in (tmp_path / "model" / "gemma3.csv").read_text()
+
+
+def sharing(tmp_path: Path) -> tuple[Family, ...]:
+    """Draw two cases, one of which shares its code with two families; return all families."""
+    kin = BLOCK.replace('["gemma3"]', '["llama"]\nsame-code = ["gemma3", "paligemma"]')
+    shared = a_case(kin, name="llama_float")
+    cases = {CASE.name: CASE, shared.name: shared}
+    rows = [*judged(), *judged(case=shared)]
+    found = survey(cases, ENVIRONMENTS, rows)
+    render(cases, ENVIRONMENTS, rows, tmp_path)
+    return families(found, {name: advise(found, case) for name, case in cases.items()})
+
+
+def test_a_family_counts_only_the_cases_that_ran_it(tmp_path: Path) -> None:
+    assert [
+        (one.name, [member.case for member in one.members], one.says, one.state)
+        for one in sharing(tmp_path)
+    ] == [
+        ("gemma3", ["cache_float"], "1 case, fixed", CaseState.FIXED),
+        ("llama", ["llama_float"], "1 case, fixed", CaseState.FIXED),
+        ("paligemma", [], "0 cases", None),
+    ]
+
+
+def test_a_family_names_what_it_shares_code_with_and_what_was_measured(tmp_path: Path) -> None:
+    made = sharing(tmp_path)
+    page = (tmp_path / "model" / "gemma3.html").read_text()
+
+    assert {
+        one.name: [(member.case, member.by_shared_code) for member in one.shared] for one in made
+    } == {
+        "gemma3": [("llama_float", "measured with llama")],
+        "llama": [],
+        "paligemma": [("llama_float", "measured with llama")],
+    }
+    assert page.count('<div class="quiet">by shared code (measured with llama)</div>') == 1
+    assert [(row[0], row[-1]) for row in family_sheet(made[0]).rows] == [
+        ("cache_float", ""),
+        ("llama_float", "measured with llama"),
+    ]
+
+
+def test_a_family_that_is_known_by_shared_code_alone_has_a_page(tmp_path: Path) -> None:
+    sharing(tmp_path)
+    page = (tmp_path / "models.html").read_text()
+
+    assert "paligemma was not run." in (tmp_path / "model" / "paligemma.html").read_text()
+    assert re.findall(r"<h2>(.*?) <small>", page) == [
+        "All fixed",
+        "Only by shared code, or what any model can meet",
+    ]
+    assert "paligemma</a> <small>by shared code: 1 case</small>" in page
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "é" * 300, "a b", "\udcff", "%2e"])
@@ -843,6 +902,13 @@ def test_a_derived_range_is_an_entry_of_a_database_of_bugs() -> None:
     }
 
     assert expected == entry(found, CASE, PUBLISHED, ["measured there"])
+
+
+def test_an_entry_keeps_what_shares_the_code_apart_from_what_was_run() -> None:
+    kin = a_case(BLOCK.replace('["gemma3"]', '["gemma3"]\nsame-code = ["paligemma"]'))
+    specific = entry(surveyed(published_run, case=kin), kin, PUBLISHED, [])["database_specific"]
+
+    assert (specific["models"], specific["same_code"]) == (["gemma3"], ["paligemma"])
 
 
 def test_what_is_not_published_or_is_meant_so_is_in_no_database() -> None:
