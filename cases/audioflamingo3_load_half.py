@@ -79,7 +79,7 @@ def share_in_fp32(model: torch.nn.Module) -> float:
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     with tempfile.TemporaryDirectory() as folder:
         tiny_model().save_pretrained(folder)

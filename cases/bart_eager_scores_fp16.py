@@ -45,7 +45,7 @@ import torch
 from transformers import BartConfig, BartModel
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-SIZES = {"vocab_size": 99, "d_model": 32, "max_position_embeddings": 32}
+SIZES = {"vocab_size": 99, "d_model": 128, "max_position_embeddings": 32}
 ENCODER = {"encoder_layers": 1, "encoder_attention_heads": 1, "encoder_ffn_dim": 32}
 DECODER = {"decoder_layers": 1, "decoder_attention_heads": 1, "decoder_ffn_dim": 32}
 WORKAROUNDS = {"", "sdpa", "scale-queries", "autocast"}
@@ -54,7 +54,7 @@ measured: dict[str, float] = {}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     torch.set_grad_enabled(False)
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     attention = "sdpa" if workaround == "sdpa" else "eager"
@@ -62,7 +62,7 @@ def main(precision: str, workaround: str = "") -> None:
     encoder = BartModel(config).eval().to(device).encoder
     attention = encoder.layers[0].self_attn
     for projection in (attention.q_proj, attention.k_proj):
-        projection.weight.copy_(64 * torch.eye(32))
+        projection.weight.copy_(42 * torch.eye(128))
     ids = torch.arange(5, 17, device=device)[None]
     states = encoder.layernorm_embedding(encoder.embed_tokens(ids) + encoder.embed_positions(ids))
     product = attention.q_proj(states) @ attention.k_proj(states).mT
@@ -76,7 +76,8 @@ def main(precision: str, workaround: str = "") -> None:
         attention.scaling = 1.0
     with torch.autocast(device, dtype) if autocast else nullcontext():
         states = encoder(ids)[0]
-    assert states.isfinite().all(), "non-finite hidden states"
+    measured["nonfinite_share"] = 1 - states.isfinite().float().mean().item()
+    assert measured["nonfinite_share"] == 0, "non-finite hidden states"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["torch", "transformers>=4.49"]
+# dependencies = ["torch", "transformers>=5.0"]
 #
 # [tool.repromatrix]
 # title = "BERT in 16 bit with eager attention: dtype mismatch with an fp32 4D mask"
@@ -16,18 +16,6 @@
 # cast-mask = "Build the mask in the dtype of the model, filled with the minimum of that dtype."
 #
 # [[tool.repromatrix.fails]]
-# when = ["transformers>=4.49,<5"]
-# precisions = ["fp32", "bf16", "fp16"]
-# workarounds = ["*"]
-# raises = "ValueError"
-# match = "Wrong shape for input_ids"
-# where = "transformers.modeling_utils:ModuleUtilsMixin.get_extended_attention_mask"
-# note = """
-# Unrelated to dtypes: before 5.0 BERT refuses a 4D attention mask in every precision."""
-# trigger = ["forward"]
-# symptom = ["refused"]
-#
-# [[tool.repromatrix.fails]]
 # when = ["transformers>=5"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
@@ -41,8 +29,8 @@
 
 A 4D mask is used as it is. Added to the attention scores it upcasts them to fp32, and unlike in
 decoders such as Llama the probabilities are not cast back to the dtype of the values. Passing the
-mask in the dtype of the model avoids it. Releases before 5.0 are no evidence either way: they
-refuse a 4D mask in every precision.
+mask in the dtype of the model avoids it. The case begins at 5.0, as earlier releases refuse a 4D
+mask in every precision.
 """
 
 import os
@@ -58,7 +46,7 @@ WORKAROUNDS = {"", "sdpa", "cast-mask"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     attention = "sdpa" if workaround == "sdpa" else "eager"
     config = BertConfig(**SIZES, num_attention_heads=4, attn_implementation=attention)

@@ -95,7 +95,7 @@ def share_in_fp32(model: torch.nn.Module) -> float:
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     load_dtype = torch.float32 if workaround in {"cast-after-load", "autocast"} else dtype
     with tempfile.TemporaryDirectory() as folder:

@@ -46,7 +46,7 @@ measured: dict[str, float] = {}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = CodeGenForCausalLM(CodeGenConfig(**SIZES)).to(device)
     if workaround == "cast-weights":
@@ -59,6 +59,9 @@ def main(precision: str, workaround: str = "") -> None:
     with torch.autocast(device, dtype) if mixed else nullcontext():
         loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
     measured["loss"] = loss.item()
+    loss.backward()
+    finite = sum(weight.grad.isfinite().sum().item() for weight in model.parameters())
+    measured["nonfinite_share"] = 1 - finite / sum(weight.numel() for weight in model.parameters())
     assert loss.isfinite(), "the loss is not finite"
 
 

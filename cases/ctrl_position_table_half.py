@@ -62,7 +62,7 @@ WORKAROUNDS = {"", "cast-after-load", "cast-table", "autocast"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     mixed = workaround == "autocast" and precision != "fp32"
     with tempfile.TemporaryDirectory() as folder:

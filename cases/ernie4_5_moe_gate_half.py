@@ -59,7 +59,7 @@ WORKAROUNDS = {"", "gate-fp32", "autocast"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     torch.set_grad_enabled(False)
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     autocast = workaround == "autocast"

@@ -60,7 +60,7 @@ WORKAROUNDS = {"", "fourier-fp32", "autocast"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     autocast = workaround == "autocast" and precision != "fp32"
     model = FNetModel(FNetConfig(**SIZES)).eval().to(device, torch.float32 if autocast else dtype)

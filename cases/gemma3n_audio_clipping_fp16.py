@@ -68,7 +68,7 @@ def build_in(dtype: torch.dtype, config: Gemma3nAudioConfig) -> Gemma3nAudioEnco
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = Gemma3nAudioConfig(**SIZES, **SUBSAMPLING)
     if workaround == "lower-bound":
@@ -83,7 +83,8 @@ def main(precision: str, workaround: str = "") -> None:
     padding = torch.zeros(1, FRAMES, device=device, dtype=torch.bool)
     with torch.no_grad():
         heard = tower(sound, padding)[0]
-    assert heard.isfinite().all(), "an overflow was not clipped"
+    measured["nonfinite_share"] = 1 - heard.isfinite().float().mean().item()
+    assert measured["nonfinite_share"] == 0, "an overflow was not clipped"
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ SPECIAL = {"audio_token_id": AUDIO_TOKEN, "image_token_id": 97, "video_token_id"
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = Gemma4Config(text_config=TEXT, audio_config=AUDIO, **SPECIAL)
     model = Gemma4Model(config).to(device).eval()

@@ -79,6 +79,7 @@ WORKAROUNDS = {"", "fp32-pooler", "autocast"}
 LAYERS = {"hidden_size": 64, "intermediate_size": 16, "num_hidden_layers": 1, "head_dim": 8}
 HEADS = {"num_attention_heads": 2, "num_key_value_heads": 2, "patch_size": 2}
 LARGE = 8e3
+measured: dict[str, float] = {}
 
 
 def raise_input(_: object, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -87,7 +88,7 @@ def raise_input(_: object, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     autocast = workaround == "autocast" and dtype != torch.float32
     config = Gemma4VisionConfig(**LAYERS, **HEADS, standardize=True, pooling_kernel_size=2)
@@ -102,7 +103,8 @@ def main(precision: str, workaround: str = "") -> None:
     pixels = torch.randn(1, 16, 3 * 2 * 2, device=device, dtype=model.dtype)
     with torch.autocast(device, dtype) if autocast else nullcontext():
         encoded = model(pixels, torch.stack((column, row), dim=-1)[None]).last_hidden_state
-    assert encoded.isfinite().all(), "image features are not finite"
+    measured["nonfinite_share"] = 1 - encoded.isfinite().float().mean().item()
+    assert measured["nonfinite_share"] == 0, "image features are not finite"
 
 
 if __name__ == "__main__":

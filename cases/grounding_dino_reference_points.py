@@ -9,7 +9,7 @@
 #     "https://github.com/huggingface/transformers/pull/48438",
 # ]
 # area = "vision-tower"
-# models = ["grounding-dino", "mm-grounding-dino"]
+# models = ["grounding-dino"]
 # trigger = ["load", "cast", "forward"]
 # symptom = ["error"]
 #
@@ -17,22 +17,18 @@
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
-# when = ["transformers>=5.9.0,<5.17.0"]
+# when = ["transformers>=4.49.0,<5.17.0"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = [
 #     "expected scalar type BFloat16 but found Float",
 #     "expected scalar type Half but found Float",
 # ]
-# where = "transformers.models.grounding_dino.modeling_grounding_dino:MultiScaleDeformableAttention.forward"
+# where = [
+#     "transformers.models.grounding_dino.modeling_grounding_dino:MultiScaleDeformableAttention.forward",
+#     "transformers.models.grounding_dino.modeling_grounding_dino:multi_scale_deformable_attention",
+# ]
 # fixed-by = "https://github.com/huggingface/transformers/pull/48438"
-#
-# [[tool.repromatrix.fails]]
-# when = ["transformers>=4.49.0,<5.9.0"]
-# precisions = ["bf16", "fp16"]
-# raises = "RuntimeError"
-# match = "mat1 and mat2 must have the same dtype, but got Float and"
-# where = "transformers.models.grounding_dino.modeling_grounding_dino:GroundingDinoMultiheadAttention.forward"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/32672"
@@ -48,13 +44,13 @@
 # precisions = ["bf16", "fp16"]
 # outcome = "passes"
 # ///
-"""Grounding DINO must run a forward pass in bf16 and fp16.
+"""Grounding DINO must run its deformable attention in bf16 and fp16.
 
-Two fp32 tensors meet its 16-bit weights. From 5.9 to 5.16 these are the reference points and the
-valid ratios of the feature maps, in the deformable attention. Up to 5.8 the pass fails earlier, in
-the self-attention of the text enhancer, on fp32 text position embeddings, which is the failure of
-grounding_dino_text_positions; the reference points are in fp32 there too, but are not reached.
-5.4.0 is left out: its config validation refuses this config.
+Until 5.16 the reference points and the valid ratios of the feature maps are made in fp32, so the
+sampling locations are in fp32 too, and grid_sample refuses them beside 16-bit values. 5.17 makes
+them in the model's dtype. The text position embeddings, which up to 5.8 fail before, are cast by
+hand: they are the subject of grounding_dino_text_positions. 5.4.0 is left out: its config
+validation refuses this config.
 """
 
 import os
@@ -76,12 +72,15 @@ LAYERS = {"encoder_layers": 1, "decoder_layers": 1, "num_feature_levels": 2}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     autocast = workaround == "autocast" and dtype != torch.float32
     model = GroundingDinoModel(
         GroundingDinoConfig(backbone_config=VISION, text_config=TEXT, **SIZES, **LAYERS)
     ).to(device, torch.float32 if autocast else dtype)
+    layer = model.encoder.layers[0]
+    embed = layer.get_text_position_embeddings
+    layer.get_text_position_embeddings = lambda *args: embed(*args).to(model.dtype)
     ids = torch.tensor([[101, 5, 1012, 7, 102]], device=device)  # [CLS] a . cat [SEP]
     pixels = torch.randn(1, 3, 32, 32, device=device, dtype=model.dtype)
     with torch.autocast(device, dtype) if autocast else nullcontext():

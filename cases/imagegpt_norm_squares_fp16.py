@@ -58,7 +58,7 @@ def keep_norms_in_fp32(model: ImageGPTModel, dtype: torch.dtype) -> None:
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     torch.set_grad_enabled(False)
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = ImageGPTModel(ImageGPTConfig(**SIZES)).eval().to(device)
@@ -74,8 +74,8 @@ def main(precision: str, workaround: str = "") -> None:
         states = model(pixels)[0].float()
     assert states.isfinite().all(), "non-finite states"
     error = (states - exact[0]).norm() / exact[0].norm()
-    measured["relative_error"] = error.item()
-    assert error < 0.1, "finite states, far from those of fp32"
+    measured["output_relative_error"] = error.item()
+    assert measured["output_relative_error"] < 0.1, "finite states, far from those of fp32"
 
 
 if __name__ == "__main__":

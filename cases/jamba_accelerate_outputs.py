@@ -52,7 +52,7 @@ WORKAROUNDS = {"", "use-cache-off", "autocast-only"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = JambaConfig(**SIZES, **HEADS, **EXPERTS, **ATTENTION)
     model = JambaForCausalLM(config).to(device, dtype).eval()

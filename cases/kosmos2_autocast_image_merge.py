@@ -62,7 +62,7 @@ VISION = {**LAYERS, "num_attention_heads": 2, "image_size": 28, "patch_size": 14
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = Kosmos2Config(text_config=TEXT, vision_config=VISION, latent_query_num=QUERIES)
     model = Kosmos2ForConditionalGeneration(config).to(device).eval()

@@ -57,7 +57,7 @@ def build(config: LlamaConfig, device: str, dtype: torch.dtype) -> LlamaForCausa
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = LlamaConfig(**CONFIG)
     if workaround == "set-config":

@@ -56,7 +56,7 @@ CONFIG = {**LAYERS, "intermediate_size": 32, "vocab_size": 99}
 
 
 def main(precision: str, workaround: str = "") -> None:
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     wish = {"": {}, "auto": {"torch_dtype": "auto"}, "explicit": {"torch_dtype": dtype}}[workaround]
     with tempfile.TemporaryDirectory() as folder:

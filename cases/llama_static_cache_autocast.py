@@ -48,7 +48,7 @@ WORKAROUNDS = {"", "cast-weights", "dynamic-cache"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = LlamaForCausalLM(LlamaConfig(**SIZES, num_attention_heads=4)).to(device).eval()
     if workaround == "cast-weights":

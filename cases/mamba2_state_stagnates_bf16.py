@@ -50,9 +50,9 @@
 
 Until 5.13 they did not in bf16: the prompt is summed in fp32, but the cache held the sum in the
 dtype of the model, and an update below half a unit in the last place of bf16 is lost, each time.
-`growth` is the share of the expected growth. The setting is synthetic: almost no decay and one
-repeated token put every update just below that bound. Trained models decay, so it shows the
-mechanism, not how much a checkpoint loses; no report is known.
+`missing_growth` is how far the growth is off, as a share of the expected one. The setting is
+synthetic: almost no decay and one repeated token put every update just below that bound. Trained
+models decay, so it shows the mechanism, not how much a checkpoint loses; no report is known.
 """
 
 import os
@@ -65,7 +65,7 @@ from transformers import Mamba2Config, Mamba2Model
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SIZES = {"vocab_size": 99, "hidden_size": 16, "num_hidden_layers": 1, "chunk_size": 64}
 STATE = {"state_size": 8, "num_heads": 4, "head_dim": 8, "n_groups": 1, "initializer_range": 0.5}
-PROMPT, NEW = 512, 8
+PROMPT, NEW = 512, 64
 WORKAROUNDS = {"", "autocast"}
 measured: dict[str, float] = {}
 
@@ -74,26 +74,32 @@ def state(cache: object) -> torch.Tensor:
     return cache.layers[0].recurrent_states[0] if hasattr(cache, "layers") else cache.ssm_states[0]
 
 
+def decode(model: Mamba2Model) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    ids = torch.full((1, PROMPT + NEW), 7, device=model.device)
+    cache = model(ids[:, :PROMPT], use_cache=True).cache_params
+    before = state(cache).float().clone()
+    for at in torch.arange(PROMPT, PROMPT + NEW, device=model.device)[:, None]:
+        out = model(ids[:, at], cache_params=cache, use_cache=True, cache_position=at)
+    return before, state(cache).float(), out.last_hidden_state.float()
+
+
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     torch.set_grad_enabled(False)
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     autocast = workaround == "autocast"
     model = Mamba2Model(Mamba2Config(**SIZES, **STATE)).eval()
     model.layers[0].mixer.A_log.fill_(-12)
     model.layers[0].mixer.dt_bias.fill_(-2)
-    model.to(device, torch.float32 if autocast else dtype)
-    ids = torch.full((1, PROMPT + NEW), 7, device=device)
+    _, _, exact = decode(model.to(device))
+    model.to(torch.float32 if autocast else dtype)
     with torch.autocast(device, dtype) if autocast else nullcontext():
-        cache = model(ids[:, :PROMPT], use_cache=True).cache_params
-        before = state(cache).float().clone()
-        for i in range(PROMPT, PROMPT + NEW):
-            position = torch.tensor([i], device=device)
-            model(ids[:, i : i + 1], cache_params=cache, use_cache=True, cache_position=position)
-    grown = (state(cache).float() - before).flatten() @ before.flatten() / before.square().sum()
-    measured["growth"] = grown.item() * PROMPT / NEW
-    assert measured["growth"] > 0.5, "new tokens do not reach the state"
+        before, after, output = decode(model)
+    grown = (after - before).flatten() @ before.flatten() / before.square().sum()
+    measured["output_relative_error"] = ((output - exact).norm() / exact.norm()).item()
+    measured["missing_growth"] = abs(1 - grown.item() * PROMPT / NEW)
+    assert measured["missing_growth"] < 0.3, "new tokens do not reach the state"
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ WORKAROUNDS = {"", "use-cache-off", "no-mixed-precision"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = Mamba2ForCausalLM(Mamba2Config(**SIZES, **HEADS)).to(dtype)
     model.config.use_cache = workaround != "use-cache-off"

@@ -61,7 +61,7 @@ SIZES = {"image_size": 16, "patch_size": 2, "embed_dim": 8, "window_size": 4}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     autocast = workaround == "autocast" and dtype != torch.float32
     config = MaskFormerSwinConfig(**SIZES, depths=[2], num_heads=[2])

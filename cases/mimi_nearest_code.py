@@ -25,15 +25,16 @@
 # where = "mimi_nearest_code:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/38909"
 # note = """
-# About 2.7 % of the frames get an entry that is not the nearest, at most 0.4 % farther. fp16 has \
+# About 3 % of the frames get an entry that is not the nearest, at most 1 % farther. fp16 has \
 # enough precision here. On a GPU torch.cdist may have no 16-bit kernel at all."""
 # ///
 """Mimi's quantizer must choose the entry of its codebook that is nearest to a frame of audio.
 
 Until 4.52 distances were computed in the dtype of the codebook. In bf16 close distances become
-equal, and the first entry wins. The reference is the distance of the same numbers in fp64. Since
-4.53 distances are computed in fp32. Codebook and frames are random, so the share of wrong entries
-is not that of trained codes, and no audible difference is shown; no report is known.
+equal, and the first entry wins. The reference is the distance of the same numbers in fp64;
+`mean_excess` is how much farther than the nearest the chosen entries are. Since 4.53 distances are
+computed in fp32. Codebook and frames are random, so the share of wrong entries is not that of
+trained codes, and no audible difference is shown; no report is known.
 """
 
 import os
@@ -46,13 +47,13 @@ from transformers.models.mimi.modeling_mimi import MimiEuclideanCodebook
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 WORKAROUNDS = {"", "codebooks-fp32"}
-FRAMES, ENTRIES, SIZE = 256, 1024, 32
+FRAMES, ENTRIES, SIZE = 2048, 1024, 32
 measured: dict[str, float] = {}
 
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     codebook = MimiEuclideanCodebook(MimiConfig(codebook_size=ENTRIES, codebook_dim=SIZE))
     codebook.embed_sum.copy_(torch.randn(ENTRIES, SIZE))
@@ -64,9 +65,10 @@ def main(precision: str, workaround: str = "") -> None:
     codes = codebook.quantize(frames)
     distances = torch.cdist(frames.double(), codebook.embed.double())
     chosen, nearest = distances.gather(1, codes[:, None])[:, 0], distances.amin(1)
-    measured["share_not_nearest"] = (chosen > nearest).float().mean().item()
+    measured["tokens_changed"] = (chosen > nearest).float().mean().item()
     measured["largest_excess"] = (chosen / nearest).max().item() - 1
-    assert measured["share_not_nearest"] < 0.01, "codes are not the nearest ones"
+    measured["mean_excess"] = (chosen / nearest).mean().item() - 1
+    assert measured["mean_excess"] < 1e-5, "codes are not the nearest ones"
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ measured: dict[str, float] = {}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
     config = LoraConfig(r=4, use_dora=True, target_modules=["q_proj"], init_lora_weights=False)

@@ -31,8 +31,9 @@
 """An adapter created with inference_mode=True must have no weight that requires gradients.
 
 Since peft 0.21.1 it has some: casting a 16-bit adapter to fp32 puts a new tensor into the
-ParameterDict, which wraps it in a new parameter, trainable by default. Adapters that are modules,
-and fp32 models, are not affected.
+ParameterDict, which wraps it in a new parameter, trainable by default. One step of an optimizer
+over all trainable weights then changes the logits by `logits_relative_error`. Adapters that are
+modules, and fp32 models, are not affected.
 """
 
 import os
@@ -51,16 +52,23 @@ measured: dict[str, float] = {}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
     config = LoraConfig(r=4, target_modules=["embed_tokens", "q_proj"], inference_mode=True)
     model = get_peft_model(model, config, autocast_adapter_dtype=workaround != "adapter-16bit")
     if workaround == "freeze-again":
         model.requires_grad_(requires_grad=False)
-    logits = model(input_ids=torch.arange(8, device=device)[None]).logits
-    measured["trainable_weights"] = sum(p.requires_grad for p in model.parameters())
-    assert not measured["trainable_weights"], "weights of a frozen adapter require gradients"
+    ids = torch.arange(8, device=device)[None]
+    outputs = model(input_ids=ids, labels=ids)
+    trainable, logits = [p for p in model.parameters() if p.requires_grad], outputs.logits
+    if trainable:
+        outputs.loss.backward()
+        torch.optim.AdamW(trainable, lr=1e-3).step()
+    off = model(input_ids=ids).logits.float() - logits.float()
+    measured["logits_relative_error"] = (off.norm() / logits.float().norm()).item()
+    measured["trainable_weights"] = len(trainable)
+    assert measured["trainable_weights"] == 0, "weights of a frozen adapter require gradients"
     assert not logits.requires_grad, "the logits of a frozen model carry a graph"
 
 

@@ -56,7 +56,7 @@ WORKAROUNDS = {"", "adapter-fp32", "cast-first"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
     config = LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False)

@@ -69,7 +69,7 @@ WORKAROUNDS = {"", "adapter-16bit", "autocast"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
     config = OFTConfig(r=0, oft_block_size=4, target_modules=["q_proj"])

@@ -54,7 +54,7 @@ measured: dict[str, float] = {}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = LlamaForCausalLM(LlamaConfig(**SIZES, **LAYERS)).to(device, dtype)
     config = OSFConfig(effective_rank=4, target_modules=["q_proj"])

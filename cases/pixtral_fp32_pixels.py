@@ -10,7 +10,8 @@
 #     "https://github.com/hiyouga/LlamaFactory/issues/8647",
 # ]
 # area = "vision-tower"
-# models = ["pixtral", "mistral3", "llava"]
+# models = ["pixtral"]
+# same-code = ["mistral3", "llava"]
 # trigger = ["load", "cast", "forward"]
 # symptom = ["error"]
 #
@@ -49,6 +50,7 @@ from transformers import PixtralVisionConfig, PixtralVisionModel
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LAYERS = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
 WORKAROUNDS = {"", "cast-pixels", "autocast"}
+measured: dict[str, float] = {}
 
 
 def features(model: PixtralVisionModel, pixels: torch.Tensor) -> torch.Tensor:
@@ -57,7 +59,7 @@ def features(model: PixtralVisionModel, pixels: torch.Tensor) -> torch.Tensor:
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = PixtralVisionConfig(**LAYERS, num_attention_heads=2, image_size=28, patch_size=14)
     model = PixtralVisionModel(config).to(device, dtype).eval()
@@ -68,7 +70,8 @@ def main(precision: str, workaround: str = "") -> None:
     autocast = workaround == "autocast" and dtype != torch.float32
     with torch.autocast(device, dtype) if autocast else nullcontext():
         found = features(model, pixels)
-    assert torch.allclose(found, wanted, atol=0.1), "fp32 pixels give other features"
+    measured["relative_difference"] = ((found - wanted).norm() / wanted.norm()).item()
+    assert measured["relative_difference"] < 0.1, "fp32 pixels give other features"
 
 
 if __name__ == "__main__":

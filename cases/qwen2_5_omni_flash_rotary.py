@@ -15,8 +15,9 @@
 # trigger = ["cast", "forward"]
 # symptom = ["error"]
 # simulates = """
-# Two functions stand in for flash-attn's kernels, which need a GPU, and refuse the dtypes that \
-# those refuse; everything that transformers does before and after them is real."""
+# Two functions stand in for flash-attn's kernels, which need a GPU: one computes the rotation and \
+# records dtypes that the kernel refuses, the other computes attention; everything that \
+# transformers does before and after them is real."""
 #
 # [tool.repromatrix.workarounds]
 # eager = "Load the model with attn_implementation=\"eager\"."
@@ -27,9 +28,10 @@
 # when = ["transformers>=4.52,<4.53"]
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
-# match = "Input and cos/sin must have the same dtype"
-# where = "transformers.models.qwen2_5_omni.modeling_qwen2_5_omni:Qwen2_5OmniVisionFlashAttention2._apply_rotary_pos_emb_flashatt"
+# match = "the rotary kernel got a query of another dtype than cos"
+# where = "qwen2_5_omni_flash_rotary:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/38453"
+# note = "With flash-attn itself the error reads: Input and cos/sin must have the same dtype, got torch.float32 and torch.bfloat16."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/38451"
@@ -47,10 +49,11 @@
 # ///
 """The vision tower of Qwen2.5-Omni must run with flash attention in 16 bit.
 
-In 4.52 it raised: the query was upcast to fp32 for the rotary kernel, but cos and sin came from
-frequencies that a cast of the whole model leaves in 16 bit. Qwen2.5-VL had the same bug, fixed two
-releases earlier. Since 4.53 rotary embeddings are plain torch. flash-attn is not run here: a
-stand-in raises the message that its kernel raises (see `simulates`).
+In 4.52 the query was upcast to fp32 for the rotary kernel, but cos and sin came from frequencies
+that a cast of the whole model leaves in 16 bit. flash-attn's kernel then raises "Input and cos/sin
+must have the same dtype". It is not run here: a stand-in records with which dtypes it is called.
+The main evidence that the real kernel refuses them is qwen2_5_vl_triton_rotary: Qwen2.5-VL had the
+same bug, fixed two releases earlier. Since 4.53 rotary embeddings are plain torch.
 """
 
 import os
@@ -65,14 +68,14 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 FLASH = "flash_attention_2"
 ATTENTION = {"": FLASH, "frequencies-fp32": FLASH, "eager": "eager", "sdpa": "sdpa"}
 SIZES = {"depth": 1, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2}
-measured = {"kernel_calls": 0.0}
+measured = {"kernel_calls": 0.0, "mixed_calls": 0.0}
 
 
 def rotary_kernel(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    same = x.dtype == cos.dtype
-    assert same, f"Input and cos/sin must have the same dtype, got {x.dtype} and {cos.dtype}"
+    measured["mixed_calls"] += x.dtype != cos.dtype
     (left, right), cos, sin = x.chunk(2, dim=-1), cos[:, None], sin[:, None]
-    return torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
+    rotated = torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
+    return rotated.to(x.dtype)
 
 
 def attention_kernel(*qkv_and_lengths: torch.Tensor) -> torch.Tensor:
@@ -100,14 +103,13 @@ def switch_to_flash(tower: torch.nn.Module) -> None:
 
 
 def main(precision: str, workaround: str = "") -> None:
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     attention = ATTENTION[workaround]
     if attention == FLASH and dtype == torch.float32:
         sys.exit(125)  # flash attention has no fp32 kernel
-    tower = qwen.Qwen2_5OmniVisionEncoder(
-        vision_config("eager" if attention == FLASH else attention)
-    )
+    config = vision_config("eager" if attention == FLASH else attention)
+    tower = qwen.Qwen2_5OmniVisionEncoder(config)
     if attention == FLASH:
         switch_to_flash(tower)
     tower.to(device, dtype)
@@ -117,6 +119,7 @@ def main(precision: str, workaround: str = "") -> None:
     tower(patches, grid_thw=torch.tensor([[1, 4, 4]], device=device))
     if attention == FLASH and not measured["kernel_calls"]:
         sys.exit(125)  # this release went another way
+    assert not measured["mixed_calls"], "the rotary kernel got a query of another dtype than cos"
 
 
 if __name__ == "__main__":

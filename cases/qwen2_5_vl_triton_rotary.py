@@ -82,7 +82,7 @@ def attention_kernel(*qkv_and_lengths: torch.Tensor) -> torch.Tensor:
 
 
 def main(precision: str, workaround: str = "") -> None:
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     if dtype == torch.float32:
         sys.exit(125)  # flash attention has no fp32 kernel

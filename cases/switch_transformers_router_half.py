@@ -76,7 +76,7 @@ WORKAROUNDS = {"", "router-in-model-dtype", "router-fp32", "autocast"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     torch.set_grad_enabled(False)
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = SwitchTransformersConfig(**SIZES, **LAYERS)

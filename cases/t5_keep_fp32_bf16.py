@@ -80,7 +80,7 @@ def load(dtype: torch.dtype) -> T5EncoderModel:
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = load(torch.float32 if workaround == "cast-after-load" else dtype).to(device)
     if workaround:

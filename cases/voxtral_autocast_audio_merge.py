@@ -10,6 +10,7 @@
 # ]
 # area = "multimodal-merge"
 # models = ["voxtral"]
+# same-code = ["audioflamingo3", "glmasr", "musicflamingo", "pi0", "qwen3-asr", "vibevoice-asr"]
 # trigger = ["autocast", "trainer"]
 # symptom = ["error"]
 #
@@ -70,7 +71,7 @@ TEXT = {**SIZES, **HEADS, "model_type": "llama", "intermediate_size": 32, "vocab
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = VoxtralConfig(audio_config=AUDIO, text_config=TEXT, audio_token_id=AUDIO_TOKEN)
     model = VoxtralForConditionalGeneration(config).to(device).eval()

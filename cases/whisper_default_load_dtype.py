@@ -62,7 +62,7 @@ measured: dict[str, float] = {}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     config = WhisperConfig(**LAYERS, **HEADS, **FEED_FORWARD, **AUDIO, **TOKENS)
     wish = {"torch_dtype": torch.float32} if workaround == "load-fp32" else {}

@@ -44,7 +44,7 @@ WORKAROUNDS = {"", "autocast"}
 
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = XLNetLMHeadModel(XLNetConfig(**SIZES)).to(device).eval()
     mixed = workaround == "autocast" and precision != "fp32"
