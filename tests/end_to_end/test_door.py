@@ -151,7 +151,7 @@ def test_standard_output_is_the_programs_alone(door: Door) -> None:
 
     assert done.returncode == 0
     assert header == COLUMNS
-    assert {row.split(",")[2] for row in rows} == {"4.50.0"}
+    assert {row.split(",")[2].partition("+")[0] for row in rows} == {"4.50.0"}
     assert "nox > Running session results" in done.stderr
 
 

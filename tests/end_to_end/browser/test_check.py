@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,15 @@ from repromatrix.runner.evidence import answers
 from repromatrix.runner.model.case import Trigger
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.text import join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
+
+    from repromatrix.runner.project import Project
 
 pytestmark = pytest.mark.browser
 
@@ -48,32 +52,49 @@ ASK = """(asked) => {
     const chosen = {
       cases: one.cases.map((name) => names.indexOf(name)),
       precisions: one.precisions.map((name) => decisions.precisions.indexOf(name)),
+      model: one.model ?? "",
     };
     return { audit: decide.audit(mine, chosen), advise: decide.advise(chosen) };
   });
 }"""
 # Without `broken-by` and `fixed-by`: the page links to the page of the case, which has the commits.
 OF_HIT = (
-    *("case", "title", "kind", "verdict", "error"),
+    *("case", "title", "kind", "verdict", "by-shared-code", "error"),
     *("cells", "differs", "newer", "older", "workarounds"),
 )
-OF_AUDIT = ("hits", "unknown", "clear", "not-applicable", "upgrades")
-OF_ADVICE = ("newest", "packages", "fewest-failing", "not-enough-evidence", "releases")
+OF_AUDIT = ("hits", "unknown", "clear", "not-applicable", "upgrades", "shared-code")
+OF_ADVICE = (
+    *("newest", "packages", "fewest-failing", "not-enough-evidence", "releases"),
+    "shared-code",
+)
+KIN = "kin-of-qwen2.5-vl"
+"""A family that shares the code of every case that builds Qwen2.5-VL, and was not run."""
 
 Asked = dict[str, Any]
+
+
+def _loaded() -> Project:
+    """Return the checkout, in which some cases share their code with a family of our own."""
+    loaded = project.load(Paths())
+    cases = {
+        name: replace(case, block=case.block.model_copy(update={"same_code": (KIN,)}))
+        for name, case in loaded.cases.items()
+        if "qwen2.5-vl" in case.block.families
+    }
+    return replace(loaded, cases={**loaded.cases, **cases})
 
 
 @pytest.fixture(scope="module")
 def evidence() -> KnownEvidence:
     """Return what is published, as the commands read it."""
-    loaded = project.load(Paths(), code=False)
+    loaded = _loaded()
     return known(loaded.cases, loaded.environments, answers.published_rows(Paths()))
 
 
 @pytest.fixture(scope="module")
 def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Return the page of the site that the published evidence gives."""
-    loaded = project.load(Paths())
+    loaded = _loaded()
     known_to, rows = site.judged_grid(loaded, list(answers.published_rows(Paths())))
     folder = tmp_path_factory.mktemp("checked")
     render(loaded.cases, list(known_to.environments.values()), rows, folder)
@@ -139,8 +160,8 @@ def _asked(evidence: KnownEvidence, chance: random.Random) -> Asked:
             pins[name] = "12.0"
     if chance.random() < 0.6:
         pins["torch"] = chance.choice(["2.13.0", "2.13.0+cpu", "2.4.1", "2.13.0+cu130"])
-    families = sorted({name for case in evidence.cases.values() for name in case.block.families})
-    model = chance.choice([None, *families])
+    families = sorted({name for case in evidence.cases.values() for name in case.block.answers_for})
+    model = chance.choice([None, KIN, *families])
     trigger = chance.choice([None, None, *Trigger])
     cases = [
         name
@@ -154,6 +175,7 @@ def _asked(evidence: KnownEvidence, chance: random.Random) -> Asked:
         "loose": loose,
         "whole": chance.random() < 0.7,
         "cases": cases,
+        "model": model,
         "precisions": chance.choice([*several, [Precision.FP32, Precision.FP16]]),
     }
 
@@ -163,7 +185,11 @@ def _told(evidence: KnownEvidence, asked: Mapping[str, Any]) -> dict[str, Any]:
     mine = Installed(
         what="", form="", pins=asked["pins"], loose=asked["loose"], whole=asked["whole"]
     )
-    question = AuditQuestion(cases=tuple(asked["cases"]), precisions=tuple(asked["precisions"]))
+    question = AuditQuestion(
+        cases=tuple(asked["cases"]),
+        precisions=tuple(asked["precisions"]),
+        models=frozenset({asked["model"]} - {None}),
+    )
     found = json.loads(audit_text.as_json(audit(mine, evidence, question)))
     advice = json.loads(render_advice.as_json(advise(evidence, question)))
     return {
@@ -211,6 +237,7 @@ def test_the_page_answers_as_the_commands_do(page: Page, evidence: KnownEvidence
     assert differing[:1] == []
     assert len(differing) == 0
     assert sum(bool(answer["audit"]["hits"]) for answer in shown) > COUNT / 3
+    assert any(hit["by-shared-code"] for answer in shown for hit in answer["audit"]["hits"])
 
 
 # What people do with it
@@ -455,6 +482,27 @@ def test_a_link_carries_versions_and_question(page: Page, evidence: KnownEvidenc
     assert _hits(page) == {hit.case.name for hit in found.hits}
     assert sorted(page.url.partition("#")[2].split("&")) == sorted(link.split("&"))
     assert page.input_value("#version-peft") == "0.15.2"
+
+
+def test_a_hit_by_shared_code_says_which_family_was_measured(
+    page: Page, evidence: KnownEvidence
+) -> None:
+    link = "transformers=4.51.3&peft=0.15.2&precision=bf16&model="
+    measured, said = (_verdict(opened_with(page, f"{link}{name}")) for name in ("qwen2.5-vl", KIN))
+    badges = page.locator(".hit .badge", has_text="by shared code").all_inner_texts()
+    shared = {
+        name: f"measured with {join(case.block.families)}"
+        for name, case in evidence.cases.items()
+        if KIN in case.block.same_code
+    }
+    hits = [shared[name] for name in evidence.cases if name in _hits(page) & {*shared}]
+
+    assert "shared code" not in measured
+    assert f", {len(hits)} by shared code (" in said
+    assert badges == [f"by shared code ({families})" for families in hits]
+    assert page.inner_text(".note:has-text('By shared code')") == (
+        f"By shared code: {', '.join(f'{name} ({one})' for name, one in shared.items())}."
+    )
 
 
 def test_typed_versions_and_choices_stand_in_the_address(blank: Page) -> None:

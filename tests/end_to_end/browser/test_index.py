@@ -109,6 +109,8 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
         ("is:unstable,simulated", {"merge_quiet"}),
         ("is:simulated outcome:fails", set()),  # one cell, and it passes
         ("model:gemma3", {"cache_float"}),
+        ("model:qwen3-vl", {"merge_quiet"}),  # by shared code
+        ("qwen3-vl", {"merge_quiet"}),
         ("area:norms,loading", {"norm_drift", "merge_quiet"}),
         ("package:peft", {"merge_quiet"}),
         ("workaround:none", {"norm_drift", "merge_quiet"}),
@@ -306,6 +308,26 @@ def test_what_stood_there_before_a_fault_is_no_answer_to_it(show: Show) -> None:
     page.fill("#query", "fails:bf16")
     eventually(page, lambda: page.inner_text("#found"), before)
     assert page.locator("#counts").is_visible()
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("model:qwen3-vl", "1 of 3 cases, 1 by shared code, 21 cells"),
+        ("model:qwen3,qwen3-vl", "1 of 3 cases, 21 cells"),
+        ("model:gemma3 or model:qwen3-vl", "2 of 3 cases, 1 by shared code, 84 cells"),
+        ("-model:qwen3-vl", "2 of 3 cases, 84 cells"),
+    ],
+)
+def test_what_a_model_finds_by_shared_code_is_counted_as_such(
+    show: Show, query: str, found: str
+) -> None:
+    page = show()
+    page.fill("#query", query)
+
+    eventually(
+        page, lambda: page.inner_text("#found").removesuffix(" with their workarounds"), found
+    )
 
 
 def test_a_filter_leaves_no_empty_parentheses(show: Show) -> None:
