@@ -4,6 +4,7 @@ their results change, and `check --margins` prints how far off their thresholds 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.plan import Axes, Unit, deciding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from drills.tally import Tally
     from repromatrix.runner.model.cell import Cell
@@ -69,6 +70,13 @@ def rows_of(
     return rows, sorted(cell for cell, found in kinds.items() if len(found) > 1)
 
 
+def _observations(loaded: Project, units: Sequence[Unit]) -> Iterator[tuple[str, Observation]]:
+    for seed in SEEDS:
+        rows = list(observed(loaded, units, loaded.cases, Way(seed=seed)))
+        print(f"  {len(rows)} cells with seed {seed}", file=sys.stderr, flush=True)
+        yield from ((seed, row) for row in rows if row.outcome != Outcome.NOT_APPLICABLE)
+
+
 def drill(tally: Tally) -> None:
     """Run the cells once with each seed, and write how far off the thresholds they stand."""
     loaded = project.load(Paths())
@@ -77,12 +85,7 @@ def drill(tally: Tally) -> None:
         Unit(environment=name, cells=tuple(some))
         for name, some in groupby(cells, key=lambda cell: cell.environment)
     ]
-    seen = [
-        (seed, row)
-        for seed in SEEDS
-        for row in observed(loaded, units, loaded.cases, Way(seed=seed))
-        if row.outcome != Outcome.NOT_APPLICABLE
-    ]
+    seen = list(_observations(loaded, units))
     rows, by_chance = rows_of(loaded, seen)
     files.write(loaded.paths.published / NAME, as_text(rows))
     shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in by_chance[:5])
