@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -47,7 +48,6 @@ from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import COMPANIONS, TORCH, TRANSFORMERS
 
 if TYPE_CHECKING:
-    from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
 _DEVICE = Device.CPU
@@ -129,7 +129,8 @@ class _Decisions:
         self.texts: Numbered[str] = Numbered()
         self.conclusions: Numbered[Numbers] = Numbered()
         self.series: Numbered[Numbers] = Numbered()
-        self.requirements: Numbered[Requirement] = Numbered()
+        # By their text: `>=5` and `>=5.0` are equal, and an answer prints what the case says.
+        self.requirements: Numbered[str] = Numbered()
         self.concluded: dict[object, tuple[Conclusion, ...]] = {}
 
     def tables(self) -> dict[str, Any]:
@@ -153,7 +154,9 @@ class _Decisions:
             ],
             "releases": [self.environment[name] for name in evidence.releases()],
             "grids": [_drawn(grid) for grid in self.grids.values()],
-            "requirements": [self._requirement(each) for each in self.requirements.values],
+            "requirements": [
+                self._requirement(Requirement(each)) for each in self.requirements.values
+            ],
             "series": [folded(numbers) for numbers in self.series.values],
             "conclusions": self.conclusions.values,
             "texts": self.texts.values,
@@ -186,7 +189,7 @@ class _Decisions:
             "deciding": names,
             "named": named(case),
             "watched": sorted({*case.packages, *names, TORCH}),
-            "requires": [self.requirements.number(each) for each in asked],
+            "requires": [self.requirements.number(str(each)) for each in asked],
             "workarounds": [
                 {"name": visible(name), "says": visible(way.says), "skips": way.skips}
                 for name, way in case.block.workarounds.items()

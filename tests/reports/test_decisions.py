@@ -100,6 +100,22 @@ def test_a_requirement_says_what_every_version_of_its_package_means(
     )
 
 
+def test_equal_requirements_are_printed_as_each_case_writes_them() -> None:
+    toys = [
+        case(BREAKS, name=name, dependencies=("torch", f"transformers{clause}"))
+        for name, clause in (("one", ">=4.50"), ("other", ">=4.50.0"))
+    ]
+    held = {name: environment(name) for name in ("4.49.0", "4.50.0")}
+    cases = {toy.name: toy for toy in toys}
+    found = decisions(survey(cases, [*held.values()], judge_all((), cases, held)))
+
+    assert [entry["requires"] for entry in found["cases"]] == [[0], [1]]
+    assert [asked["unlisted"][1] for asked in found["requirements"]] == [
+        "needs transformers>=4.50, which is not listed",
+        "needs transformers>=4.50.0, which is not listed",
+    ]
+
+
 def test_the_tables_are_the_same_each_time() -> None:
     first, second = (assignment("decisions", decisions(surveyed())) for _ in range(2))
 
