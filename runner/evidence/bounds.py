@@ -6,13 +6,11 @@ fails below it as it does above, the bound hides how long the bug has been there
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from repromatrix.runner.evidence.database import addressed
+from repromatrix.runner.evidence.tables import as_csv, read_rows
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.paths import Paths
 
@@ -36,11 +34,7 @@ class BoundRow(NamedTuple):
 
 def read_bounds(path: Path) -> tuple[BoundRow, ...]:
     """Return the rows of a file, none without it; raises RunnerError where it is damaged."""
-    if not path.exists():
-        return ()
-    with addressed(path.name, _WRITTEN):
-        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
-        return tuple(BoundRow(**row) for row in rows)
+    return read_rows(path, BoundRow, _WRITTEN)
 
 
 def hidden(paths: Paths, case: Case) -> tuple[BoundRow, ...]:
@@ -52,8 +46,4 @@ def hidden(paths: Paths, case: Case) -> tuple[BoundRow, ...]:
 
 def as_text(rows: Iterable[BoundRow]) -> str:
     """Return the text of the file; the same rows give the same bytes."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(BoundRow._fields)
-    writer.writerows(sorted(rows))
-    return text.getvalue()
+    return as_csv(BoundRow._fields, sorted(rows))

@@ -5,15 +5,13 @@ One row per change along releases: the commit that broke or fixed a case, or why
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from repromatrix.runner import files
-from repromatrix.runner.evidence.database import addressed
 from repromatrix.runner.evidence.published import WRITTEN
+from repromatrix.runner.evidence.tables import as_csv, read_rows
 from repromatrix.runner.judging.ranges import Axis, Range
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.paths import Paths
@@ -111,12 +109,7 @@ class PinnedCommit(NamedTuple):
 
 def read_commits(path: Path) -> dict[ChangeKey, PinnedCommit]:
     """Return the rows of a file by their change; raises RunnerError where it is damaged."""
-    if not path.exists():
-        return {}
-    with addressed(path.name, WRITTEN):
-        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
-        pinned = [PinnedCommit(**row) for row in rows]
-    return {row.key: row for row in pinned}
+    return {row.key: row for row in read_rows(path, PinnedCommit, WRITTEN)}
 
 
 def published_commits(paths: Paths) -> dict[ChangeKey, PinnedCommit]:
@@ -166,11 +159,7 @@ def commit_at(
 
 def as_text(rows: Iterable[PinnedCommit]) -> str:
     """Return the text of the file; the same rows give the same bytes."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(PinnedCommit._fields)
-    writer.writerows(sorted(rows))
-    return text.getvalue()
+    return as_csv(PinnedCommit._fields, sorted(rows))
 
 
 def keep(paths: Paths, row: PinnedCommit) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from repromatrix.runner.evidence.database import addressed
+from repromatrix.runner.evidence.tables import as_csv, read_rows
 from repromatrix.runner.judging.margins import LEAST, Extreme, Margin
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.paths import Paths
@@ -82,18 +80,9 @@ def _side(extreme: Extreme | None) -> tuple[str, str, str]:
 
 def read_margins(paths: Paths) -> tuple[MarginRow, ...]:
     """Return the published rows, none without a file; raises RunnerError where it is damaged."""
-    path = paths.published / NAME
-    if not path.exists():
-        return ()
-    with addressed(path.name, _WRITTEN):
-        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
-        return tuple(MarginRow(**row) for row in rows)
+    return read_rows(paths.published / NAME, MarginRow, _WRITTEN)
 
 
 def as_text(rows: Iterable[MarginRow]) -> str:
     """Return the text of the file; the same rows give the same bytes."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(MarginRow._fields)
-    writer.writerows(sorted(rows))
-    return text.getvalue()
+    return as_csv(MarginRow._fields, sorted(rows))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import functools
 import hashlib
-import io
 import json
 import tomllib
 from collections import defaultdict
@@ -22,6 +21,7 @@ from urllib.parse import quote, unquote
 
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence.database import addressed
+from repromatrix.runner.evidence.tables import as_csv
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Failed, Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
@@ -269,7 +269,7 @@ def _environments(rows: Iterable[Observation], order: Sequence[str]) -> str:
     }
     place = {name: number for number, name in enumerate(order)}
     key = lambda line: (place.get(line.environment, len(place)), line)  # noqa: E731
-    return _csv(EnvironmentRow._fields, sorted(lines, key=key))
+    return as_csv(EnvironmentRow._fields, sorted(lines, key=key))
 
 
 def _cells(rows: Iterable[Observation], order: Sequence[str]) -> str:
@@ -278,7 +278,9 @@ def _cells(rows: Iterable[Observation], order: Sequence[str]) -> str:
     for row in sorted(rows, key=lambda row: place.get(row.cell.environment, len(place))):
         variants[row.cell.workaround, row.cell.precision].append(row)
     in_order = sorted(variants, key=lambda key: (key[0], [*Precision].index(key[1])))
-    return _csv(PublishedRow._fields, [line for key in in_order for line in _lines(variants[key])])
+    return as_csv(
+        PublishedRow._fields, [line for key in in_order for line in _lines(variants[key])]
+    )
 
 
 def _lines(rows: Sequence[Observation]) -> list[PublishedRow]:
@@ -343,11 +345,3 @@ def _failures(digest: str, failures: Mapping[str, Failed]) -> str:
         },
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def _csv(fields: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(fields)
-    writer.writerows(rows)
-    return text.getvalue()

@@ -295,18 +295,14 @@ def _merged(found: Iterable[ProposedEntry]) -> list[ProposedEntry]:
 
     The texts of two precisions or devices, in one place, are the same failure in other words.
     """
-    found = _grouped(found, lambda one: (*_told(one), one.devices, one.workarounds, *one.how.alike))
-    found = _grouped(
-        found, lambda one: (*_told(one), one.precisions, one.workarounds, *one.how.alike)
-    )
-    found = _grouped(found, lambda one: (*_told(one), one.precisions, one.devices, one.how))
-    return _grouped(
-        found, lambda one: (one.when, one.precisions, one.devices, one.workarounds, one.how)
-    )
-
-
-def _told(one: ProposedEntry) -> tuple[object, ...]:
-    return one.when, one.variants
+    for others in (
+        lambda one: (one.when, one.devices, one.workarounds, one.variants, *one.how.alike),
+        lambda one: (one.when, one.precisions, one.workarounds, one.variants, *one.how.alike),
+        lambda one: (one.when, one.precisions, one.devices, one.variants, one.how),
+        lambda one: (one.when, one.precisions, one.devices, one.workarounds, one.how),
+    ):
+        found = _grouped(found, others)
+    return list(found)
 
 
 def _grouped(

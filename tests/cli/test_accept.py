@@ -44,21 +44,20 @@ def _block(text: str) -> list[str]:
     return [line for line in lines[start : lines.index("///", start)] if line]
 
 
+FALLS = (
+    "[[tool.repromatrix.fails]]",
+    'when = ["transformers>=4.50.0,<4.50.2"]',
+    'precisions = ["bf16"]',
+    'raises = "ValueError"',
+    'match = "it breaks"',
+)
+FALLS_AGAIN = (FALLS[0], 'when = ["transformers>=4.50.3,<4.51.0"]', *FALLS[2:])
+
+
 def test_what_was_measured_becomes_half_open_intervals(places: Paths) -> None:
     toy = Toy(places, case_text()).measured("+--+-+")
 
-    assert _block(toy.accept()) == [
-        "[[tool.repromatrix.fails]]",
-        'when = ["transformers>=4.50.0,<4.50.2"]',
-        'precisions = ["bf16"]',
-        'raises = "ValueError"',
-        'match = "it breaks"',
-        "[[tool.repromatrix.fails]]",
-        'when = ["transformers>=4.50.3,<4.51.0"]',
-        'precisions = ["bf16"]',
-        'raises = "ValueError"',
-        'match = "it breaks"',
-    ]
+    assert _block(toy.accept()) == [*FALLS, *FALLS_AGAIN]
 
 
 def test_precisions_that_fail_alike_share_an_entry_with_both_texts(places: Paths) -> None:
@@ -80,19 +79,8 @@ def test_variants_that_fail_alike_share_an_entry_and_others_have_their_own(place
     Toy(places, text, "toy").measured("+--+++")
     toy = Toy(places, text, "big").measured("+--+-+")
 
-    assert _block(toy.accept()) == [
-        "[[tool.repromatrix.fails]]",
-        'when = ["transformers>=4.50.0,<4.50.2"]',
-        'precisions = ["bf16"]',
-        'raises = "ValueError"',
-        'match = "it breaks"',
-        "[[tool.repromatrix.fails]]",
-        'when = ["transformers>=4.50.3,<4.51.0"]',
-        'precisions = ["bf16"]',
-        'variants = ["big"]',
-        'raises = "ValueError"',
-        'match = "it breaks"',
-    ]
+    again = [*FALLS_AGAIN[:3], 'variants = ["big"]', *FALLS_AGAIN[3:]]
+    assert _block(toy.accept()) == [*FALLS, *again]
     assert toy.accept() == toy.path.read_text()
 
 
