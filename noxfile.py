@@ -30,6 +30,7 @@ HERE = Path(__file__).parent
 PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
 MATRIX = nox.project.load_toml(HERE / "environments" / "matrix.toml")
 DERIVED = sorted(path.stem for path in (HERE / "environments" / "locks").glob("*+*.txt"))
+INSIDE = ("repromatrix/runner/worker", "repromatrix/runner/sweep/child")
 STACKS = [stack["name"] for stack in MATRIX.get("stacks", [])]
 ENVIRONMENTS = [*(release["name"] for release in MATRIX["releases"]), "main", *DERIVED, *STACKS]
 
@@ -119,9 +120,7 @@ def lint(session: nox.Session) -> None:
     _through(session, [python, "-m", "ruff", "check", "."])
     _through(session, [python, "-m", "mypy"])
     # What runs inside of an environment is run by its Python, and that may be an older one.
-    _through(
-        session, [python, "-m", "mypy", "--python-version", "3.10", "repromatrix/runner/worker"]
-    )
+    _through(session, [python, "-m", "mypy", "--python-version", "3.10", *INSIDE])
 
 
 @nox.session(default=False)

@@ -22,13 +22,13 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     *("text", "errors", "paths", "signals", "markdown", "subprocesses", "git", "tempdirs", "files"),
     *("model", "cases", "judging", "evidence", "planning", "environments", "project"),
-    *("execution", "bisect", "compare", "audit", "site", "cli"),
+    *("execution", "bisect", "compare", "audit", "sweep", "site", "cli"),
 )
 APART = "worker"
 """Executed by another Python; whoever speaks to it may import it, and it imports nobody."""
 ROOMS = {
     *("cli", "model", "environments", "planning", "execution", "worker"),
-    *("evidence", "judging", "bisect", "compare", "audit"),
+    *("evidence", "judging", "bisect", "compare", "audit", "sweep"),
 }
 """The folders of `runner/`; everything else there is a loose module."""
 
@@ -54,6 +54,8 @@ TREES = {
 }
 RUNNER = {where: tree for where, tree in TREES.items() if where.startswith("runner/")}
 INSIDE = {where: tree for where, tree in RUNNER.items() if where.startswith(f"runner/{APART}/")}
+CHILD = {where: tree for where, tree in RUNNER.items() if where.startswith("runner/sweep/child/")}
+"""Executed by the environment's own Python, too: what the sweep does to models."""
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -86,7 +88,7 @@ def test_every_module_is_in_a_layer() -> None:
     assert found == {*LAYERS, APART}
 
 
-def test_the_runner_has_eleven_rooms_and_few_loose_modules() -> None:
+def test_the_runner_has_twelve_rooms_and_few_loose_modules() -> None:
     rooms = {path.parent.name for path in (ROOT / "runner").glob("*/__init__.py")}
     loose = {path.stem for path in (ROOT / "runner").glob("*.py")} - {"__init__"}
 
@@ -131,6 +133,15 @@ def test_the_worker_imports_only_the_standard_library_and_itself(where: str) -> 
     assert ours <= {APART}
 
 
+@pytest.mark.parametrize("where", CHILD)
+def test_the_sweep_inside_an_environment_imports_what_is_under_test_and_itself(where: str) -> None:
+    strangers = _packages(CHILD[where]) - {*sys.stdlib_module_names}
+    ours = {name for name in _imports(CHILD[where]) if name.startswith("repromatrix.")}
+
+    assert strangers <= {"repromatrix", *UNDER_TEST}
+    assert all(name.startswith("repromatrix.runner.sweep.child") for name in ours)
+
+
 def test_the_list_of_packages_is_that_of_the_matrix() -> None:
     matrix = tomllib.loads((ROOT / "environments" / "matrix.toml").read_text(encoding="utf-8"))
 
@@ -144,7 +155,7 @@ def test_the_list_of_packages_is_that_of_the_matrix() -> None:
 def test_what_is_under_test_is_imported_nowhere_else() -> None:
     found = {where for where, tree in TREES.items() if _packages(tree) & {*UNDER_TEST}}
 
-    assert found == LOOKS_AT_TORCH
+    assert found - CHILD.keys() == LOOKS_AT_TORCH
     late = {name for name in _imports(TREES["runner/worker/witness.py"]) if "torch" in name}
     assert late == {"torch.utils._python_dispatch.TorchDispatchMode"}
 

@@ -17,7 +17,7 @@ _LENGTH = 80
 
 def device() -> dict[str, str]:
     """Return name, compute capability and driver of the GPU, or what is lacking."""
-    import torch  # type: ignore[import-not-found]  # noqa: PLC0415 - only the environment has it
+    import torch  # noqa: PLC0415 - only the environment has it
 
     if torch.version.cuda is None:
         return {"lacking": f"torch {torch.__version__} is built without CUDA"}

@@ -111,7 +111,7 @@ def _key(dtype: Any, device: Any) -> str:  # noqa: ANN401
 
 
 def _mode(torch: ModuleType, witness: Witness) -> Any:  # noqa: ANN401
-    from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found]  # noqa: PLC0415
+    from torch.utils._python_dispatch import TorchDispatchMode  # noqa: PLC0415
 
     parameter = torch.nn.Parameter
     counted: dict[Any, bool] = {}

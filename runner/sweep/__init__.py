@@ -1,0 +1,1 @@
+"""What changed for every architecture: tiny frozen models through a closed list of probes."""

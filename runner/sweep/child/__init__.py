@@ -1,0 +1,1 @@
+"""What the environment's own Python executes of the sweep; needs torch and transformers alone."""

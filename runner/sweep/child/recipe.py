@@ -1,0 +1,132 @@
+"""A recipe made into a model and its inputs: the same numbers on every release.
+
+A recipe is data: the class, the config as `save_pretrained` writes it, and inputs. Weights are
+filled by name, so that they do not depend on the order in which a release makes its modules, nor on
+how it initialises them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+_NORM_LIKE = 0.1
+_GAIN = 1.0
+
+
+def config_of(recipe: Mapping[str, Any]) -> Any:
+    """Return the config of a recipe; raises whatever the release raises of it."""
+    content = dict(recipe["config"])
+    kind = transformers.CONFIG_MAPPING[recipe["type"]]
+    return kind.from_dict(content)
+
+
+def build(recipe: Mapping[str, Any], *, seed: int = 0) -> Any:
+    """Return the model in fp32 and in eval mode, its weights filled by name."""
+    torch.manual_seed(seed)
+    model = getattr(transformers, recipe["class"])(config_of(recipe))
+    model = model.to(torch.float32)
+    fill(model, seed)
+    return model.eval()
+
+
+def fill(model: torch.nn.Module, seed: int = 0) -> None:
+    """Fill each parameter from its name and a seed.
+
+    Matrices keep the variance of what passes through them (normal, 1/sqrt(fan in)), one-dimensional
+    weights lie around 1, biases and all others around 0. Buffers stay as the library made them.
+    Tied parameters are filled once, under the first of their names in alphabetical order.
+    """
+    done: set[int] = set()
+    named = sorted(model.named_parameters(remove_duplicate=False))
+    for name, parameter in named:
+        if id(parameter) in done or not parameter.is_floating_point():
+            continue
+        done.add(id(parameter))
+        with torch.no_grad():
+            parameter.copy_(_values(name, parameter.shape, seed))
+
+
+def _values(name: str, shape: torch.Size, seed: int) -> torch.Tensor:
+    drawn = torch.randn(shape, generator=_generator(name, seed))
+    last = name.rpartition(".")[2]
+    if len(shape) >= 2:
+        fan_in = max(1, math.prod(shape[1:]))
+        return drawn * (_GAIN / math.sqrt(fan_in))
+    if last == "weight":
+        return 1 + _NORM_LIKE * drawn
+    return _NORM_LIKE * drawn
+
+
+def _generator(name: str, seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(zlib.crc32(f"{seed}:{name}".encode()))
+
+
+def inputs_of(
+    recipe: Mapping[str, Any], *, part: str = "inputs", dtype: torch.dtype = torch.float32
+) -> dict[str, Any]:
+    """Return the inputs of a recipe; floats in `dtype`.
+
+    `part` is `inputs`, or `targets` for what a loss needs beside them (empty where none is known).
+    """
+    return {name: _made(name, spec, dtype) for name, spec in recipe.get(part, {}).items()}
+
+
+def _made(name: str, spec: Any, dtype: torch.dtype) -> Any:
+    """Return the value of one specification.
+
+    `{"ids": nested integers}`, `{"bools": nested 0 and 1}`, `{"normal": shape}`,
+    `{"uniform": shape}` (0 to 1), `{"floats": nested numbers}`, `{"list": specifications}`;
+    anything else stands for itself.
+    """
+    if not isinstance(spec, dict):
+        return spec
+    ((kind, value),) = spec.items()
+    if kind == "list":
+        return [_made(f"{name}.{at}", each, dtype) for at, each in enumerate(value)]
+    generator = _generator(name, 0)
+    made = {
+        "ids": lambda: torch.tensor(value, dtype=torch.long),
+        "bools": lambda: torch.tensor(value, dtype=torch.bool),
+        "normal": lambda: torch.randn(value, generator=generator).to(dtype),
+        "uniform": lambda: torch.rand(value, generator=generator).to(dtype),
+        "floats": lambda: torch.tensor(value, dtype=torch.float32).to(dtype),
+    }
+    return made[kind]()
+
+
+def floats(outputs: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the floating-point tensors of what a forward pass returned, each with its path.
+
+    Caches are left out: how they are laid out is a matter of the release.
+    """
+    if isinstance(outputs, torch.Tensor):
+        if outputs.is_floating_point():
+            yield name, outputs
+    elif isinstance(outputs, dict):
+        for key, value in outputs.items():
+            if "past_key_values" not in str(key) and "cache" not in str(key):
+                yield from floats(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(outputs, (list, tuple)):
+        for at, value in enumerate(outputs):
+            yield from floats(value, f"{name}[{at}]")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Let the library print nothing below an error."""
+    before = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers.logging.set_verbosity(before)
