@@ -45,6 +45,12 @@ def matrix(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def sweep(session: nox.Session) -> None:
+    """Run every architecture of a release through the probes, against the release before."""
+    _runner(session, "sweep", *session.posargs)
+
+
+@nox.session(default=False)
 def report(session: nox.Session) -> None:
     """Render the site from local and published evidence."""
     _runner(session, "report", *session.posargs)

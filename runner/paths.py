@@ -64,6 +64,16 @@ class Paths:
         return self.store.with_name(f"trials-{self.store.name}")
 
     @property
+    def sweep(self) -> Path:
+        """What the sweep measured on this machine; no other command opens it."""
+        return self.store.with_name(f"sweep-{self.store.name}")
+
+    @property
+    def recipes(self) -> Path:
+        """One frozen tiny model per architecture."""
+        return self.root / "recipes"
+
+    @property
     def commits(self) -> Path:
         """The commits that searches of this machine found."""
         return self.store.with_name(f"commits-{self.store.stem}.csv")

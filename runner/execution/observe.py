@@ -65,7 +65,7 @@ def observe(
         computed=answer.get("computed", {}),
         measured=answer.get("measured", {}),
         seconds=answer.get("seconds", answer.get("wall")),
-        output=answer.get("output", ""),
+        output=answer.get("payload") or answer.get("output", ""),
         memory=memory,
     )
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -366,6 +366,8 @@ class Case:
     """Whether it is a script that says nothing of itself, not even what it exercises."""
     variant: str = ""
     """Which of its variants it is; empty where it has none."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """What the runner tells a script of its own by environment variables; of a case nothing."""
 
     @property
     def label(self) -> str:
@@ -403,7 +405,7 @@ class Case:
 
         The docstring is no part of it: a case that is only described better is not run again.
         """
-        runs = {
+        runs: dict[str, object] = {
             "code": _DOCSTRING.sub(r"\1", self.script.code, count=1),
             "dependencies": sorted(map(str, self.head.dependencies)),
             "environments": sorted(self.block.environments),
@@ -415,6 +417,8 @@ class Case:
         }
         if self.variant:
             runs["variant"] = self.variant
+        if self.environ:
+            runs["environ"] = dict(self.environ)
         if self.block.exercises is not Exercise.COMPUTE:
             runs["exercises"] = self.block.exercises  # it decides what the witness asks for
         return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()[:16]

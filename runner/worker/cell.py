@@ -61,6 +61,7 @@ class CellReport(TypedDict, total=False):
     exercised: str
     computed: dict[str, int]
     measured: dict[str, float]
+    payload: str
     compiles: bool
     imported: dict[str, str]
     claimed: dict[str, str]
@@ -189,9 +190,15 @@ class _Observing:
             "computed": dict(witness.computed),
             "compiles": witness.compiles,
             "measured": safe_text.numbers(self.module.__dict__.get("measured")),
+            **_payload(self.module.__dict__.get("payload")),
             "imported": safe_text.about("__file__"),
             "claimed": safe_text.about("__version__"),
         }
+
+
+def _payload(left: object) -> CellReport:
+    """Return the text that a script of the sweep left as `payload`; cases leave none."""
+    return {"payload": left} if type(left) is str else {}
 
 
 def _source(request: Request) -> bytes:

@@ -145,6 +145,7 @@ _KINDS: dict[str, Callable[[object], bool]] = {
     "exercised": lambda value: isinstance(value, str) and value in _EXERCISED,
     "computed": _each(lambda value: isinstance(value, int) and _is_number(value)),
     "measured": _each(_is(float)),
+    "payload": _is(str),
     "compiles": _is(bool),
     "imported": _each(_is(str)),
     "claimed": _each(_is(str)),

@@ -18,7 +18,7 @@ def answer() -> str:
 
 
 def _probes(request: dict[str, Any]) -> object:
-    from repromatrix.runner.sweep.child.probes import run
+    from repromatrix.runner.sweep.child.probes.run import run
 
     return run(request)
 

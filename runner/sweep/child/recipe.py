@@ -53,10 +53,11 @@ def fill(model: torch.nn.Module, seed: int = 0) -> None:
             continue
         done.add(id(parameter))
         with torch.no_grad():
-            parameter.copy_(_values(name, parameter.shape, seed))
+            parameter.copy_(values(name, parameter.shape, seed))
 
 
-def _values(name: str, shape: torch.Size, seed: int) -> torch.Tensor:
+def values(name: str, shape: torch.Size, seed: int) -> torch.Tensor:
+    """Return the values of a parameter, by its name and shape."""
     drawn = torch.randn(shape, generator=_generator(name, seed))
     last = name.rpartition(".")[2]
     if len(shape) >= 2:
@@ -123,9 +124,10 @@ def floats(outputs: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Let the library print nothing below an error."""
+    """Let the library print nothing below an error, and no progress bars."""
     before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     try:
         yield
     finally:

@@ -1,0 +1,196 @@
+"""`sweep`: every architecture of a release through the probes, against the release before."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repromatrix.runner import project
+from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.progress import ProgressDisplay
+from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.execution.hardware import cores
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.selection import suggestion
+from repromatrix.runner.project import Project
+from repromatrix.runner.sweep import making, render
+from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
+from repromatrix.runner.sweep.child.probes.names import ProbeName
+from repromatrix.runner.sweep.confirm import confirmed
+from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
+from repromatrix.runner.sweep.measure import SweepRunner, releases_of
+from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
+from repromatrix.runner.sweep.records import records
+from repromatrix.runner.text import plural
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LISTED = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepOptions:
+    """The options of `sweep`."""
+
+    release: Annotated[
+        str, cli.checked("The release to sweep; the newest where none is given.", metavar="RELEASE")
+    ] = ""
+    against: Annotated[
+        str, cli.checked("The release to compare with; the one before.", metavar="RELEASE")
+    ] = ""
+    model: Annotated[
+        Sequence[str], typer.Option(help="Only architectures of this name or glob.")
+    ] = ()
+    probe: Annotated[Sequence[str], typer.Option(help="Only probes of this name or glob.")] = ()
+    fp16: Annotated[bool, typer.Option("--fp16", help="Run the probes in fp16, too.")] = False
+    make: Annotated[
+        bool,
+        typer.Option(
+            "--make", help="Make the missing recipes of the release instead: tiny models as data."
+        ),
+    ] = False
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Processes at once; 0 means all cores.")
+    ] = 0
+    every: Annotated[bool, typer.Option("--all", help="Print every finding.")] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would run, and run nothing.")
+    ] = False
+    rerun: cli.Rerun = False
+    sandbox: cli.Sandbox = None
+
+
+@cli.command("sweep")
+def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
+    """Run every architecture through the probes, and tell what changed since the release before."""
+    began = time.monotonic()
+    loaded = project.load(paths, [])
+    release, against = _releases(loaded, options)
+    recipes = load_recipes(paths.recipes)
+    probes = _probes(options)
+    if options.make:
+        return _make(loaded, release, recipes, options, console)
+    names = _matching("--model", options.model, recipes)
+    sides = {
+        name: probe_cases(
+            [recipes[kind] for kind in names if _is_there(recipes[kind], name, loaded)], probes
+        )
+        for name in (against, release)
+    }
+    if not any(sides.values()):
+        problem = Problem("--model", f"no architecture has a recipe on {release}")
+        raise refuse(problem, ExitCode.NOTHING_SELECTED)
+    if options.dry_run:
+        for name, cases in sides.items():
+            console.print(f"{name:>12}  {plural(len(cases), 'cell')}")
+        return ExitCode.AS_EXPECTED
+    with _runner(loaded, options, console) as runner:
+        tally = runner.measure(sides)
+        if tally.interrupted:
+            console.print("Interrupted. Results so far are kept; run the same command to continue.")
+            return ExitCode.INTERRUPTED
+        found = {name: records(runner.rows(name, cases)) for name, cases in sides.items()}
+        told = findings(changes(found[against], found[release]))
+        told = confirmed(told, runner, recipes, (against, release))
+    half = {probe.name: probe.dtype for probe in probes}
+    _print(found, told, bad(found[release], half), (against, release), options)
+    console.print(f"{plural(tally.measured, 'cell')} measured in {time.monotonic() - began:.0f} s.")
+    return ExitCode.UNBUILDABLE if tally.unbuilt else ExitCode.AS_EXPECTED
+
+
+def _print(
+    found: Mapping[str, Found],
+    told: Sequence[SweepFinding],
+    live: Sequence[SweepFinding],
+    sides: tuple[str, str],
+    options: SweepOptions,
+) -> None:
+    against, release = sides
+    listed = 10**6 if options.every else _LISTED
+    lines = [f"{release} against {against}"]
+    lines += [f"  {name}: {render.counted(found[name].values())}" for name in sides]
+    lines += render.told(told, listed)
+    if not told:
+        lines.append("Nothing changed.")
+    kinds = {kind for finding in live for kind in finding.kinds}
+    lines.append(
+        f"In 16 bit on {release}: {plural(len(live), 'finding')} in"
+        f" {plural(len(kinds), 'architecture')}"
+    )
+    lines += list(render.told(live, listed))[1:]
+    cli.print_stdout("\n".join(lines) + "\n")
+
+
+def _releases(loaded: Project, options: SweepOptions) -> tuple[str, str]:
+    """Return the release to sweep and the one to compare with; raises RunnerError."""
+    names = releases_of(loaded)
+    for option, typed in (("--release", options.release), ("--against", options.against)):
+        if typed and typed not in names:
+            near = suggestion(typed, names)
+            raise refuse(InvalidValue(option, typed, f"{names[0]} … {names[-1]}", near))
+    release = options.release or names[-1]
+    before = names[: names.index(release)]
+    return release, options.against or (before[-1] if before else release)
+
+
+def _probes(options: SweepOptions) -> tuple[ProbeName, ...]:
+    every = {probe.name: probe for probe in chosen_probes(fp16=True)}
+    if options.probe:
+        return tuple(every[name] for name in _matching("--probe", options.probe, every))
+    return chosen_probes(fp16=options.fp16)
+
+
+def _matching(option: str, patterns: Sequence[str], known: Mapping[str, object]) -> list[str]:
+    """Return the names that patterns match, without any all; raises RunnerError."""
+    if not patterns:
+        return [*known]
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        matches = fnmatch.filter(known, pattern)
+        if not matches:
+            near = suggestion(pattern, [*known])
+            raise refuse(Problem(option, f"nothing is called {pattern!r}", near))
+        chosen |= dict.fromkeys(matches)
+    return [name for name in known if name in chosen]
+
+
+def _is_there(recipe: ModelRecipe, release: str, loaded: Project) -> bool:
+    """Say whether a release is not older than the home of a recipe."""
+    names = releases_of(loaded)
+    return recipe.home in names and names.index(recipe.home) <= names.index(release)
+
+
+@contextlib.contextmanager
+def _runner(loaded: Project, options: SweepOptions, console: Console) -> Iterator[SweepRunner]:
+    sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
+    store = Store(loaded.paths.sweep, cli.line_printer(console, "yellow"))
+    with contextlib.closing(store), ProgressDisplay(console) as display:
+        yield SweepRunner(
+            project=loaded,
+            store=store,
+            jobs=options.jobs or cores(),
+            sandbox=sandbox,
+            listener=display,
+            rerun=options.rerun,
+        )
+
+
+def _make(
+    loaded: Project,
+    release: str,
+    recipes: Mapping[str, ModelRecipe],
+    options: SweepOptions,
+    console: Console,
+) -> ExitCode:
+    with _runner(loaded, options, console) as runner:
+        made = making.make_recipes(runner, release, recipes, options.model)
+    cli.print_stdout(render.coverage(release, made) + "\n")
+    return ExitCode.INTERRUPTED if made.interrupted else ExitCode.AS_EXPECTED

@@ -1,0 +1,120 @@
+"""The cells of the sweep: scripts of ours that the runner takes for cases, one per question.
+
+A family of probes on one architecture is one cell, in a process of its own: `llama/forward`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from repromatrix.runner.model.case import Block, Case, CaseHead, Script
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.paths import CODE
+from repromatrix.runner.sweep.child.probes.names import PROBES, ProbeName
+from repromatrix.runner.sweep.recipes import ModelRecipe
+
+CHILD = CODE / "sweep" / "child"
+SECONDS = 120.0
+"""What the probes of a family may take on one architecture."""
+TYPES = "*/types"
+"""The cell that lists the architectures of a release."""
+_MAKING, _LISTING = "recipe", "types"
+_SHARED = ("cell.py", "main.py", "recipe.py", "probes/run.py", "probes/subject.py")
+
+
+def probe_case(
+    recipe: ModelRecipe,
+    family: str,
+    probes: Sequence[ProbeName],
+    seed: int = 0,
+    *,
+    alone: bool = False,
+) -> Case:
+    """Return the script that runs probes of one family on an architecture.
+
+    `alone` names it after its only probe and the seed: `llama/forward#loaded-bf16@1`.
+    """
+    request = {
+        "task": "probes",
+        "recipe": dict(recipe.content),
+        "probes": [probe.name for probe in probes],
+        "seed": seed,
+    }
+    name = f"{recipe.type}/{family}"
+    name += f"#{probes[0].name}@{seed}" if alone else ""
+    return _script(name, request, (f"probes/{family}.py",))
+
+
+def probe_cases(recipes: Iterable[ModelRecipe], probes: Sequence[ProbeName]) -> dict[str, Case]:
+    """Return a script for each architecture and family of some probes."""
+    families: dict[str, list[ProbeName]] = {}
+    for probe in probes:
+        families.setdefault(probe.family, []).append(probe)
+    cases = (
+        probe_case(recipe, family, some) for recipe in recipes for family, some in families.items()
+    )
+    return {case.name: case for case in cases}
+
+
+def recipe_case(kind: str, hints: Mapping[str, Any]) -> Case:
+    """Return the script that makes a recipe for an architecture."""
+    request = {"task": _MAKING, "type": kind, "hints": dict(hints)}
+    return _script(f"{kind}/{_MAKING}", request, ("shrink.py",))
+
+
+def types_case() -> Case:
+    """Return the script that lists the architectures of a release."""
+    return _script(TYPES, {"task": _LISTING}, ("universe.py",))
+
+
+def cell_of(case: Case, environment: str) -> Cell:
+    """Return the cell of a script in an environment; which dtypes it computes in is its own."""
+    return Cell(case.name, "", environment, Precision.FP32, Device.CPU)
+
+
+def kind_and_family(name: str) -> tuple[str, str]:
+    """Return the architecture and the family that the name of a cell states."""
+    kind, _, family = name.partition("/")
+    return kind, family.partition("#")[0]
+
+
+def chosen_probes(*, fp16: bool) -> tuple[ProbeName, ...]:
+    """Return the probes, those in fp16 only where they are asked for."""
+    return tuple(probe for probe in PROBES if fp16 or probe.dtype != "fp16")
+
+
+def _script(name: str, request: Mapping[str, Any], modules: Sequence[str]) -> Case:
+    text = _text()
+    request = {**request, "code": _digest((*_SHARED, *modules))}
+    return Case(
+        name=name,
+        where=f"the sweep: {name}",
+        head=CaseHead(dependencies=("torch", "transformers")),
+        block=Block(
+            title=name, area="sweep", models=(name.partition("/")[0],), reports=(), timeout=SECONDS
+        ),
+        script=Script(table={}, block="", code=text, first_line=1, text=text),
+        path=str(CHILD / "cell.py"),
+        environ={"REPRO_SWEEP": json.dumps(request)},
+    )
+
+
+@cache
+def _text() -> str:
+    return (CHILD / "cell.py").read_text(encoding="utf-8")
+
+
+@cache
+def _digest(modules: tuple[str, ...]) -> str:
+    """Return the identity of what runs: evidence of other code answers for nothing."""
+    found = hashlib.sha256()
+    for name in modules:
+        path = Path(CHILD / name)
+        found.update(path.read_bytes() if path.exists() else b"")
+    return found.hexdigest()[:16]

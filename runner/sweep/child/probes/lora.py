@@ -1,0 +1,67 @@
+"""LoRA on all linear layers."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import torch
+
+from repromatrix.runner.sweep.child import recipe as recipes
+from repromatrix.runner.sweep.child.probes.subject import (
+    ROUNDING,
+    ProbeDiffers,
+    ProbeSkipped,
+    Subject,
+    agree,
+    error_of,
+    outputs,
+)
+
+_MERGED = 10 * ROUNDING
+_VISIBLE = 1e-6
+
+
+def _adapted(subject: Subject) -> Any:
+    """Return the model with an adapter whose matrices are all filled."""
+    from peft import LoraConfig, get_peft_model
+
+    _ = subject.reference
+    model = subject.model()
+    if not any(isinstance(module, torch.nn.Linear) for module in model.modules()):
+        msg = "it has no linear layers"
+        raise ProbeSkipped(msg)
+    adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear")).eval()
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_" in name:
+                parameter.copy_(recipes.values(name, parameter.shape, subject.seed))
+    return adapted
+
+
+def lora(subject: Subject) -> None:
+    """Demand that an adapter that is not zero changes the output."""
+    adapted = _adapted(subject)
+    found = outputs(adapted, subject.inputs())
+    if error_of(found, subject.reference) < _VISIBLE:
+        msg = "the adapter changes nothing"
+        raise ProbeDiffers(msg, 0.0)
+
+
+def lora_merged(subject: Subject) -> None:
+    """Compare the outputs before and after the adapter is merged."""
+    adapted = _adapted(subject)
+    wanted = outputs(adapted, subject.inputs())
+    agree(subject, outputs(adapted.merge_and_unload(), subject.inputs()), wanted, _MERGED)
+
+
+def lora_reloaded(subject: Subject) -> None:
+    """Save the adapter, load it onto a new model, and compare."""
+    from peft import PeftModel
+
+    adapted = _adapted(subject)
+    wanted = outputs(adapted, subject.inputs())
+    with tempfile.TemporaryDirectory() as folder:
+        adapted.save_pretrained(folder)
+        loaded = PeftModel.from_pretrained(subject.model(), folder).eval()
+    agree(subject, outputs(loaded, subject.inputs()), wanted, ROUNDING)

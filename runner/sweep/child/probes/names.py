@@ -1,0 +1,91 @@
+"""The list of probes as data: what the runner plans by, without importing torch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ProbeName(NamedTuple):
+    """One probe; its function has its name, with underscores, in the module of its family."""
+
+    name: str
+    family: str
+    """Probes of a family share a process."""
+    dtype: str
+    """In what it computes: `fp32`, `bf16` or `fp16`."""
+    holds: str
+    """What must hold, in a sentence."""
+    cheap: bool = False
+    """Whether it is run on every class of an architecture, not on one."""
+
+
+PROBES = (
+    ProbeName(
+        "initialised",
+        "build",
+        "fp32",
+        "A new model has no memory that nothing initialised.",
+        cheap=True,
+    ),
+    ProbeName(
+        "missing-initialised",
+        "build",
+        "fp32",
+        "A weight that a checkpoint lacks is initialised when it is loaded.",
+    ),
+    ProbeName("reload-fp32", "build", "fp32", "A saved model computes the same once loaded."),
+    ProbeName("reload-bf16", "build", "bf16", "A model saved in bf16 is loaded with its values."),
+    ProbeName("keep-fp32", "build", "fp16", "Parts that a model keeps in fp32 are loaded so."),
+    ProbeName("tied", "build", "fp32", "Tied embeddings are one tensor after loading."),
+    ProbeName("resized", "build", "fp32", "More tokens change nothing for those that were there."),
+    ProbeName(
+        "outputs-fp32", "forward", "fp32", "A forward pass gives finite numbers.", cheap=True
+    ),
+    ProbeName(
+        "outputs-bf16", "forward", "bf16", "Cast to bf16, it gives finite numbers.", cheap=True
+    ),
+    ProbeName("loaded-bf16", "forward", "bf16", "Loaded in bf16, it computes.", cheap=True),
+    ProbeName("raw-bf16", "forward", "bf16", "Weights in bf16 take inputs in fp32."),
+    ProbeName("autocast-bf16", "forward", "bf16", "It computes under autocast.", cheap=True),
+    ProbeName("cast-back", "forward", "bf16", "After bf16 and back to fp32 it still computes."),
+    ProbeName("twice", "forward", "fp32", "A second forward pass gives what the first gave."),
+    ProbeName("cast-fp16", "forward", "fp16", "Cast to fp16, it gives finite numbers."),
+    ProbeName("loaded-fp16", "forward", "fp16", "Loaded in fp16, it computes."),
+    ProbeName("autocast-fp16", "forward", "fp16", "It computes under autocast to fp16."),
+    ProbeName("overflow-fp16", "forward", "fp16", "Wide activations stay finite where bf16's do."),
+    ProbeName("eager-sdpa", "attention", "fp32", "Eager attention and SDPA agree."),
+    ProbeName("padding-right", "attention", "fp32", "Padding on the right changes nothing."),
+    ProbeName("padding-left", "attention", "fp32", "Padding on the left changes nothing."),
+    ProbeName("batch", "attention", "fp32", "A sample computes alone what it does in a batch."),
+    ProbeName("cached", "generate", "fp32", "A cache changes no generated token."),
+    ProbeName("static", "generate", "fp32", "A static cache changes no generated token."),
+    ProbeName("quantised", "generate", "fp32", "It generates with a quantised cache."),
+    ProbeName("generate-bf16", "generate", "bf16", "It generates in bf16."),
+    ProbeName("generate-autocast", "generate", "bf16", "It generates under autocast."),
+    ProbeName("static-bf16", "generate", "bf16", "It generates in bf16 with a static cache."),
+    ProbeName(
+        "static-autocast", "generate", "bf16", "It generates under autocast with a static cache."
+    ),
+    ProbeName(
+        "checkpointing",
+        "train",
+        "fp32",
+        "Gradient checkpointing changes neither loss nor gradients.",
+    ),
+    ProbeName("checkpointing-bf16", "train", "bf16", "Gradient checkpointing works in bf16."),
+    ProbeName("backward-bf16", "train", "bf16", "Gradients in bf16 exist and are finite."),
+    ProbeName(
+        "backward-autocast", "train", "bf16", "Gradients under autocast exist and are finite."
+    ),
+    ProbeName("trainer", "trainer", "fp32", "The Trainer trains, evaluates, saves and resumes."),
+    ProbeName(
+        "trainer-bf16", "trainer", "bf16", "The Trainer trains and evaluates with bf16=True."
+    ),
+    ProbeName(
+        "trainer-leaks", "trainer", "bf16", "A Trainer with bf16=True leaves no setting behind."
+    ),
+    ProbeName("lora", "lora", "fp32", "LoRA on all linear layers has an effect."),
+    ProbeName("lora-merged", "lora", "fp32", "Merging an adapter changes no output."),
+    ProbeName("lora-reloaded", "lora", "fp32", "A saved adapter computes the same once loaded."),
+)
+"""All of them, by family."""

@@ -1,0 +1,175 @@
+"""What every probe is given: one architecture, and how it says that something does not hold."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import tempfile
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+
+from repromatrix.runner.sweep.child import recipe as recipes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+ROUNDING = 1e-4
+"""Relative error in fp32 that another order of additions explains."""
+COARSE = 0.5
+"""Relative error in 16 bit that no rounding of a tiny model explains."""
+
+
+class ProbeSkipped(Exception):  # noqa: N818 - it is no error
+    """The probe does not apply; the text says why."""
+
+
+class ProbeDiffers(Exception):  # noqa: N818 - it is what a probe found
+    """What must agree does not; the text says what, `value` by how much."""
+
+    def __init__(self, why: str, value: float | None = None) -> None:
+        """Keep the number apart from the sentence."""
+        super().__init__(why)
+        self.value = value
+
+
+class Subject:
+    """A recipe on the release of this process."""
+
+    def __init__(self, recipe: Mapping[str, Any], seed: int = 0) -> None:
+        """Build nothing yet."""
+        self.recipe = recipe
+        self.seed = seed
+        self.summary: dict[str, Any] = {}
+        self.value: float | None = None
+
+    @cached_property
+    def _built(self) -> Any:
+        return recipes.build(self.recipe, seed=self.seed)
+
+    def model(self) -> Any:
+        """Return a model of its own, in fp32 and eval mode."""
+        return copy.deepcopy(self._built)
+
+    def inputs(self, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+        """Return fresh inputs, floats in a dtype."""
+        return recipes.inputs_of(self.recipe, dtype=dtype)
+
+    def targets(self) -> dict[str, Any]:
+        """Return what a loss needs beside the inputs; raises ProbeSkipped where it is not known."""
+        found = recipes.inputs_of(self.recipe, part="targets")
+        if not found:
+            msg = "no loss is known for its class"
+            raise ProbeSkipped(msg)
+        return found
+
+    @cached_property
+    def reference(self) -> dict[str, torch.Tensor]:
+        """What a forward pass in fp32 gives; raises ProbeSkipped where it cannot be had."""
+        try:
+            return outputs(self.model(), self.inputs())
+        except Exception as error:
+            msg = f"fp32 does not compute ({type(error).__name__})"
+            raise ProbeSkipped(msg) from error
+
+    @contextlib.contextmanager
+    def saved(self, dtype: torch.dtype = torch.float32) -> Iterator[str]:
+        """Yield a folder with the model as `save_pretrained` writes it."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.model().to(dtype).save_pretrained(folder)
+            yield folder
+
+    def load(self, folder: str, dtype: torch.dtype | str, **options: Any) -> Any:
+        """Return the model loaded in a dtype."""
+        kind = getattr(transformers, self.recipe["class"])
+        return kind.from_pretrained(folder, **{dtype_argument(): dtype}, **options).eval()
+
+    def accepts(self, argument: str) -> bool:
+        """Say whether forward takes an argument by name."""
+        return argument in inspect.signature(type(self._built).forward).parameters
+
+
+def dtype_argument() -> str:
+    """Return how `from_pretrained` calls the dtype: `torch_dtype` until 4.56."""
+    major, minor = map(int, transformers.__version__.split(".")[:2])
+    return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
+
+
+def outputs(model: Any, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Return the floating-point outputs of a forward pass without gradients, by their paths."""
+    with torch.no_grad():
+        return {name: value.detach() for name, value in recipes.floats(model(**inputs))}
+
+
+def error_of(found: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> float:
+    """Return the largest relative error (2-norm) over the tensors that both have.
+
+    Raises ProbeDiffers where shapes do, or where something is finite on one side alone.
+    """
+    largest = 0.0
+    for name, right in wanted.items():
+        left = found.get(name)
+        if left is None:
+            continue
+        if left.shape != right.shape:
+            msg = f"{name or 'the output'} has another shape"
+            raise ProbeDiffers(msg)
+        one, other = left.to(torch.float64), right.to(torch.float64)
+        keep = torch.isfinite(other)
+        if not torch.isfinite(one[keep]).all():
+            msg = f"{name or 'the output'} is not finite"
+            raise ProbeDiffers(msg)
+        scale = float(other[keep].norm())
+        apart = float((one[keep] - other[keep]).norm())
+        largest = max(largest, apart / scale if scale else float(apart > 0))
+    return largest
+
+
+def agree(
+    subject: Subject,
+    found: Mapping[str, torch.Tensor],
+    wanted: Mapping[str, torch.Tensor],
+    limit: float,
+) -> None:
+    """Note how far two results are apart; raises ProbeDiffers beyond a limit."""
+    subject.value = error_of(found, wanted)
+    if subject.value > limit:
+        msg = f"relative error {subject.value:.2g}"
+        raise ProbeDiffers(msg, subject.value)
+
+
+def summary_of(found: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Return shape, finite share, norm, mean and 8 evenly spaced values of up to 12 tensors."""
+    told = {}
+    for name, tensor in list(found.items())[:12]:
+        flat = tensor.to(torch.float64).flatten()
+        finite = torch.isfinite(flat)
+        kept = flat[finite]
+        at = torch.linspace(0, max(0, len(flat) - 1), 8).long() if len(flat) else []
+        told[name] = {
+            "shape": list(tensor.shape),
+            "finite": float(finite.double().mean()) if len(flat) else 1.0,
+            "norm": float(kept.norm()),
+            "mean": float(kept.mean()) if len(kept) else 0.0,
+            "samples": [_number(float(flat[place])) for place in at],
+        }
+    return told
+
+
+def _number(value: float) -> float | None:
+    return value if value - value == 0 else None  # JSON knows neither NaN nor infinity
+
+
+def refusing(call: Callable[[], Any]) -> Any:
+    """Return what a call gives; where the library says that it does not support it, skip."""
+    try:
+        return call()
+    except (ValueError, NotImplementedError, ImportError) as error:
+        said = str(error).lower()
+        if any(word in said for word in ("not support", "unsupported", "requires", "install")):
+            msg = f"refused: {' '.join(str(error).split())[:150]}"
+            raise ProbeSkipped(msg) from error
+        raise

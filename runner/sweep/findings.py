@@ -1,0 +1,178 @@
+"""What changed between two releases, and what is bad on one, folded by cause. Pure.
+
+A hundred architectures that fail with one exception in one function are one finding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, Status
+
+Found = Mapping[ProbeKey, ProbeRecord]
+"""What all probes found on one release."""
+
+TOLERANCE = {"fp32": 1e-4, "bf16": 2e-2}
+"""Relative differences of a summary that count as equal, by the dtype of the probe: another order
+of additions, not another result."""
+_MODELS = "transformers.models."
+
+
+class Kind(StrEnum):
+    """What became of a probe from one release to the next."""
+
+    BROKEN = "broken"
+    FIXED = "fixed"
+    NUMBERS = "numbers"
+    """It holds on both, and what comes out is different."""
+    SHAPES = "shapes"
+    OTHER = "fails otherwise"
+    """It fails on both, and not in the same way."""
+
+
+class ProbeChange(NamedTuple):
+    """A probe on one architecture that does otherwise on two releases."""
+
+    kind: Kind
+    before: ProbeRecord
+    after: ProbeRecord
+    size: float = math.nan
+    """Of numbers: the largest relative difference."""
+
+    @property
+    def telling(self) -> ProbeRecord:
+        """The side that says what is wrong."""
+        return self.before if self.kind is Kind.FIXED else self.after
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepFinding:
+    """Changes with one cause, as far as their exceptions and places tell it."""
+
+    kind: Kind
+    cause: str
+    """What they have in common: an exception with its place, or a probe with its difference."""
+    changes: tuple[ProbeChange, ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line: the kind, and 8 hexadecimal digits."""
+        digest = hashlib.sha256(self.cause.encode()).hexdigest()[:8]
+        return f"{self.kind.value.partition(' ')[0]}-{digest}"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The architectures."""
+        return tuple(dict.fromkeys(change.after.key.kind for change in self.changes))
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """The probes."""
+        return tuple(dict.fromkeys(change.after.key.probe for change in self.changes))
+
+
+def changes(before: Found, after: Found) -> Iterator[ProbeChange]:
+    """Yield what differs of the probes that both releases ran, in the order of the keys.
+
+    What one of them skipped or could not answer says nothing.
+    """
+    for key in sorted(before.keys() & after.keys()):
+        change = _changed(before[key], after[key])
+        if change is not None:
+            yield change
+
+
+def _changed(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
+    match before.status.is_bad, after.status.is_bad:
+        case _ if {before.status, after.status} & {Status.SKIPPED, Status.UNKNOWN}:
+            return None
+        case False, True:
+            return ProbeChange(Kind.BROKEN, before, after)
+        case True, False:
+            return ProbeChange(Kind.FIXED, before, after)
+        case True, True:
+            same = (before.status, before.signature) == (after.status, after.signature)
+            return None if same else ProbeChange(Kind.OTHER, before, after)
+        case _:
+            return _numbers(before, after)
+
+
+def _numbers(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
+    if not (before.summary and after.summary):
+        return None
+    if _shapes(before.summary) != _shapes(after.summary):
+        return ProbeChange(Kind.SHAPES, before, after)
+    size = difference(before.summary, after.summary)
+    dtype = "bf16" if "bf16" in after.key.probe else "fp32"
+    return ProbeChange(Kind.NUMBERS, before, after, size) if size > TOLERANCE[dtype] else None
+
+
+def _shapes(summary: Mapping[str, Any]) -> dict[str, object]:
+    return {name: one["shape"] for name, one in summary.items()}
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    """Return the largest relative difference of what two summaries say of the same tensors.
+
+    Norms are compared with each other, samples by their distance over the larger norm of samples;
+    a share of finite values that changes counts as 1. 0 where no tensor is in both.
+    """
+    return max((_apart(before[name], after[name]) for name in before if name in after), default=0.0)
+
+
+def _apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    if one["finite"] != other["finite"]:
+        return 1.0
+    samples = list(zip(one["samples"], other["samples"], strict=False))
+    pairs = [(a, b) for a, b in samples if a is not None and b is not None]
+    scale = max((math.hypot(*side) for side in zip(*pairs, strict=True)), default=0.0)
+    apart = math.hypot(*(a - b for a, b in pairs)) / scale if scale else 0.0
+    largest = max(abs(one["norm"]), abs(other["norm"]))
+    return max(apart, abs(one["norm"] - other["norm"]) / largest if largest else 0.0)
+
+
+def findings(found: Iterable[ProbeChange]) -> tuple[SweepFinding, ...]:
+    """Fold changes by cause; those that concern the most architectures come first."""
+    groups: defaultdict[tuple[Kind, str], list[ProbeChange]] = defaultdict(list)
+    for change in found:
+        groups[change.kind, _cause(change)].append(change)
+    folded = [
+        SweepFinding(kind=kind, cause=cause, changes=tuple(some))
+        for (kind, cause), some in groups.items()
+    ]
+    order = list(Kind)
+    return tuple(
+        sorted(folded, key=lambda one: (order.index(one.kind), -len(one.kinds), one.cause))
+    )
+
+
+def bad(found: Found, dtypes: Mapping[str, str]) -> tuple[SweepFinding, ...]:
+    """Fold what does not hold in 16 bit on a release; `dtypes` is by the names of probes."""
+    in_half = (
+        ProbeChange(Kind.BROKEN, record, record)
+        for key, record in sorted(found.items())
+        if record.status.is_bad and dtypes.get(key.probe, "fp32") != "fp32"
+    )
+    return findings(in_half)
+
+
+def _cause(change: ProbeChange) -> str:
+    """Return what changes of the same cause have in common.
+
+    An exception in code that models share is known by its place, one in the file of a model by its
+    words: most of those files are copies of each other. Numbers are a matter of each architecture.
+    """
+    record = change.telling
+    if change.kind in {Kind.NUMBERS, Kind.SHAPES}:
+        return f"{change.kind}: {record.key.kind}"
+    if not record.error:
+        return f"{record.key.probe}: {record.why or record.status}"
+    if record.place and not record.place.startswith(_MODELS):
+        return f"{record.error} in {record.place}"
+    return record.signature

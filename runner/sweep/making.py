@@ -1,0 +1,92 @@
+"""Recipes for the architectures of a release that have none yet."""
+
+from __future__ import annotations
+
+import fnmatch
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repromatrix.runner.errors import Problem, refuse
+from repromatrix.runner.sweep import recipes as recipe_files
+from repromatrix.runner.sweep.cells import recipe_case, types_case
+from repromatrix.runner.sweep.measure import SweepRunner, payload
+from repromatrix.runner.sweep.recipes import ModelRecipe
+
+HINTS = "hints.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeRecipes:
+    """What became of the architectures of a release."""
+
+    known: tuple[str, ...]
+    """Those that had a recipe."""
+    made: tuple[str, ...]
+    refused: Mapping[str, tuple[str, str]]
+    """By architecture, the kind of obstacle and the reason."""
+    interrupted: bool
+
+
+def make_recipes(
+    runner: SweepRunner,
+    release: str,
+    known: Mapping[str, ModelRecipe],
+    patterns: Sequence[str] = (),
+) -> MadeRecipes:
+    """Make the recipes that are missing on a release, each in a process of its own.
+
+    A recipe that is there stays as it is: it is frozen on its home. Raises RunnerError where the
+    release cannot say which architectures it has.
+    """
+    folder = runner.project.paths.recipes
+    every = _types(runner, release)
+    had = tuple(kind for kind in every if kind in known)
+    missing = [
+        kind
+        for kind in every
+        if kind not in known
+        and (not patterns or any(fnmatch.fnmatch(kind, pattern) for pattern in patterns))
+    ]
+    hints = read_hints(folder)
+    cases = {
+        case.name: case for case in (recipe_case(kind, hints.get(kind, {})) for kind in missing)
+    }
+    tally = runner.measure({release: cases}) if cases else None
+    made: list[str] = []
+    refused: dict[str, tuple[str, str]] = {}
+    for kind, said in payload(runner.rows(release, cases)):
+        if "recipe" in said:
+            recipe_files.write(folder, {**said["recipe"], "home": release})
+            made.append(kind)
+        else:
+            refused[kind] = str(said.get("kind", "other")), str(said.get("refused", ""))
+    return MadeRecipes(
+        known=had,
+        made=tuple(sorted(made)),
+        refused=refused,
+        interrupted=tally is not None and tally.interrupted,
+    )
+
+
+def _types(runner: SweepRunner, release: str) -> list[str]:
+    case = types_case()
+    runner.measure({release: {case.name: case}})
+    for _, said in payload(runner.rows(release, {case.name: case})):
+        if "types" in said:
+            return sorted(said["types"])
+    what = "its architectures cannot be listed"
+    raise refuse(Problem(release, what, "Run the command again to see why."))
+
+
+def read_hints(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what the shrinker cannot know, by architecture; raises RunnerError."""
+    path = folder / HINTS
+    if not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise refuse(Problem(f"recipes/{HINTS}", f"invalid TOML: {error}")) from error

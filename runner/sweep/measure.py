@@ -1,0 +1,87 @@
+"""Measure scripts of the sweep on releases, with what runs cases: one store, any engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.execution.run import Run, RunListener, RunTally, known_rows
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.planning.selection import Selection
+from repromatrix.runner.project import Project
+from repromatrix.runner.sweep.cells import cell_of, kind_and_family
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SweepRunner:
+    """Runs scripts of the sweep, and keeps what they answer."""
+
+    project: Project
+    store: Store
+    jobs: int
+    sandbox: bool
+    listener: RunListener
+    rerun: bool = False
+
+    def measure(self, by_release: Mapping[str, Mapping[str, Case]]) -> RunTally:
+        """Run the scripts of each release that have no answer yet, all releases in one run."""
+        return self.planned(by_release).execute(self.store, self.listener)
+
+    def planned(self, by_release: Mapping[str, Mapping[str, Case]]) -> Run:
+        """Return the run of some scripts on some releases."""
+        cases = {name: case for some in by_release.values() for name, case in some.items()}
+        loaded = dataclasses.replace(self.project, cases=cases)
+        only = {
+            cell_of(case, release) for release, some in by_release.items() for case in some.values()
+        }
+        rows = [row for row in self.store.rows(cases) if row.cell in only]
+        return Run(
+            project=loaded,
+            selection=Selection(
+                cases=frozenset(cases),
+                environments=frozenset(by_release),
+                precisions=frozenset({Precision.FP32}),
+                workarounds=None,
+                device=Device.CPU,
+                only=frozenset(only),
+            ),
+            terms=Terms(
+                limits=loaded.matrix.limits,
+                device=Device.CPU,
+                jobs=self.jobs,
+                sandbox=self.sandbox,
+                witness=False,
+            ),
+            known=known_rows(rows, loaded),
+            rerun=self.rerun,
+        )
+
+    def rows(self, release: str, cases: Mapping[str, Case]) -> list[Observation]:
+        """Return the current answers of some scripts on a release."""
+        return [*self.planned({release: cases}).known.values()]
+
+
+def payload(rows: Iterable[Observation]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what cells answered, each with its architecture; what ended badly says why."""
+    for row in rows:
+        kind, _ = kind_and_family(row.cell.case)
+        if row.outcome is Outcome.PASSES:
+            yield kind, json.loads(row.output)
+        else:
+            yield kind, {"refused": row.described, "kind": "other"}
+
+
+def releases_of(loaded: Project) -> list[str]:
+    """Return the published releases in their order, without extras, pairs and `main`."""
+    return [
+        name
+        for name, environment in loaded.environments.items()
+        if environment.source is Source.RELEASE and not environment.extras
+    ]

@@ -1,0 +1,119 @@
+"""What probes said: the answer of a cell, read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from repromatrix.runner.model.observation import Observation, signature
+from repromatrix.runner.model.outcomes import Outcome
+from repromatrix.runner.sweep.cells import kind_and_family
+
+
+class Status(StrEnum):
+    """How a probe ended."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    DIFFERS = "differs"
+    """Numbers that must agree do not."""
+    SKIPPED = "skipped"
+    """It does not apply to the architecture, with the reason."""
+    UNKNOWN = "unknown"
+    """The process of its family did not come to an end that tells."""
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether what must hold does not."""
+        return self in {Status.FAILS, Status.DIFFERS}
+
+
+class ProbeKey(NamedTuple):
+    """One probe on one architecture."""
+
+    kind: str
+    """The architecture, as configs name it."""
+    probe: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeRecord:
+    """What one probe found on one architecture and release."""
+
+    key: ProbeKey
+    status: Status
+    error: str = ""
+    message: str = ""
+    place: str = ""
+    """Where it failed, as `module:function`."""
+    value: float | None = None
+    why: str = ""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers of outputs, for comparisons between releases."""
+
+    @property
+    def signature(self) -> str:
+        """Class and message without sizes and places; empty where it did not fail."""
+        return signature(self.error, self.message) if self.error else ""
+
+    @property
+    def headline(self) -> str:
+        """What happened, in a line."""
+        if self.error:
+            first = next(iter(self.message.splitlines()), "")
+            return f"{self.error}: {first}" if first else self.error
+        return self.why or str(self.status)
+
+
+def records(rows: Iterable[Observation]) -> dict[ProbeKey, ProbeRecord]:
+    """Return what probes found, from the cells of one release."""
+    return {record.key: record for row in rows for record in read_row(row)}
+
+
+def read_row(row: Observation) -> Iterator[ProbeRecord]:
+    """Yield the records of a cell.
+
+    A cell whose process did not answer has one, of the whole family: its probes are unknown.
+    """
+    kind, family = kind_and_family(row.cell.case)
+    answer = _answer(row)
+    if answer is None:
+        yield ProbeRecord(
+            key=ProbeKey(kind, family),
+            status=Status.UNKNOWN,
+            error=row.failed.error_class if row.failed else "",
+            message=row.failed.message if row.failed else "",
+            why=row.described,
+        )
+        return
+    built = answer.get("built")
+    if isinstance(built, dict):
+        yield _record(kind, {"probe": "build", "status": "fails", **built})
+    for said in answer.get("probes", ()):
+        yield _record(kind, said)
+
+
+def _answer(row: Observation) -> dict[str, Any] | None:
+    if row.outcome is not Outcome.PASSES:
+        return None
+    try:
+        answer = json.loads(row.output)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _record(kind: str, said: Mapping[str, Any]) -> ProbeRecord:
+    return ProbeRecord(
+        key=ProbeKey(kind, str(said.get("probe", ""))),
+        status=Status(said["status"]),
+        error=said.get("error") or "",
+        message=said.get("message") or "",
+        place=said.get("place") or "",
+        value=said.get("value"),
+        why=said.get("why") or "",
+        summary=said.get("summary") or {},
+    )

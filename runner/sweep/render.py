@@ -1,0 +1,83 @@
+"""Findings and coverage in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
+from repromatrix.runner.sweep.making import MadeRecipes
+from repromatrix.runner.sweep.records import ProbeRecord, Status
+from repromatrix.runner.text import join, plural, shorten
+
+_WIDE = 160
+_NAMED = 6
+"""Architectures that a finding names."""
+_HEADS = {
+    Kind.BROKEN: "Broken",
+    Kind.FIXED: "Fixed",
+    Kind.NUMBERS: "Other numbers",
+    Kind.SHAPES: "Other shapes",
+    Kind.OTHER: "Fails otherwise",
+}
+
+
+def told(found: Sequence[SweepFinding], listed: int) -> Iterator[str]:
+    """Yield findings as lines, grouped by kind; `listed` is how many of a kind are spelled out."""
+    for kind in Kind:
+        some = [one for one in found if one.kind is kind]
+        if not some:
+            continue
+        yield f"{_HEADS[kind]}: {plural(len(some), 'finding')}"
+        for finding in some[:listed]:
+            yield from _lines(finding)
+        if len(some) > listed:
+            yield f"  … and {len(some) - listed} more (--all lists them)"
+
+
+def _lines(finding: SweepFinding) -> Iterator[str]:
+    kinds = finding.kinds
+    more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
+    yield f"  {finding.name}  {plural(len(kinds), 'architecture')}: {join(kinds[:_NAMED])}{more}"
+    probes = finding.probes
+    yield f"      {join(probes[:_NAMED])}: {shorten(_what(finding.changes[0]), _WIDE)}"
+
+
+def _what(change: ProbeChange) -> str:
+    if change.kind is Kind.NUMBERS:
+        return f"relative difference {change.size:.2g}"
+    if change.kind is Kind.SHAPES:
+        return f"{_shapes(change.before)} before, {_shapes(change.after)} after"
+    place = f" ({change.telling.place})" if change.telling.place else ""
+    return f"{change.telling.headline}{place}"
+
+
+def _shapes(record: ProbeRecord) -> str:
+    return ", ".join(f"{name} {one['shape']}" for name, one in record.summary.items())
+
+
+def counted(found: Iterable[ProbeRecord]) -> str:
+    """Return how probes ended on a release: `4,120 hold, 31 fail, 12 differ, 900 skipped`."""
+    counts = Counter(record.status for record in found)
+    words = {
+        Status.HOLDS: "hold",
+        Status.FAILS: "fail",
+        Status.DIFFERS: "differ",
+        Status.SKIPPED: "do not apply",
+        Status.UNKNOWN: "are unknown",
+    }
+    parts = [f"{counts[status]:,} {word}" for status, word in words.items() if counts[status]]
+    return join(parts) or "nothing was run"
+
+
+def coverage(release: str, made: MadeRecipes) -> str:
+    """Return which architectures of a release have a recipe, and why others have none."""
+    kinds = Counter(kind for kind, _ in made.refused.values())
+    counts = f"{len(made.known)} known, {len(made.made)} made, {len(made.refused)} refused"
+    lines = [f"{release}: recipes: {counts}"]
+    lines += [f"  {number} refused: {kind}" for kind, number in kinds.most_common()]
+    lines += [
+        f"    {kind} ({why}): {shorten(reason, _WIDE)}"
+        for kind, (why, reason) in sorted(made.refused.items())
+    ]
+    return "\n".join(lines)
