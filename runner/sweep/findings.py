@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, Status
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 Found = Mapping[ProbeKey, ProbeRecord]
 """What all probes found on one release."""
@@ -90,7 +90,7 @@ def changes(before: Found, after: Found) -> Iterator[ProbeChange]:
 
 def _changed(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
     match before.status.is_bad, after.status.is_bad:
-        case _ if {before.status, after.status} & {Status.SKIPPED, Status.UNKNOWN}:
+        case _ if {before.status, after.status} & {ProbeStatus.SKIPPED, ProbeStatus.UNKNOWN}:
             return None
         case False, True:
             return ProbeChange(Kind.BROKEN, before, after)

@@ -89,7 +89,8 @@ def _read(path: Path) -> ModelRecipe:
         if not isinstance(content.get(key), kind):
             raise refuse(Problem(where, f"{key!r} is missing or of another kind", _FIX))
     if content["type"] != path.stem:
-        raise refuse(Problem(where, f"it is of {content['type']!r}", f"Call it {path.stem}."))
+        what, fix = f"it is of {content['type']!r}", f"Call the file {content['type']}.json."
+        raise refuse(Problem(where, what, fix))
     if content.get("digest") != digest_of(content):
         what = "its digest does not fit: the file was edited"
         raise refuse(Problem(where, what, "Restore it with git; recipes are frozen."))

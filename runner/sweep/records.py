@@ -13,7 +13,7 @@ from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.sweep.cells import kind_and_family
 
 
-class Status(StrEnum):
+class ProbeStatus(StrEnum):
     """How a probe ended."""
 
     HOLDS = "holds"
@@ -28,7 +28,7 @@ class Status(StrEnum):
     @property
     def is_bad(self) -> bool:
         """Whether what must hold does not."""
-        return self in {Status.FAILS, Status.DIFFERS}
+        return self in {ProbeStatus.FAILS, ProbeStatus.DIFFERS}
 
 
 class ProbeKey(NamedTuple):
@@ -44,7 +44,7 @@ class ProbeRecord:
     """What one probe found on one architecture and release."""
 
     key: ProbeKey
-    status: Status
+    status: ProbeStatus
     error: str = ""
     message: str = ""
     place: str = ""
@@ -83,7 +83,7 @@ def read_row(row: Observation) -> Iterator[ProbeRecord]:
     if answer is None:
         yield ProbeRecord(
             key=ProbeKey(kind, family),
-            status=Status.UNKNOWN,
+            status=ProbeStatus.UNKNOWN,
             error=row.failed.error_class if row.failed else "",
             message=row.failed.message if row.failed else "",
             why=row.described,
@@ -109,7 +109,7 @@ def _answer(row: Observation) -> dict[str, Any] | None:
 def _record(kind: str, said: Mapping[str, Any]) -> ProbeRecord:
     return ProbeRecord(
         key=ProbeKey(kind, str(said.get("probe", ""))),
-        status=Status(said["status"]),
+        status=ProbeStatus(said["status"]),
         error=said.get("error") or "",
         message=said.get("message") or "",
         place=said.get("place") or "",

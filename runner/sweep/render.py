@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
 from repromatrix.runner.sweep.making import MadeRecipes
-from repromatrix.runner.sweep.records import ProbeRecord, Status
+from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
 from repromatrix.runner.text import join, plural, shorten
 
 _WIDE = 160
@@ -60,11 +60,11 @@ def counted(found: Iterable[ProbeRecord]) -> str:
     """Return how probes ended on a release: `4,120 hold, 31 fail, 12 differ, 900 skipped`."""
     counts = Counter(record.status for record in found)
     words = {
-        Status.HOLDS: "hold",
-        Status.FAILS: "fail",
-        Status.DIFFERS: "differ",
-        Status.SKIPPED: "do not apply",
-        Status.UNKNOWN: "are unknown",
+        ProbeStatus.HOLDS: "hold",
+        ProbeStatus.FAILS: "fail",
+        ProbeStatus.DIFFERS: "differ",
+        ProbeStatus.SKIPPED: "do not apply",
+        ProbeStatus.UNKNOWN: "are unknown",
     }
     parts = [f"{counts[status]:,} {word}" for status, word in words.items() if counts[status]]
     return join(parts) or "nothing was run"

@@ -1,0 +1,61 @@
+"""`sweep`: what is asked for is named, what is not there is refused with what is near."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_recipes import CONTENT
+
+from repromatrix.runner.cli.options import stderr_console
+from repromatrix.runner.cli.sweep import SweepOptions, sweep
+from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.recipes import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """Return the checkout with one recipe of its own."""
+    folder = tmp_path / "recipes"
+    write(folder, {**CONTENT, "home": "4.51.0"})
+    monkeypatch.setattr(Paths, "recipes", property(lambda _: folder))
+    monkeypatch.setenv("REPROMATRIX_STORE", str(tmp_path / "evidence.sqlite"))
+    return Paths()
+
+
+def test_a_dry_run_says_how_many_cells_each_release_has(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = SweepOptions(release="4.51.0", probe=["outputs-*", "static"], dry_run=True)
+
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    # The recipe was made on 4.51.0: the release before it has no cell.
+    assert capsys.readouterr().err.split() == ["4.50.3", "0", "cells", "4.51.0", "2", "cells"]
+    assert not paths.sweep.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (SweepOptions(release="4.51.9"), 2, "--release: invalid value '4.51.9'"),
+        (
+            SweepOptions(model=["lama"]),
+            2,
+            "--model: nothing is called 'lama'. Did you mean 'llama'",
+        ),
+        (SweepOptions(probe=["statik"]), 2, "--probe: nothing is called 'statik'. Did you mean"),
+        (SweepOptions(release="4.50.0"), 3, "--model: no architecture has a recipe on 4.50.0"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is_near(
+    options: SweepOptions, code: int, said: str, paths: Paths
+) -> None:
+    with pytest.raises(RunnerError) as raised:
+        sweep(paths, options, stderr_console())
+
+    assert raised.value.code == code
+    assert str(raised.value.faults[0]).startswith(said)

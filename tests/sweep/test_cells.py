@@ -1,0 +1,44 @@
+"""Cells of the sweep: what their digests depend on, and that every probe can be found."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+from tiny_recipes import CONTENT
+
+from repromatrix.runner.sweep.cells import CHILD, chosen_probes, kind_and_family, probe_cases
+from repromatrix.runner.sweep.child.probes.names import PROBES
+from repromatrix.runner.sweep.recipes import ModelRecipe
+
+LLAMA = ModelRecipe(content=CONTENT)
+
+
+def test_an_architecture_has_one_cell_per_family() -> None:
+    cases = probe_cases([LLAMA], chosen_probes(fp16=False))
+
+    assert sorted(cases) == sorted({f"llama/{probe.family}" for probe in PROBES})
+    assert kind_and_family("llama/train#checkpointing@1") == ("llama", "train")
+
+
+def test_the_digest_changes_with_the_recipe_and_with_the_probes() -> None:
+    wider = ModelRecipe(content={**CONTENT, "config": {"model_type": "llama", "hidden_size": 64}})
+    few, many = chosen_probes(fp16=False), chosen_probes(fp16=True)
+    digests = [
+        probe_cases([recipe], probes)["llama/forward"].digest
+        for recipe, probes in ((LLAMA, few), (wider, few), (LLAMA, many), (LLAMA, few))
+    ]
+
+    assert len(set(digests)) == 3
+    assert digests[0] == digests[3]
+
+
+def test_every_probe_has_a_function_of_its_name_that_says_what_it_does() -> None:
+    for probe in PROBES:
+        tree = ast.parse((CHILD / "probes" / f"{probe.family}.py").read_text(encoding="utf-8"))
+        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        function = functions[probe.name.replace("-", "_")]
+
+        assert ast.get_docstring(function)
+        assert probe.holds.endswith(".")
+    assert [name for name, count in Counter(one.name for one in PROBES).items() if count > 1] == []

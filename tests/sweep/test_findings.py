@@ -1,0 +1,107 @@
+"""What changed between two releases, folded by cause."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from repromatrix.runner.sweep.findings import Kind, bad, changes, difference, findings
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.sweep.render import told
+
+CACHE = "transformers.cache_utils:StaticLayer.update"
+SUMMARY = {"logits": {"shape": [2, 4], "finite": 1.0, "norm": 2.0, "samples": [1.0, -1.0, None]}}
+
+
+def record(
+    kind: str = "llama", probe: str = "static-bf16", status: ProbeStatus = ProbeStatus.HOLDS
+) -> ProbeRecord:
+    return ProbeRecord(key=ProbeKey(kind, probe), status=status)
+
+
+def failing(kind: str = "llama", place: str = CACHE, message: str = "dtype 3") -> ProbeRecord:
+    plain = record(kind, status=ProbeStatus.FAILS)
+    return dataclasses.replace(plain, error="RuntimeError", message=message, place=place)
+
+
+def outputs(norm: float = 2.0, kind: str = "llama") -> ProbeRecord:
+    summary = {"logits": {**SUMMARY["logits"], "norm": norm}}
+    return dataclasses.replace(record(kind, "outputs-fp32"), summary=summary)
+
+
+def kinds(before: ProbeRecord, after: ProbeRecord) -> list[Kind]:
+    return [change.kind for change in changes({before.key: before}, {after.key: after})]
+
+
+def test_what_held_and_fails_is_broken_and_the_other_way_fixed() -> None:
+    assert kinds(record(), failing()) == [Kind.BROKEN]
+    assert kinds(failing(), record()) == [Kind.FIXED]
+
+
+def test_what_fails_in_other_words_is_a_change_and_other_sizes_are_none() -> None:
+    assert kinds(failing(message="dtype 3"), failing(message="dtype 4")) == []
+    assert kinds(failing(message="no attribute"), failing()) == [Kind.OTHER]
+
+
+@pytest.mark.parametrize("status", [ProbeStatus.SKIPPED, ProbeStatus.UNKNOWN])
+def test_what_one_side_could_not_answer_is_no_change(status: ProbeStatus) -> None:
+    assert kinds(record(status=status), failing()) == []
+    assert kinds(failing(), record(status=status)) == []
+
+
+def test_numbers_beyond_their_tolerance_are_a_change() -> None:
+    assert kinds(outputs(2.0), outputs(2.00001)) == []
+    assert kinds(outputs(2.0), outputs(2.1)) == [Kind.NUMBERS]
+
+
+def test_the_difference_of_two_summaries_is_the_largest_relative_one() -> None:
+    other = {"logits": {**SUMMARY["logits"], "samples": [1.0, 1.0, 5.0]}}
+    lost = {"logits": {**SUMMARY["logits"], "finite": 0.5}}
+
+    assert difference(SUMMARY, SUMMARY) == 0
+    assert difference(SUMMARY, other) == pytest.approx(2**0.5)
+    assert difference(SUMMARY, lost) == 1
+    assert difference(SUMMARY, {}) == 0
+
+
+def test_architectures_that_fail_in_the_same_shared_code_are_one_finding() -> None:
+    before = {ProbeKey(kind, "static-bf16"): record(kind) for kind in ("llama", "gpt2", "opt")}
+    after = {
+        one.key: one
+        for one in (
+            failing("llama"),
+            failing("gpt2", message="dtype of another size: 4"),
+            failing("opt", place="transformers.models.opt.modeling_opt:forward"),
+        )
+    }
+    folded = findings(changes(before, after))
+
+    assert [(one.kinds, one.cause) for one in folded] == [
+        (("gpt2", "llama"), f"RuntimeError in {CACHE}"),
+        (("opt",), "RuntimeError: dtype <n>"),
+    ]
+    assert len({one.name for one in folded}) == 2
+
+
+def test_other_numbers_are_a_finding_of_each_architecture() -> None:
+    before = {one.key: one for one in (outputs(kind="llama"), outputs(kind="opt"))}
+    after = {one.key: one for one in (outputs(4.0, "llama"), outputs(4.0, "opt"))}
+    folded = findings(changes(before, after))
+
+    assert [one.kinds for one in folded] == [("llama",), ("opt",)]
+    assert list(told(folded, listed=1)) == [
+        "Other numbers: 2 findings",
+        f"  {folded[0].name}  1 architecture: llama",
+        "      outputs-fp32: relative difference 0.5",
+        "  … and 1 more (--all lists them)",
+    ]
+
+
+def test_what_is_bad_in_16_bit_leaves_out_what_computes_in_fp32() -> None:
+    found = {one.key: one for one in (failing("llama"), failing("opt"))}
+    wide = dataclasses.replace(failing("bert"), key=ProbeKey("bert", "cached"))
+    found[wide.key] = wide
+    (finding,) = bad(found, {"static-bf16": "bf16", "cached": "fp32"})
+
+    assert finding.kinds == ("llama", "opt")
