@@ -86,9 +86,9 @@ class ProgressDisplay(RunListener):
         self.console.print(Text(text, style=style))
 
     def began(self, units: int, cells: int) -> None:
-        """Show how much there is to do."""
-        self.units, self.cells = units, cells
-        self.bar.update(self.task, total=cells)
+        """Show how much there is to do, beside what earlier runs of the same command did."""
+        self.units, self.cells = self.units + units, self.cells + cells
+        self.bar.update(self.task, total=self.cells)
 
     def phase(self, environment: str, doing: str) -> None:
         """Show what an environment does now."""

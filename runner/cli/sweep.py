@@ -102,7 +102,8 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         told = confirmed(told, runner, recipes, (against, release))
     half = {probe.name: probe.dtype for probe in probes}
     _print(found, told, bad(found[release], half), (against, release), options)
-    console.print(f"{plural(tally.measured, 'cell')} measured in {time.monotonic() - began:.0f} s.")
+    measured = plural(runner.counts["measured"], "cell")
+    console.print(f"{measured} measured in {time.monotonic() - began:.0f} s.")
     return ExitCode.UNBUILDABLE if tally.unbuilt else ExitCode.AS_EXPECTED
 
 

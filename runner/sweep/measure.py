@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -29,10 +30,14 @@ class SweepRunner:
     sandbox: bool
     listener: RunListener
     rerun: bool = False
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    """How many cells were `measured` so far."""
 
     def measure(self, by_release: Mapping[str, Mapping[str, Case]]) -> RunTally:
         """Run the scripts of each release that have no answer yet, all releases in one run."""
-        return self.planned(by_release).execute(self.store, self.listener)
+        tally = self.planned(by_release).execute(self.store, self.listener)
+        self.counts["measured"] += tally.measured
+        return tally
 
     def planned(self, by_release: Mapping[str, Mapping[str, Case]]) -> Run:
         """Return the run of some scripts on some releases."""

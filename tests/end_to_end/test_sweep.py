@@ -1,0 +1,78 @@
+"""The sweep on real releases: a known leak is found as fixed, and confirmed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_recipes import CONTENT
+
+from repromatrix.runner.cli.options import stderr_console
+from repromatrix.runner.cli.sweep import SweepOptions, sweep
+from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.recipes import load_recipes, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.builds
+
+IDS = {"ids": [[5, 6, 7, 8, 9, 10], [11, 12, 13, 14, 15, 16]]}
+CONFIG = {
+    **CONTENT["config"],
+    "vocab_size": 64,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+}
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """Return the checkout with one recipe and a store of its own."""
+    folder = tmp_path / "recipes"
+    tiny = {"config": CONFIG, "inputs": {"input_ids": IDS}, "targets": {"labels": IDS}}
+    write(folder, {**CONTENT, **tiny})
+    monkeypatch.setattr(Paths, "recipes", property(lambda _: folder))
+    monkeypatch.setenv("REPROMATRIX_STORE", str(tmp_path / "evidence.sqlite"))
+    return Paths()
+
+
+def test_a_setting_that_the_trainer_left_behind_is_told_as_fixed(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probes = ["outputs-fp32", "static", "trainer-leaks"]
+    options = SweepOptions(release="5.23.0", against="4.50.0", probe=probes, jobs=2)
+
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    printed = capsys.readouterr()
+    first, before, after, head, finding, what, *_ = printed.out.splitlines()
+    assert (first, before, after) == (
+        "5.23.0 against 4.50.0",
+        "  4.50.0: 2 hold and 1 differ",
+        "  5.23.0: 3 hold",
+    )
+    assert (head, finding.split()[1:]) == ("Fixed: 1 finding", ["1", "architecture:", "llama"])
+    assert what == "      trainer-leaks: left behind: ACCELERATE_MIXED_PRECISION"
+    # Two releases with three families each; the change once more with two seeds.
+    assert "10 cells measured" in printed.err
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    assert capsys.readouterr().out == printed.out
+
+
+@pytest.mark.parametrize("release", ["4.49.0", "5.23.0"])
+def test_a_recipe_is_made_and_holds_what_the_probes_ask_in_fp32(
+    release: str, paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = SweepOptions(release=release, model=["gpt2"], make=True)
+
+    assert sweep(paths, made, stderr_console()) is ExitCode.AS_EXPECTED
+    assert capsys.readouterr().out == f"{release}: recipes: 1 known, 1 made, 0 refused\n"
+    assert load_recipes(paths.recipes)["gpt2"].home == release
+
+    options = SweepOptions(release=release, against=release, model=["gpt2"], probe=["outputs-*"])
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    assert f"  {release}: 2 hold" in capsys.readouterr().out
