@@ -1,0 +1,91 @@
+"""What an error message says of the inputs that a model wants.
+
+Pure: a message, the words of the failing line and what is known in, a change out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+Change = tuple[str, Any]
+"""`("wanted", argument)`, `("refused", argument)`, `("tokens", (modality, rows in all))`, or
+`("sizes", (name, number))`."""
+
+_COUNTS = re.compile(r"tokens?\D{0,20}?(\d+)\D{1,40}?features?\D{0,20}?(\d+)", re.IGNORECASE)
+_PLACED = re.compile(r"tokens \((\d+)\) and features \((\d+)\)")
+
+
+def changes(message: str, line: str, arguments: list[str]) -> list[Change]:
+    """Return what may help against an error, the likeliest first.
+
+    `line` is the failing line of the library, `arguments` are those that forward takes.
+    """
+    found: list[Change] = []
+    for rule in (_missing, _counts, _sections, _images, _pairs, _channels, _mel, _asked, _nothing):
+        found += [one for one in rule(message, line, arguments) if one not in found]
+    return found
+
+
+def _missing(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    if "missing" not in message or "argument" not in message:
+        return []
+    return [("wanted", name) for name in re.findall(r"'(\w+)'", message)]
+
+
+def _counts(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    match = _COUNTS.search(message) or _PLACED.search(message)
+    if not match:
+        return []
+    lower = message.lower()
+    kind = next((one for one in ("video", "audio", "image") if one in lower), "image")
+    return [("tokens", (kind, int(match[2])))]
+
+
+def _images(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    pattern = r"[Ii](?:nput i)?mage size \((\d+)\D+(\d+)\) doesn't match model \((\d+)\D+(\d+)\)"
+    if match := re.search(pattern, message):
+        return [("sizes", ("height", int(match[3]))), ("sizes", ("width", int(match[4])))]
+    return []
+
+
+def _channels(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    pattern = r"expected input\[([\d, ]+)\] to have (\d+) channels, but got (\d+) channels"
+    if match := re.search(pattern, message):
+        return [("channels", (match[1].split(", "), int(match[2]), int(match[3])))]
+    return []
+
+
+def _mel(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    if match := re.search(r"mel input features to be of length (\d+)", message):
+        return [("sizes", ("frames", int(match[1])))]
+    return []
+
+
+def _asked(message: str, _line: str, arguments: list[str]) -> list[Change]:
+    """Find arguments named in a sentence such as "You have to specify pixel_values"."""
+    if not re.search(r"specif|provid|must be|required|either|cannot be None|need|pass", message):
+        return []
+    named = re.findall(r"\w+", message)
+    return [("wanted", name) for name in arguments if name in named]
+
+
+def _nothing(message: str, line: str, arguments: list[str]) -> list[Change]:
+    if "NoneType" not in message:
+        return []
+    named = re.findall(r"\w+", line)
+    return [("wanted", name) for name in arguments if name in named]
+
+
+def _sections(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    """Find multimodal rotary sections that were meant for a larger head."""
+    pattern = r"sum exactly to (\d+) .*got split_sizes=\[([\d, ]+)\]"
+    if match := re.search(pattern, message):
+        return [("sections", ([int(one) for one in match[2].split(",")], int(match[1])))]
+    return []
+
+
+def _pairs(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    if re.search(r"5D tensor of shape \(batch_size, 2", message):
+        return [("layout", {"pixel dimensions": 5, "images": 2})]
+    return []

@@ -1,0 +1,171 @@
+"""What the names of fields and the messages of errors say, without torch."""
+
+from __future__ import annotations
+
+import pytest
+
+from repromatrix.runner.sweep.child import fields, guess_inputs, repairs
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("vocab_size", "vocabulary"),
+        ("type_vocab_size", "keep"),
+        ("num_hidden_layers", "depth"),
+        ("num_attention_heads", "heads"),
+        ("num_key_value_heads", "kv heads"),
+        ("qk_rope_head_dim", "head"),
+        ("hidden_size", "width"),
+        ("encoder_ffn_dim", "ffn"),
+        ("num_experts_per_tok", "topk"),
+        ("n_routed_experts", "experts"),
+        ("q_lora_rank", "rank"),
+        ("image_token_id", "token"),
+        ("conv_kernel_size", "keep"),
+        ("nothing_known", ""),
+    ],
+)
+def test_a_name_tells_the_kind_of_a_field(name: str, kind: str) -> None:
+    assert fields.kind_of(name) == kind
+
+
+def test_of_the_layers_the_first_of_each_kind_stay() -> None:
+    kinds = ["linear", "linear", "full", "linear", "linear", "full"]
+    tree = {
+        "num_hidden_layers": 6,
+        "layer_types": kinds,
+        "mlp_layer_types": ["dense", *["sparse"] * 5],
+    }
+
+    small = fields.tiny(tree, "names")
+
+    assert small["num_hidden_layers"] == 3
+    assert small["layer_types"] == ["linear", "linear", "full"]
+    assert small["mlp_layer_types"] == ["dense", "sparse", "sparse"]
+
+
+def test_indices_of_layers_point_into_the_small_model() -> None:
+    tree = {"num_hidden_layers": 12, "out_indices": [3, 6, 9, 12]}
+
+    small = fields.tiny(tree, "names")
+
+    assert small == {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]}
+
+
+def test_lists_of_stages_keep_their_ratios_through_all_configs() -> None:
+    tree = {
+        "backbone_config": {
+            "model_type": "resnet",
+            "depths": [3, 4, 6, 3],
+            "hidden_sizes": [256, 512, 1024, 2048],
+            "embedding_size": 64,
+        },
+        "encoder_in_channels": [512, 1024, 2048],
+    }
+
+    small = fields.tiny(tree, "names")
+
+    assert small["backbone_config"]["hidden_sizes"] == [64, 128, 256, 512]
+    assert small["backbone_config"]["embedding_size"] == 16
+    assert small["encoder_in_channels"] == [128, 256, 512]
+
+
+def test_heads_that_were_equal_stay_equal() -> None:
+    equal = {"num_attention_heads": 32, "num_key_value_heads": 32, "hidden_size": 4096}
+    fewer = {"num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096}
+
+    assert fields.tiny(equal, "names")["num_key_value_heads"] == 4
+    assert fields.tiny(fewer, "names")["num_key_value_heads"] == 2
+
+
+def test_special_tokens_move_to_the_end_the_same_ones_together() -> None:
+    tree = {
+        "image_token_id": 151655,
+        "bos_token_id": 1,
+        "text_config": {"model_type": "x", "vocab_size": 256, "image_token_id": 151655},
+    }
+
+    fields.move_tokens(tree)
+
+    assert tree["image_token_id"] == 255
+    assert tree["bos_token_id"] == 1
+    assert tree["text_config"] == {"model_type": "x", "vocab_size": 256, "image_token_id": 255}
+
+
+def test_the_uniform_strategy_divides_all_widths_and_keeps_heads() -> None:
+    tree = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+
+    assert fields.tiny(tree, "uniform") == {
+        "hidden_size": 96,
+        "intermediate_size": 384,
+        "num_attention_heads": 12,
+    }
+
+
+def test_an_open_size_is_filled_where_the_failing_line_names_it() -> None:
+    tree = {"num_attention_heads": 4, "hidden_size": 64, "head_dim": None, "n_group": None}
+
+    assert fields.fill_open(tree, "self.scaling = self.head_dim**-0.5")
+    assert tree["head_dim"] == 16
+    assert tree["n_group"] is None
+
+
+@pytest.mark.parametrize(
+    ("message", "line", "change"),
+    [
+        (
+            "Image features and image tokens do not match, tokens: 0, features: 8",
+            "",
+            ("tokens", ("image", 8)),
+        ),
+        (
+            "Audio features and audio tokens do not match, tokens: 4, features: 32",
+            "",
+            ("tokens", ("audio", 32)),
+        ),
+        (
+            "X.forward() missing 1 required positional argument: 'query_embeds'",
+            "",
+            ("wanted", "query_embeds"),
+        ),
+        ("You have to specify pixel_values", "", ("wanted", "pixel_values")),
+        (
+            "'NoneType' object has no attribute 'sum'",
+            "lengths = input_features_mask.sum(-1)",
+            ("wanted", "input_features_mask"),
+        ),
+        (
+            "Whisper expects the mel input features to be of length 3000, but found 64.",
+            "",
+            ("sizes", ("frames", 3000)),
+        ),
+        (
+            "split_sizes to sum exactly to 8 (dimension -1), but got split_sizes=[16, 24, 24]",
+            "",
+            ("sections", ([16, 24, 24], 8)),
+        ),
+    ],
+)
+def test_an_error_tells_what_is_wanted(message: str, line: str, change: object) -> None:
+    arguments = ["input_ids", "pixel_values", "input_features_mask", "query_embeds"]
+
+    assert repairs.changes(message, line, arguments)[0] == change
+
+
+def test_an_error_that_says_nothing_changes_nothing() -> None:
+    assert repairs.changes("mat1 and mat2 shapes cannot be multiplied", "", ["input_ids"]) == []
+
+
+def test_random_text_holds_no_special_token_and_as_many_image_tokens_as_features() -> None:
+    tree = {"vocab_size": 40, "image_token_id": 39, "eos_token_id": 12}
+    guess = guess_inputs.Guess(tree, ["input_ids", "attention_mask", "pixel_values"], [])
+    guess.tokens["image"] = 4
+
+    made = guess_inputs.inputs(guess)
+
+    rows = made["input_ids"]["ids"]
+    assert [row.count(39) for row in rows] == [4, 4]
+    assert all(12 not in row for row in rows)
+    assert [len(row) for row in rows] == [len(row) for row in made["attention_mask"]["ids"]]
+    assert made == guess_inputs.inputs(guess)
