@@ -8,6 +8,7 @@ how it initialises them.
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ _GAIN = 1.0
 
 def config_of(recipe: Mapping[str, Any]) -> Any:
     """Return the config of a recipe; raises whatever the release raises of it."""
-    content = dict(recipe["config"])
+    content = copy.deepcopy(recipe["config"])  # some configs take parts out of what they read
     kind = transformers.CONFIG_MAPPING[recipe["type"]]
     return kind.from_dict(content)
 

@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from repromatrix.runner.sweep.child import fields, guess_inputs, repairs, universe
-from repromatrix.runner.sweep.child.recipe import build, floats, inputs_of, quiet
+from repromatrix.runner.sweep.child.recipe import build, config_of, floats, inputs_of, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,7 +174,7 @@ class Attempt:
 
     def _weigh(self, recipe: dict[str, Any]) -> None:
         """Refuse a model that is too large before it takes memory."""
-        config = transformers.CONFIG_MAPPING[self.kind].from_dict(dict(recipe["config"]))
+        config = config_of(recipe)
         with contextlib.suppress(Exception), torch.device("meta"):
             model = getattr(transformers, self.name)(config)
             parameters = sum(one.numel() for one in model.parameters())
@@ -290,8 +290,8 @@ def _check(model: Any, recipe: dict[str, Any]) -> None:
     if not found:
         raise NotBuiltError(other, "no floating-point outputs")
     for name, value in found:
-        if not torch.isfinite(value).all():
-            raise NotBuiltError(other, f"outputs that are not finite: {name}")
+        if value.isnan().any() or not value.isfinite().any():  # some mask with infinity
+            raise NotBuiltError(other, f"outputs that are not numbers: {name}")
 
 
 def _rows(features: Any) -> int:

@@ -38,11 +38,9 @@ PROBES = (
     ProbeName("keep-fp32", "build", "fp16", "Parts that a model keeps in fp32 are loaded so."),
     ProbeName("tied", "build", "fp32", "Tied embeddings are one tensor after loading."),
     ProbeName("resized", "build", "fp32", "More tokens change nothing for those that were there."),
+    ProbeName("outputs-fp32", "forward", "fp32", "A forward pass gives numbers.", cheap=True),
     ProbeName(
-        "outputs-fp32", "forward", "fp32", "A forward pass gives finite numbers.", cheap=True
-    ),
-    ProbeName(
-        "outputs-bf16", "forward", "bf16", "Cast to bf16, it gives finite numbers.", cheap=True
+        "outputs-bf16", "forward", "bf16", "Cast to bf16, it gives the numbers of fp32.", cheap=True
     ),
     ProbeName("loaded-bf16", "forward", "bf16", "Loaded in bf16, it computes.", cheap=True),
     ProbeName("raw-bf16", "forward", "bf16", "Weights in bf16 take inputs in fp32."),
