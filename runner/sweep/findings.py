@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from repromatrix.runner.sweep.child.probes.names import WEIGHTS
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 Found = Mapping[ProbeKey, ProbeRecord]
@@ -106,6 +107,8 @@ def _changed(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
 def _numbers(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
     if not (before.summary and after.summary):
         return None
+    if before.summary.get(WEIGHTS) != after.summary.get(WEIGHTS):
+        return None  # the release calls its weights otherwise, so that they are others
     if _shapes(before.summary) != _shapes(after.summary):
         return ProbeChange(Kind.SHAPES, before, after)
     size = difference(before.summary, after.summary)
@@ -114,7 +117,7 @@ def _numbers(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
 
 
 def _shapes(summary: Mapping[str, Any]) -> dict[str, object]:
-    return {name: one["shape"] for name, one in summary.items()}
+    return {name: one["shape"] for name, one in summary.items() if name != WEIGHTS}
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
@@ -123,7 +126,8 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
     Norms are compared with each other, samples by their distance over the larger norm of samples;
     a share of finite values that changes counts as 1. 0 where no tensor is in both.
     """
-    return max((_apart(before[name], after[name]) for name in before if name in after), default=0.0)
+    both = [name for name in before if name in after and name != WEIGHTS]
+    return max((_apart(before[name], after[name]) for name in both), default=0.0)
 
 
 def _apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:

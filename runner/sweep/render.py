@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from repromatrix.runner.sweep.child.probes.names import WEIGHTS
 from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
 from repromatrix.runner.sweep.making import MadeRecipes
 from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
@@ -53,7 +54,9 @@ def _what(change: ProbeChange) -> str:
 
 
 def _shapes(record: ProbeRecord) -> str:
-    return ", ".join(f"{name} {one['shape']}" for name, one in record.summary.items())
+    return ", ".join(
+        f"{name} {one['shape']}" for name, one in record.summary.items() if name != WEIGHTS
+    )
 
 
 def counted(found: Iterable[ProbeRecord]) -> str:

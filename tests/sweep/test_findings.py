@@ -55,6 +55,14 @@ def test_numbers_beyond_their_tolerance_are_a_change() -> None:
     assert kinds(outputs(2.0), outputs(2.1)) == [Kind.NUMBERS]
 
 
+def test_numbers_of_weights_with_other_names_are_not_compared() -> None:
+    renamed = dataclasses.replace(outputs(4.0), summary={**outputs(4.0).summary, "weights": "b"})
+    plain = dataclasses.replace(outputs(), summary={**outputs().summary, "weights": "a"})
+
+    assert kinds(plain, renamed) == []
+    assert kinds(outputs(), outputs(4.0)) == [Kind.NUMBERS]
+
+
 def test_the_difference_of_two_summaries_is_the_largest_relative_one() -> None:
     other = {"logits": {**SUMMARY["logits"], "samples": [1.0, 1.0, 5.0]}}
     lost = {"logits": {**SUMMARY["logits"], "finite": 0.5}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repromatrix.runner.sweep.child.probes.names import WEIGHTS
 from repromatrix.runner.sweep.child.probes.subject import (
     COARSE,
     ROUNDING,
@@ -13,6 +14,7 @@ from repromatrix.runner.sweep.child.probes.subject import (
     agree,
     outputs,
     summary_of,
+    weights_of,
 )
 
 _WIDE = 64.0
@@ -20,18 +22,27 @@ _WIDE = 64.0
 
 
 def outputs_fp32(subject: Subject) -> None:
-    """Run a forward pass in fp32; its numbers are compared between releases."""
-    found = outputs(subject.model(), subject.inputs())
-    subject.summary = summary_of(found)
+    """Run a forward pass in fp32; its numbers are compared between releases.
+
+    Not those of a model that is random in eval mode: a second pass without a new seed tells it.
+    """
+    model = subject.model()
+    found = outputs(model, subject.inputs())
     _demand_numbers(found)
+    again = outputs(subject.model(), subject.inputs())
+    if all(torch.equal(value, again[name]) for name, value in found.items()):
+        subject.summary = {WEIGHTS: weights_of(model), **summary_of(found)}
 
 
 def outputs_bf16(subject: Subject) -> None:
     """Cast the model and its inputs to bf16."""
     wanted = subject.reference
-    found = outputs(subject.model().to(torch.bfloat16), subject.inputs(torch.bfloat16))
-    subject.summary = summary_of(found)
+    model = subject.model().to(torch.bfloat16)
+    found = outputs(model, subject.inputs(torch.bfloat16))
     agree(subject, found, wanted, COARSE)
+    again = outputs(model, subject.inputs(torch.bfloat16))
+    if all(torch.equal(value, again[name]) for name, value in found.items()):
+        subject.summary = {WEIGHTS: weights_of(model), **summary_of(found)}
 
 
 def loaded_bf16(subject: Subject) -> None:

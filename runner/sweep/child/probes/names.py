@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+WEIGHTS = "weights"
+"""Where a summary states by which names its weights were filled."""
+
 
 class ProbeName(NamedTuple):
     """One probe; its function has its name, with underscores, in the module of its family."""

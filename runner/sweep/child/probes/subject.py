@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import json
 import tempfile
+import zlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +159,12 @@ def summary_of(found: Mapping[str, torch.Tensor]) -> dict[str, Any]:
             "samples": [_number(float(flat[place])) for place in at],
         }
     return told
+
+
+def weights_of(model: Any) -> str:
+    """Return the identity of the names and shapes by which the weights were filled."""
+    named = sorted((name, list(one.shape)) for name, one in model.named_parameters())
+    return f"{zlib.crc32(json.dumps(named).encode()):08x}"
 
 
 def _number(value: float) -> float | None:
