@@ -28,6 +28,7 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
+from repromatrix.runner.sweep.recipes import read_recipes
 from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def examine(
         faults += scrutinise(case, loaded.environments, loaded.matrix.precisions, Device)
     if not files:
         faults += _needless_locks(paths, loaded)
+        faults += read_recipes(paths.recipes)[1]
     if faults:
         raise RunnerError(faults)
     judged = _judged(loaded)

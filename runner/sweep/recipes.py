@@ -65,6 +65,14 @@ def write(folder: Path, content: Mapping[str, Any]) -> None:
 
 def load_recipes(folder: Path) -> dict[str, ModelRecipe]:
     """Return the recipes by type, in alphabetical order; raises RunnerError with every fault."""
+    read, faults = read_recipes(folder)
+    if faults:
+        raise RunnerError(faults)
+    return read
+
+
+def read_recipes(folder: Path) -> tuple[dict[str, ModelRecipe], list[Fault]]:
+    """Return the recipes that are sound, and every fault of the others."""
     read: dict[str, ModelRecipe] = {}
     faults: list[Fault] = []
     for path in sorted(folder.glob("*.json")):
@@ -72,9 +80,7 @@ def load_recipes(folder: Path) -> dict[str, ModelRecipe]:
             read[path.stem] = _read(path)
         except RunnerError as error:
             faults += error.faults
-    if faults:
-        raise RunnerError(faults)
-    return read
+    return read, faults
 
 
 def _read(path: Path) -> ModelRecipe:

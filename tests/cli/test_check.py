@@ -12,9 +12,10 @@ import pytest
 import small_checkout
 from factories import CODE, case_text, cell
 from rich.console import Console
+from tiny_recipes import CONTENT
 
 from repromatrix.runner.cli.check import _contradicted, _judged, _other_fixes, examine
-from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import PinnedCommit, as_text
 from repromatrix.runner.evidence.margins import NAME as MARGINS
@@ -27,6 +28,7 @@ from repromatrix.runner.model.observation import LOCAL
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import load
+from repromatrix.runner.sweep.recipes import write as write_recipe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +88,20 @@ def awaiting(tmp_path_factory: pytest.TempPathFactory) -> Paths:
 def before(awaiting: Paths) -> str:
     """Return what is said where nothing was measured."""
     return said(awaiting)
+
+
+def test_a_recipe_that_was_edited_is_a_fault(tmp_path: Path) -> None:
+    places = small_checkout.checkout(tmp_path)
+    write_recipe(places.recipes, CONTENT)
+    path = places.recipes / "llama.json"
+    path.write_text(path.read_text().replace("32", "64"))
+
+    with pytest.raises(RunnerError) as raised:
+        said(places)
+
+    (fault,) = map(str, raised.value.faults)
+    what, mend = "its digest does not fit: the file was edited.", "Restore it with git;"
+    assert fault == f"recipes/llama.json: {what} {mend} recipes are frozen."
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OUT_OF_MEMORY, Outcome.NOT_RUN, Outcome.UNBUILDABLE])
