@@ -73,6 +73,7 @@ def test_a_recipe_is_made_and_holds_what_the_probes_ask_in_fp32(
     assert capsys.readouterr().out == f"{release}: recipes: 1 known, 1 made, 0 refused\n"
     assert load_recipes(paths.recipes)["gpt2"].home == release
 
-    options = SweepOptions(release=release, against=release, model=["gpt2"], probe=["outputs-*"])
+    probes = ["outputs-*", "checkpoint"]
+    options = SweepOptions(release=release, against=release, model=["gpt2"], probe=probes)
     assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
-    assert f"  {release}: 2 hold" in capsys.readouterr().out
+    assert f"  {release}: 3 hold" in capsys.readouterr().out

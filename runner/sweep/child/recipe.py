@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import math
+import pathlib
+import tempfile
 import zlib
 from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,6 +43,31 @@ def build(recipe: Mapping[str, Any], *, seed: int = 0) -> Any:
     model = model.to(torch.float32)
     fill(model, seed)
     return model.eval()
+
+
+def saved_weights(model: Any) -> dict[str, list[int]]:
+    """Return the names and shapes under which this release saves the weights of a model.
+
+    Empty where it saves them in several files, or cannot.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        path = pathlib.Path(folder) / "model.safetensors"
+        if not path.exists():
+            return {}
+        with safe_open(path, framework="pt") as file:
+            return {name: list(file.get_slice(name).get_shape()) for name in sorted(file.keys())}
+
+
+def write_checkpoint(recipe: Mapping[str, Any], folder: str, seed: int = 0) -> None:
+    """Write what the home of a recipe would have saved: its config, and weights under its names."""
+    weights = {
+        name: values(name, torch.Size(shape), seed) for name, shape in recipe["weights"].items()
+    }
+    path = pathlib.Path(folder)
+    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
+    config = {**recipe["config"], "architectures": [recipe["class"]]}
+    (path / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
 def fill(model: torch.nn.Module, seed: int = 0) -> None:

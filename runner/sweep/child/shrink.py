@@ -14,7 +14,14 @@ import torch
 import transformers
 
 from repromatrix.runner.sweep.child import fields, guess_inputs, repairs, universe
-from repromatrix.runner.sweep.child.recipe import build, config_of, floats, inputs_of, quiet
+from repromatrix.runner.sweep.child.recipe import (
+    build,
+    config_of,
+    floats,
+    inputs_of,
+    quiet,
+    saved_weights,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,6 +169,8 @@ class Attempt:
         recipe["inputs"] = self._inputs(model)
         _check(model, recipe)
         recipe["targets"] = self._targets(model, recipe)
+        with contextlib.suppress(Exception):  # what cannot be saved has no checkpoint
+            recipe["weights"] = saved_weights(model)
         return {"recipe": recipe, "parameters": parameters, "repairs": self.done}
 
     def _config(self) -> dict[str, Any]:

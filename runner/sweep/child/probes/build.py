@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from repromatrix.runner.sweep.child.probes.subject import (
     agree,
     outputs,
     refusing,
+    summary_of,
 )
 
 
@@ -112,6 +114,31 @@ def keep_fp32(subject: Subject) -> None:
     if lost:
         msg = f"{len(lost)} parameters are in fp16: {', '.join(lost[:3])}"
         raise ProbeDiffers(msg)
+
+
+def checkpoint(subject: Subject) -> None:
+    """Load what the recipe's home would have saved; its numbers are compared between releases.
+
+    Unlike `outputs-fp32` this follows weights that a later release calls otherwise.
+    """
+    if not subject.recipe.get("weights"):
+        msg = "its home does not save it in one file"
+        raise ProbeSkipped(msg)
+    with tempfile.TemporaryDirectory() as folder:
+        recipes.write_checkpoint(subject.recipe, folder, subject.seed)
+        loaded, told = subject.load(folder, torch.float32, output_loading_info=True)
+    lost = {
+        what: sorted(map(str, told.get(what) or ()))
+        for what in ("missing_keys", "unexpected_keys", "mismatched_keys")
+    }
+    if any(lost.values()):
+        parts = [f"{len(keys)} {what.replace('_', ' ')}" for what, keys in lost.items() if keys]
+        first = next(keys[0] for keys in lost.values() if keys)
+        msg = f"{', '.join(parts)}, such as {first}"
+        raise ProbeDiffers(msg)
+    found, again = (outputs(loaded.eval(), subject.inputs()) for _ in range(2))
+    if all(torch.equal(value, again[name]) for name, value in found.items()):
+        subject.summary = summary_of(found)
 
 
 def tied(subject: Subject) -> None:

@@ -39,6 +39,12 @@ PROBES = (
     ProbeName("reload-fp32", "build", "fp32", "A saved model computes the same once loaded."),
     ProbeName("reload-bf16", "build", "bf16", "A model saved in bf16 is loaded with its values."),
     ProbeName("keep-fp32", "build", "fp16", "Parts that a model keeps in fp32 are loaded so."),
+    ProbeName(
+        "checkpoint",
+        "build",
+        "fp32",
+        "A checkpoint of the release on which the recipe was made is loaded whole.",
+    ),
     ProbeName("tied", "build", "fp32", "Tied embeddings are one tensor after loading."),
     ProbeName("resized", "build", "fp32", "More tokens change nothing for those that were there."),
     ProbeName("outputs-fp32", "forward", "fp32", "A forward pass gives numbers.", cheap=True),

@@ -87,7 +87,8 @@ class Subject:
     def load(self, folder: str, dtype: torch.dtype | str, **options: Any) -> Any:
         """Return the model loaded in a dtype."""
         kind = getattr(transformers, self.recipe["class"])
-        return kind.from_pretrained(folder, **{dtype_argument(): dtype}, **options).eval()
+        found = kind.from_pretrained(folder, **{dtype_argument(): dtype}, **options)
+        return found if isinstance(found, tuple) else found.eval()
 
     def accepts(self, argument: str) -> bool:
         """Say whether forward takes an argument by name."""
