@@ -28,6 +28,7 @@ from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes,
 from repromatrix.runner.sweep.measure import SweepRunner, releases_of
 from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
 from repromatrix.runner.sweep.records import records
+from repromatrix.runner.sweep.script import script_of
 from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ class SweepOptions:
             "--make", help="Make the missing recipes of the release instead: tiny models as data."
         ),
     ] = False
+    script: Annotated[
+        str,
+        cli.checked(
+            "Print a finding as a script that fails on one release and passes on the other.",
+            metavar="FINDING",
+        ),
+    ] = ""
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Processes at once; 0 means all cores.")
     ] = 0
@@ -99,12 +107,30 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
             return ExitCode.INTERRUPTED
         found = {name: records(runner.rows(name, cases)) for name, cases in sides.items()}
         told = findings(changes(found[against], found[release]))
+        if options.script:
+            return _script(told, options.script, runner, recipes, (against, release))
         told = confirmed(told, runner, recipes, (against, release))
     half = {probe.name: probe.dtype for probe in probes}
     _print(found, told, bad(found[release], half), (against, release), options)
     measured = plural(runner.counts["measured"], "cell")
     console.print(f"{measured} measured in {time.monotonic() - began:.0f} s.")
     return ExitCode.UNBUILDABLE if tally.unbuilt else ExitCode.AS_EXPECTED
+
+
+def _script(
+    told: Sequence[SweepFinding],
+    name: str,
+    runner: SweepRunner,
+    recipes: Mapping[str, ModelRecipe],
+    sides: tuple[str, str],
+) -> ExitCode:
+    by_name = {finding.name: finding for finding in told}
+    if name not in by_name:
+        near = suggestion(name, [*by_name]) or "Run without --script to list the findings."
+        raise refuse(Problem("--script", f"no finding is called {name!r}", near))
+    change = by_name[name].changes[0]
+    cli.print_stdout(script_of(change, recipes[change.after.key.kind], runner, sides))
+    return ExitCode.AS_EXPECTED
 
 
 def _print(
