@@ -31,7 +31,7 @@ _AUTOCAST = 'with torch.autocast("cpu", dtype, enabled=precision != "fp32"):'
 _LOSS = "model(**inputs)[0].float().square().mean().backward()"
 
 
-class Way(NamedTuple):
+class ScriptWay(NamedTuple):
     """What a script does with its model, and how a case calls that."""
 
     lines: tuple[str, ...]
@@ -46,11 +46,11 @@ def _generating(more: str = "", *, autocast: bool = False) -> tuple[str, ...]:
 
 
 WAYS = {
-    "outputs-fp32": Way(("model.to(dtype)(**inputs)",), ("forward",)),
-    "outputs-bf16": Way(("model.to(dtype)(**inputs)",), ("cast", "forward")),
-    "cast-fp16": Way(("model.to(dtype)(**inputs)",), ("cast", "forward")),
-    "raw-bf16": Way(("model.to(dtype)(**inputs)",), ("cast", "forward"), raw=True),
-    "loaded-bf16": Way(
+    "outputs-fp32": ScriptWay(("model.to(dtype)(**inputs)",), ("forward",)),
+    "outputs-bf16": ScriptWay(("model.to(dtype)(**inputs)",), ("cast", "forward")),
+    "cast-fp16": ScriptWay(("model.to(dtype)(**inputs)",), ("cast", "forward")),
+    "raw-bf16": ScriptWay(("model.to(dtype)(**inputs)",), ("cast", "forward"), raw=True),
+    "loaded-bf16": ScriptWay(
         (
             'model.save_pretrained("saved")',
             'model = type(model).from_pretrained("saved", torch_dtype=dtype).eval()',
@@ -58,24 +58,28 @@ WAYS = {
         ),
         ("load", "forward"),
     ),
-    "autocast-bf16": Way((_AUTOCAST, "    model(**inputs)"), ("autocast", "forward"), raw=True),
-    "autocast-fp16": Way((_AUTOCAST, "    model(**inputs)"), ("autocast", "forward"), raw=True),
-    "cached": Way(_generating(), ("generate",)),
-    "static": Way(_generating(_STATIC), ("generate", "static-cache")),
-    "generate-bf16": Way(_generating(), ("cast", "generate")),
-    "generate-autocast": Way(_generating(autocast=True), ("autocast", "generate"), raw=True),
-    "static-bf16": Way(_generating(_STATIC), ("cast", "generate", "static-cache")),
-    "static-autocast": Way(
+    "autocast-bf16": ScriptWay(
+        (_AUTOCAST, "    model(**inputs)"), ("autocast", "forward"), raw=True
+    ),
+    "autocast-fp16": ScriptWay(
+        (_AUTOCAST, "    model(**inputs)"), ("autocast", "forward"), raw=True
+    ),
+    "cached": ScriptWay(_generating(), ("generate",)),
+    "static": ScriptWay(_generating(_STATIC), ("generate", "static-cache")),
+    "generate-bf16": ScriptWay(_generating(), ("cast", "generate")),
+    "generate-autocast": ScriptWay(_generating(autocast=True), ("autocast", "generate"), raw=True),
+    "static-bf16": ScriptWay(_generating(_STATIC), ("cast", "generate", "static-cache")),
+    "static-autocast": ScriptWay(
         _generating(_STATIC, autocast=True), ("autocast", "generate", "static-cache"), raw=True
     ),
-    "backward-bf16": Way(("model.to(dtype).train()", _LOSS), ("cast", "backward")),
-    "backward-autocast": Way(
+    "backward-bf16": ScriptWay(("model.to(dtype).train()", _LOSS), ("cast", "backward")),
+    "backward-autocast": ScriptWay(
         ("model.train()", _AUTOCAST, f"    {_LOSS}"), ("autocast", "backward"), raw=True
     ),
-    "checkpointing": Way(
+    "checkpointing": ScriptWay(
         ("model.gradient_checkpointing_enable()", "model.to(dtype).train()", _LOSS), ("backward",)
     ),
-    "checkpointing-bf16": Way(
+    "checkpointing-bf16": ScriptWay(
         ("model.gradient_checkpointing_enable()", "model.to(dtype).train()", _LOSS),
         ("cast", "backward"),
     ),
@@ -185,21 +189,8 @@ def _text(
 ) -> str:
     way = WAYS[probe.name]
     content = {name: value for name, value in config.items() if name != "model_type"}
-    trigger = json.dumps(list(way.trigger))
     lines = [
-        "# /// script",
-        '# requires-python = ">=3.10"',
-        f'# dependencies = ["torch", "transformers>={recipe.home}"]',
-        "#",
-        "# [tool.repromatrix]",
-        f"# title = {json.dumps(f'{recipe.class_name}: {error}'[:100])}",
-        "# reports = []",
-        '# found-by = "measurement"',
-        '# area = "sweep"',
-        f"# models = [{json.dumps(recipe.type)}]",
-        f"# trigger = {trigger}",
-        '# symptom = ["error"]',
-        "# ///",
+        *_block(recipe, way, error),
         f'"""{recipe.class_name}: {probe.holds}',
         "",
         f"It fails on transformers {ends.bad} and passes on {ends.good}.",
@@ -232,6 +223,24 @@ def _text(
     return "\n".join(lines) + "\n"
 
 
+def _block(recipe: ModelRecipe, way: ScriptWay, error: str) -> list[str]:
+    return [
+        "# /// script",
+        '# requires-python = ">=3.10"',
+        f'# dependencies = ["torch", "transformers>={recipe.home}"]',
+        "#",
+        "# [tool.repromatrix]",
+        f"# title = {json.dumps(f'{recipe.class_name}: {error}'[:100])}",
+        "# reports = []",
+        '# found-by = "measurement"',
+        '# area = "sweep"',
+        f"# models = [{json.dumps(recipe.type)}]",
+        f"# trigger = {json.dumps(list(way.trigger))}",
+        '# symptom = ["error"]',
+        "# ///",
+    ]
+
+
 def _inputs(recipe: ModelRecipe, probe: ProbeName) -> list[tuple[str, Any]]:
     generates = probe.family == "generate"
     inputs: Mapping[str, Any] = recipe.content["inputs"]
@@ -242,7 +251,7 @@ def _inputs(recipe: ModelRecipe, probe: ProbeName) -> list[tuple[str, Any]]:
     ]
 
 
-def _value(spec: Any, way: Way) -> str:  # noqa: ANN401 - whatever a forward pass takes
+def _value(spec: Any, way: ScriptWay) -> str:  # noqa: ANN401 - whatever a forward pass takes
     if not isinstance(spec, dict):
         return repr(spec)
     ((kind, value),) = spec.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repromatrix.runner.sweep.child import fields, guess_inputs, repairs
+from repromatrix.runner.sweep.child import amend, fields, guess_inputs, repairs, tokens
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_lists_of_stages_keep_their_ratios_through_all_configs() -> None:
 
     small = fields.tiny(tree, "names")
 
-    assert small["backbone_config"]["hidden_sizes"] == [64, 128, 256, 512]
-    assert small["backbone_config"]["embedding_size"] == 16
-    assert small["encoder_in_channels"] == [128, 256, 512]
+    assert small["backbone_config"]["hidden_sizes"] == [32, 64, 128, 256]
+    assert small["backbone_config"]["embedding_size"] == 8
+    assert small["encoder_in_channels"] == [64, 128, 256]
 
 
 def test_heads_that_were_equal_stay_equal() -> None:
@@ -86,7 +86,7 @@ def test_special_tokens_move_to_the_end_the_same_ones_together() -> None:
         "text_config": {"model_type": "x", "vocab_size": 256, "image_token_id": 151655},
     }
 
-    fields.move_tokens(tree)
+    tokens.move_tokens(tree)
 
     assert tree["image_token_id"] == 255
     assert tree["bos_token_id"] == 1
@@ -106,7 +106,7 @@ def test_the_uniform_strategy_divides_all_widths_and_keeps_heads() -> None:
 def test_an_open_size_is_filled_where_the_failing_line_names_it() -> None:
     tree = {"num_attention_heads": 4, "hidden_size": 64, "head_dim": None, "n_group": None}
 
-    assert fields.fill_open(tree, "self.scaling = self.head_dim**-0.5")
+    assert amend.fill_open(tree, "self.scaling = self.head_dim**-0.5")
     assert tree["head_dim"] == 16
     assert tree["n_group"] is None
 

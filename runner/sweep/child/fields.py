@@ -17,18 +17,26 @@ Tree = dict[str, Any]
 WIDTH, FEED_FORWARD, HEADS, HEAD_DIM, RANK = 64, 64, 4, 16, 16
 VOCABULARY, POSITIONS, EXPERTS, TOP_K, GROUPS = 256, 512, 4, 2, 2
 WINDOW, TOKENS, FRAMES, DEPTH, STAGE = 8, 8, 4, 2, 2
-NARROWEST, IMAGE, GRID = 16, 64, 4
+NARROWEST, IMAGE, GRID = 8, 64, 4
 UNKNOWN = 256
 """From this size on, a field of unknown kind counts as a width where a model stays too large."""
 
 # First match decides.
 _KINDS: tuple[tuple[str, str], ...] = (
+    ("index", r"^index_topk$"),
+    (
+        "topk",
+        r"experts_per_tok|^(moe_(top_?k|k)|topk|k)$|topk$|_top_k$|num_selected_experts|moe_k$",
+    ),
     ("keep", r"^(num_channels|in_channels|in_chans|n_channels|audio_channels|type_vocab_size)$"),
     (
         "keep",
-        r"sampl(e|ing)_rate|frame_rate|kernel|stride|dilation|padding|dropout|_ratio|patch_size",
+        r"sampl(e|ing)_rate|frame_rate|kernel|stride|dilation|padding|dropout|_ratio|patch_size|size_per_stage",
     ),
-    ("keep", r"mel_bins|num_mel|n_mels|mel_dim|input_feat|feat(ure)?_extract|hop_length|_theta"),
+    (
+        "keep",
+        r"keypoint_decoder|mel_bins|num_mel|n_mels|mel_dim|input_feat|feat(ure)?_extract|hop_length|_theta|tokenizer_",
+    ),
     (
         "keep",
         r"^(groups|n_fft|num_labels|torch_|seed|temporal|spatial|factor|feature_size)|_factor",
@@ -39,49 +47,54 @@ _KINDS: tuple[tuple[str, str], ...] = (
         r"_(start|end|pad|delay|begin|eos|bos|placeholder)_(id|ids|index)$|^(bos|eos|pad)_id",
     ),
     ("vocabulary", r"vocab_size|vocab$|^vocab|codebook_size|num_embeddings$|_buckets_size"),
-    ("index", r"^index_topk$"),
-    (
-        "topk",
-        r"experts_per_tok|^(moe_(top_?k|k)|topk|k)$|topk$|_top_k$|num_selected_experts|moe_k$",
-    ),
     ("groups", r"^n_group$|^num_expert_group|topk_group"),
     ("experts", r"expert(s|_num)$|experts_(num|count)|num_experts|n_routed_experts|^num_local_exp"),
     ("kv heads", r"(num|n)_(key_value|kv)_heads$|kv_heads$|_key_value_heads$|num_key_heads$"),
     ("heads", r"heads$|n_head$|num_head$|_heads_num$|^num_attention_heads"),
     (
         "head",
-        r"head_dim$|head_size$|^d_kv$|^d_head$|kv_channels|dim_head|head_channels|rotary_dim$",
+        r"head_?dim$|head_size$|^d_kv$|^d_head$|kv_channels|dim_head|head_channels|rotary_dim$",
     ),
     ("rank", r"_rank$|lora_rank|^rank"),
     ("interval", r"_interval$|_period$|_pattern$|_every_|_sparse_step$|_frequency$|_freq$|_step$"),
     ("offset", r"_offset$|first_k_dense|^num_dense_layers|num_moe_layers_start|moe_layer_start"),
-    ("depth", r"num_hidden_layers$|^n_layers?$|_layers$|^depth$|num_layers|_depth$|^num_.*blocks$"),
-    ("depths", r"depths$|layers_per_|num_blocks_per|blocks_per_stage|numb_of_layers|num_blocks$"),
+    (
+        "depth",
+        r"num_hidden_layers$|^layers$|^n_layers?$|_layers$|^depth$|num_layers|_depth$|^num_.*blocks$",
+    ),
+    ("depths", r"depths$|layers_per_|num_blocks_per|numb_of_layers|num_blocks$"),
     ("image", r"image_size$|img_size|image_(height|width)$|^input_size$|_image_size|image_res"),
     ("positions", r"position_embeddings|n_positions|positions$|max_seq|_length_max"),
     ("window", r"sliding_window$|attention_window$|chunk_size$|local_window|local_attention$"),
     ("frames", r"^num_frames$|frames_per_clip|max_frames"),
     ("norm groups", r"^num_groups$"),
-    ("filters", r"^num_filters$"),
+    ("filters", r"^(num|n)_filters$"),
     ("groups of norm", r"^base_channels$"),
+    ("coordinate", r"^coordinate_size$"),
+    ("shape", r"^shape_size$"),
     ("coefficient", r"^(width|depth)_(coefficient|multiplier)$"),
     ("tokens", r"num_quer|query_tokens|num_latents|image_tokens$|tokens_per_image|seq_length$"),
     ("tokens", r"num_.*tokens$|num_proposals|num_prefix|^num_.*_queries"),
-    ("ffn", r"intermediate_size|ffn_dim|ffn_size|d_ff$|n_inner|mlp_dim|_ffn|ff_dim|inner_dim"),
+    (
+        "ffn",
+        r"intermediate_size|ffn_dim|ffn_size|d_ff$|n_inner|mlp_dim|_ffn|ff_dim|inner_dim|linear_units",
+    ),
     ("width", r"hidden_size|hidden_dim|d_model|_dim$|^dim$|n_embd|embedding_size|_width$|^width$"),
     (
         "width",
-        r"_channels?$|^channels$|upsample_groups|_size_per_|hidden$|_dims$|embd$|dim_per_stage",
+        r"_channels?$|^channels$|^flow_size$|upsample_groups|_size_per_|hidden$|_dims$|embd$|dim_per_stage",
     ),
     ("width", r"_sizes$|_features$|num_pos_feats|state_size$|_hidden_size|proj_size|latent_dim"),
 )
 _INDEX = re.compile(
     r"indexes$|indices$|_idxs?$|_index$|layer_ids?$|_layers?$|indexes|^layers_|_at$"
 )
-_STAGES = re.compile(r"label|kernel|stride|dilation|conv|channels|stage")
+_STAGES = re.compile(r"label|kernel|stride|dilation|conv|channels|stage|sampl|scales|_rates")
 # The library makes them again from what stays.
-_RATES = re.compile(r"sampling_ratios$|^upsample_(rates|scales)|^up_ratios|strides$")
-_PLACEHOLDER = re.compile(r"^(image|video|audio)_token_(id|index)$")
+_OF_CONFIGS = {"model_type", "hidden_act", "hidden_size", "num_attention_heads"}
+_RATES = re.compile(
+    r"sampling_ratios$|blocks_per_stage|^upsample_(rates|scales)|^up_ratios|strides$"
+)
 _SKIP = re.compile(
     r"^(id2label|label2id|transformers_version|_name_or_path|architectures|stage_names|out_features)$"
 )
@@ -94,7 +107,7 @@ def kind_of(name: str) -> str:
 
 def is_config(value: object) -> bool:
     """Say whether a value is a nested config (a plain mapping such as of rotary ones is none)."""
-    return isinstance(value, dict) and ("model_type" in value or "hidden_act" in value)
+    return isinstance(value, dict) and bool(_OF_CONFIGS & value.keys())
 
 
 def nodes(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Tree]]:
@@ -122,6 +135,7 @@ def _tiny(tree: Tree, strategy: str, factors: tuple[int, int]) -> Tree:
             made[name] = _tiny(value, strategy, factors)
     _cut_layers(made)
     _cut_images(made)
+    _cut_windows(made)
     for name, value in list(made.items()):
         kind = kind_of(name)
         if kind == "topk" and value is None:
@@ -130,7 +144,9 @@ def _tiny(tree: Tree, strategy: str, factors: tuple[int, int]) -> Tree:
             made[name] = min(float(value), 0.25)
         if not isinstance(value, (int, list)) or isinstance(value, bool):
             continue
-        if not kind and strategy == "capped" and _large(value):
+        if (not kind and strategy == "capped" and _large(value)) or (
+            name == "in_channels" and isinstance(value, list)
+        ):
             kind = "width"
         made[name] = _each(kind, value, tree, strategy, factors)
     _mend_heads(made, tree, strategy)
@@ -186,8 +202,11 @@ _SMALL: dict[str, Callable[[int], int]] = {
     "rank": lambda value: min(value, RANK),
     "interval": lambda value: min(value, DEPTH),
     "norm groups": lambda value: min(value, 4),
-    "filters": lambda value: min(value, 8),
+    "filters": lambda value: min(value, 4),
     "groups of norm": lambda value: min(value, 32),
+    # Four of the one and two of the other make a width.
+    "coordinate": lambda value: min(value, WIDTH // 8),
+    "shape": lambda value: min(value, WIDTH // 4),
     "index": lambda value: min(value, 16),
     "offset": lambda value: min(value, 1),
     "window": lambda value: min(value, WINDOW),
@@ -249,21 +268,59 @@ def _cut_layers(node: Tree) -> None:
             for key, value in node.items()
             if _per_layer(key, value, depth) and len(value) == depth > DEPTH
         }
-        special = node.get("per_layer_config")
-        rows = [special.get(str(at)) for at in range(depth)] if isinstance(special, dict) else None
-        kept = _first_of_kinds([*lists.values(), *([rows] if rows else [])], depth)
+        special = _special_layers(node, depth)
+        marks = _indices(node, depth, lists)
+        rows = [*lists.values(), *special]
         if rows:
-            node["per_layer_config"] = {
-                str(at): rows[old] for at, old in enumerate(kept) if rows[old] is not None
-            }
+            rows += [[at in value for at in range(depth)] for value in marks.values()]
+        kept = _first_of_kinds(rows, depth)
         for key, value in lists.items():
             cut = [value[at] for at in kept]
             node[key] = "".join(cut) if isinstance(value, str) else cut
-        marks = _indices(node, depth, lists)
-        small = min(depth, max(len(kept), *(len(set(value)) for value in marks.values()), DEPTH))
+        if special:
+            node["per_layer_config"] = {
+                str(at): special[0][old] for at, old in enumerate(kept) if special[0][old]
+            }
+        small = min(depth, max(len(kept), DEPTH, _cycle(node)))
+        if not rows:
+            small = min(depth, max([small, *(len(set(value)) for value in marks.values())]))
         for key, value in marks.items():
-            node[key] = _moved(value, depth, small)
+            inside = [kept.index(one) for one in value if one in kept]
+            node[key] = inside if rows and inside else _moved(value, depth, small)
         node[name] = small
+
+
+def _cycle(node: Tree) -> int:
+    """Return the length of a list of kinds that layers repeat, where there is one."""
+    lengths = [
+        len(value)
+        for name, value in node.items()
+        if isinstance(value, list) and re.search(r"types?$|pattern$", name) and len(value) <= GRID
+    ]
+    return max(lengths, default=0)
+
+
+def _special_layers(node: Tree, depth: int) -> list[list[Tree | None]]:
+    """Return what a config says of single layers, made small in the ratio of the usual values."""
+    given = node.get("per_layer_config")
+    if not isinstance(given, dict):
+        return []
+    of_layer = {int(at): value for at, value in given.items()}
+    return [[_in_ratio(of_layer.get(at), node) for at in range(depth)]]
+
+
+def _in_ratio(special: Tree | None, node: Tree) -> Tree | None:
+    if special is None:
+        return None
+    made = dict(special)
+    for name, value in special.items():
+        usual, small = node.get(name), _SMALL.get(kind_of(name))
+        if _is_number(value) and _is_number(usual) and small and usual:
+            made[name] = max(1, value * small(usual) // usual)
+    heads, others = "num_attention_heads", "num_key_value_heads"
+    if others in special and special.get(heads) == special[others]:
+        made[others] = made[heads]
+    return made
 
 
 def _is_depth(name: str, value: object) -> bool:
@@ -279,7 +336,7 @@ def _per_layer(name: str, value: object, depth: int) -> bool:
 
 def _first_of_kinds(lists: list[Any], depth: int) -> list[int]:
     if not lists:
-        return list(range(DEPTH))
+        return list(range(min(depth, DEPTH)))
     seen: dict[str, int] = {}
     for at, row in enumerate(zip(*lists, strict=True)):
         seen.setdefault(str(row), at)
@@ -315,6 +372,12 @@ def _moved(value: list[int], depth: int, small: int) -> list[int]:
     return [place[one] if one >= 0 else max(one, -small) for one in value]
 
 
+def _cut_windows(node: Tree) -> None:
+    """Make windows of a hierarchy fit into its last stage."""
+    if _has_stages(node) and _is_number(node.get("window_size")):
+        node["window_size"] = min(node["window_size"], STAGE)
+
+
 def _cut_images(node: Tree) -> None:
     patch = _largest(node.get("patch_size")) or _largest(node.get("spatial_patch_size")) or 1
     grid = IMAGE if patch == 1 else GRID
@@ -324,6 +387,10 @@ def _cut_images(node: Tree) -> None:
     for name, value in node.items():
         if kind_of(name) == "image" and value:
             node[name] = _like(value, size)
+        if name == "image_embedding_size" and isinstance(value, int):
+            node[name] = size // patch
+        if name == "backbone_feature_sizes":
+            node[name] = [[max(1, one // (1024 // IMAGE)) for one in pair] for pair in value]
 
 
 def _like(value: Any, size: int) -> Any:
@@ -348,13 +415,30 @@ def infinite(value: Any) -> Any:
 
 
 def _mend_heads(node: Tree, old: Tree, strategy: str) -> None:
-    """Keep heads that were equal equal, and let a state-space layer's heads fill its width."""
+    """Keep heads that were equal equal, and heads and widths that belonged together together."""
     if strategy in {"uniform", "layers"}:
         return
     pairs = (("num_attention_heads", "num_key_value_heads"), ("num_heads", "num_kv_heads"))
     for heads, others in pairs:
         if isinstance(old.get(heads), int) and old.get(heads) == old.get(others):
             node[others] = node[heads]
+    _mend_parts(node, old)
+    _mend_state_space(node, old)
+
+
+def _mend_parts(node: Tree, old: Tree) -> None:
+    """Let a head be the sum of its parts again."""
+    parts = ("qk_nope_head_dim", "qk_rope_head_dim")
+    if all(_is_number(old.get(one)) for one in parts):
+        for whole in ("qk_head_dim", "head_dim"):
+            if old.get(whole) == sum(old[one] for one in parts):
+                node[whole] = sum(node[one] for one in parts)
+            elif old.get(whole) == old[parts[1]]:
+                node[whole] = node[parts[1]]
+
+
+def _mend_state_space(node: Tree, old: Tree) -> None:
+    """Let the heads of a state-space layer fill its width again."""
     width = node.get("hidden_size") or node.get("d_model")
     if "mamba_d_ssm" in old and isinstance(width, int):
         node["mamba_d_ssm"] = 2 * width
@@ -362,11 +446,11 @@ def _mend_heads(node: Tree, old: Tree, strategy: str) -> None:
         ("mamba_n_heads", "mamba_d_head", "mamba_expand"),
         ("mamba_num_heads", "mamba_head_dim", "expand"),
         ("num_heads", "head_dim", "expand"),
+        ("n_mamba_heads", "mamba_headdim", "mamba_expand"),
     ):
         if expand in old and heads in old and isinstance(width, int):
-            whole = int(width * old[expand])
             node[dim] = HEAD_DIM
-            node[heads] = whole // HEAD_DIM
+            node[heads] = int(width * old[expand]) // HEAD_DIM
 
 
 def _mend_rotary(node: Tree) -> None:
@@ -378,7 +462,7 @@ def _mend_rotary(node: Tree) -> None:
         for each in (value, *(one for one in value.values() if isinstance(one, dict))):
             section = each.get("mrope_section")
             if isinstance(section, list) and section:
-                each["mrope_section"] = _shares(section, half)
+                each["mrope_section"] = shares(section, half)
             for name in ("long_factor", "short_factor"):
                 if isinstance(each.get(name), list):
                     each[name] = each[name][:half]
@@ -398,134 +482,9 @@ def _rotary_half(node: Tree) -> int:
     return int(head * (share if isinstance(share, float) else 1.0)) // 2
 
 
-def _shares(section: list[int], whole: int) -> list[int]:
+def shares(section: list[int], whole: int) -> list[int]:
+    """Return sections cut in proportion, so that they sum up to a whole."""
     total = sum(section)
     cut = [one * whole // total for one in section]
     cut[0] += whole - sum(cut)
     return cut
-
-
-def move_tokens(tree: Tree) -> dict[int, int]:
-    """Move ids of special tokens that lie beyond the small vocabulary to its end, in place.
-
-    The same old id gets the same new one everywhere. Returns what was moved.
-    """
-    taken = {value for _, node in nodes(tree) for value in _tokens(node).values()}
-    moved: dict[int, int] = {}
-    _move_tokens(tree, vocabulary_of(tree), taken, moved)
-    return moved
-
-
-def vocabulary_of(tree: Tree) -> int:
-    """Return the size of the vocabulary that text is of; 0 where there is none."""
-    found = [
-        (("text" in path or "decoder" in path, -len(path)), node["vocab_size"])
-        for path, node in nodes(tree)
-        if isinstance(node.get("vocab_size"), int)
-    ]
-    own = tree.get("vocab_size")
-    return own if isinstance(own, int) and own else max(found, default=((), 0))[1]
-
-
-def _tokens(node: Tree) -> dict[str, int]:
-    return {
-        name: value
-        for name, value in node.items()
-        if kind_of(name) == "token" and isinstance(value, int) and not isinstance(value, bool)
-    }
-
-
-def _move_tokens(node: Tree, vocabulary: int, taken: set[int], moved: dict[int, int]) -> None:
-    own = node.get("vocab_size")
-    size = own if isinstance(own, int) and own else vocabulary
-    for name, value in node.items():
-        if is_config(value):
-            _move_tokens(value, size, taken, moved)
-        elif kind_of(name) == "token" and size:
-            if isinstance(value, list):
-                node[name] = [_new_id(one, size, taken, moved) for one in value]
-            else:
-                node[name] = _new_id(value, size, taken, moved)
-
-
-def _new_id(value: Any, size: int, taken: set[int], moved: dict[int, int]) -> Any:
-    if not isinstance(value, int) or isinstance(value, bool) or value < size:
-        return value
-    if value not in moved:
-        free = next((one for one in range(size - 1, -1, -1) if one not in taken), size - 1)
-        moved[value] = free
-        taken.add(free)
-    return min(moved[value], size - 1)
-
-
-def special_tokens(tree: Tree) -> set[int]:
-    """Return all ids that mean something: none of them belongs into random text."""
-    return {
-        one
-        for _, node in nodes(tree)
-        for name, value in node.items()
-        if kind_of(name) == "token"
-        for one in (value if isinstance(value, list) else [value])
-        if isinstance(one, int)
-    }
-
-
-def place_tokens(tree: Tree) -> None:
-    """Give tokens of images, videos and audio that a config leaves open an id, in place."""
-    for _, node in nodes(tree):
-        for name in list(node):
-            size = vocabulary_of(tree)
-            if node[name] is None and size and _PLACEHOLDER.match(name):
-                free = set(range(size)) - special_tokens(tree)
-                node[name] = max(free)
-
-
-def cut_sections(tree: Tree, section: list[int], whole: int) -> bool:
-    """Write the sections of multimodal rotary embeddings that fit a head, in place."""
-    changed = False
-    for path, node in nodes(tree):
-        if any(word in "/".join(path) for word in ("vision", "audio")):
-            continue
-        for name in ("rope_parameters", "rope_scaling"):
-            if name not in node:
-                continue
-            before = node[name] if isinstance(node[name], dict) else {"rope_type": "default"}
-            node[name] = {**before, "mrope_section": _shares(section, whole)}
-            changed = changed or node[name] != before
-    return changed
-
-
-def fill_open(tree: Tree, line: str) -> bool:
-    """Give sizes that a config leaves open a value, in place; say whether any was open.
-
-    Those that a failing line names; where it names none, the counts that a model cannot do without.
-    """
-    named = set(re.findall(r"\w+", line))
-    opened = [(node, name) for _, node in nodes(tree) for name in node if _open(node, name)]
-    chosen = [one for one in opened if one[1] in named] or [
-        one for one in opened if kind_of(one[1]) in _NEEDED
-    ]
-    for node, name in chosen:
-        node[name] = _filled(node, name)
-    return bool(chosen)
-
-
-_NEEDED = {"vocabulary", "heads", "kv heads", "head", "experts", "topk"}
-_FULL = {"vocabulary": VOCABULARY, "experts": EXPERTS, "topk": TOP_K, "groups": 1, "rank": RANK}
-
-
-def _open(node: Tree, name: str) -> bool:
-    return node[name] is None and kind_of(name) in {*_NEEDED, "width", "ffn", "groups", "token"}
-
-
-def _filled(node: Tree, name: str) -> int:
-    kind = kind_of(name)
-    heads = node.get("num_attention_heads")
-    if kind == "kv heads" and isinstance(heads, int):
-        return heads
-    width = node.get("hidden_size")
-    if kind == "head" and isinstance(heads, int) and isinstance(width, int):
-        return width // heads
-    return {**_FULL, "width": WIDTH, "ffn": FEED_FORWARD, "heads": HEADS, "head": HEAD_DIM}.get(
-        kind, 0
-    )

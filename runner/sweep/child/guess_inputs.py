@@ -10,7 +10,8 @@ import random
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from repromatrix.runner.sweep.child.fields import nodes, special_tokens, vocabulary_of
+from repromatrix.runner.sweep.child.fields import nodes
+from repromatrix.runner.sweep.child.tokens import special_tokens, vocabulary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,8 @@ class Guess:
     """How many tokens of a modality each row holds."""
     sizes: dict[str, int] = dataclasses.field(default_factory=dict)
     """Sizes that an error named: `image`, `height`, `width`, `channels`, `frames`, `length`, …"""
+    dimensions: dict[tuple[str, int], int] = dataclasses.field(default_factory=dict)
+    """Sizes of an argument's axes that an error named."""
     wanted: list[str] = dataclasses.field(default_factory=list)
     refused: list[str] = dataclasses.field(default_factory=list)
 
@@ -91,8 +94,36 @@ def inputs(guess: Guess) -> dict[str, Any]:
     for name in names:
         spec = _MAKERS[name](guess) if name in _MAKERS else _by_suffix(guess, name)
         if spec is not None:
-            made[name] = spec
+            made[name] = _resized(guess, name, spec)
     return made
+
+
+def _resized(guess: Guess, name: str, spec: Any) -> Any:
+    shape = _shape(spec)
+    if shape is None:
+        return spec
+    return {
+        next(iter(spec)): [guess.dimensions.get((name, at), one) for at, one in enumerate(shape)]
+    }
+
+
+def _shape(spec: Any) -> list[int] | None:
+    if not isinstance(spec, dict):
+        return None
+    return spec.get("normal") or spec.get("uniform")
+
+
+def resize(guess: Guess, made: dict[str, Any], have: int, want: int) -> bool:
+    """Let the last axis of that size, of the inputs that are drawn, have another size."""
+    for name, spec in made.items():
+        shape = _shape(spec) or []
+        for at in range(len(shape) - 1, 0, -1):
+            if shape[at] == have and guess.dimensions.get((name, at)) != want:
+                guess.dimensions[name, at] = want
+                if have == guess.sizes.get("frames", MEL_FRAMES):
+                    guess.sizes["frames"] = want
+                return True
+    return False
 
 
 def _by_suffix(guess: Guess, name: str) -> Any:
@@ -171,7 +202,12 @@ def _decoder_ids(guess: Guess) -> Any:
         return None
     size = guess.number("decoder_vocab_size", "vocab_size", near=("decoder", "text"), default=32)
     rows = guess.sizes.get("batch", BATCH)
-    return {"ids": words(guess, "decoder_input_ids", rows, DECODED, size)}
+    codebooks = guess.number("num_codebooks", near=("decoder",))
+    tracks = guess.number("num_channels", near=("decoder",)) if guess.field("delay_pattern") else 0
+    if tracks:
+        ids = words(guess, "decoder_input_ids", rows * DECODED, tracks, size)
+        return {"ids": [ids[at * DECODED : (at + 1) * DECODED] for at in range(rows)]}
+    return {"ids": words(guess, "decoder_input_ids", rows * max(1, codebooks), DECODED, size)}
 
 
 def _mask(guess: Guess) -> Any:
@@ -234,6 +270,9 @@ def _grid(guess: Guess) -> tuple[int, int, int]:
 def _pixels(guess: Guess) -> Any:
     if "image_grid_thw" in guess.arguments or "grid_thw" in guess.arguments:
         return {"normal": _flat(guess)}
+    if {"pixel_position_ids", "image_position_ids"} & {*guess.arguments}:
+        patch = guess.number("patch_size", near=VISION, default=16)
+        return {"normal": guess.batch([_side(guess) ** 2, channels(guess) * patch * patch])}
     height, width = image_size(guess)
     shape = [channels(guess), height, width]
     if "spatial_shapes" in guess.arguments:
@@ -242,7 +281,8 @@ def _pixels(guess: Guess) -> Any:
     dimensions = guess.sizes.get("pixel dimensions", 0)
     video = guess.field("num_frames", "frames_per_clip", "tubelet_size", near=VISION)
     if dimensions == 5 or (not dimensions and video and not guess.field("image_token_id")):
-        shape = [guess.sizes.get("images", guess.number("num_frames", default=1)), *shape]
+        frames = guess.number("num_frames", default=1)
+        shape = [guess.sizes.get("images", frames), *shape]
     if dimensions == 6:
         shape = [1, guess.sizes.get("images", 1), *shape]
     return {"normal": shape[-3:] if dimensions == 3 else guess.batch(shape)}
@@ -252,6 +292,8 @@ def _flat(guess: Guess) -> list[int]:
     grid = _grid(guess)
     patch = guess.number("patch_size", near=VISION, default=14)
     time = guess.number("temporal_patch_size", near=VISION, default=1)
+    if guess.sizes.get("patch axes"):
+        return [BATCH * grid[0] * grid[1] * grid[2], channels(guess), patch, patch]
     per_patch = guess.sizes.get("patch") or channels(guess) * time * patch * patch
     return [BATCH * grid[0] * grid[1] * grid[2], per_patch]
 
@@ -293,7 +335,11 @@ def _past(guess: Guess) -> Any:
     lags = guess.field("lags_sequence")
     length = context + (max(lags) if isinstance(lags, list) and lags else 0)
     size = guess.number("num_input_channels", "input_size", default=1)
-    return {"normal": guess.batch([guess.sizes.get("past", length), *([size] if size > 1 else [])])}
+    return {
+        "normal": guess.batch(
+            [guess.sizes.get("past", length), *([size] if size > 1 or lags is None else [])]
+        )
+    }
 
 
 def _sizes_of_images(guess: Guess) -> Any:
@@ -318,6 +364,51 @@ def _queries(guess: Guess) -> Any:
 def _hidden(guess: Guess) -> Any:
     """Return what a bare vision model with a grid takes: patches one after another."""
     return {"normal": _flat(guess)} if "grid_thw" in guess.arguments else None
+
+
+def _images_seen(guess: Guess) -> Any:
+    """Return which images each token sees, where images have an axis of their own."""
+    if guess.sizes.get("pixel dimensions") != 5:
+        return None
+    return {"ids": [[[1]] * length_of(guess)] * BATCH}
+
+
+def _with_places(guess: Guess) -> Any:
+    """Return patches with row and column in front: zero once they are made integers."""
+    patch = guess.number("patch_size", near=VISION, default=16)
+    values = guess.number("patch_embed_hidden_size", default=channels(guess) * patch * patch)
+    return {"uniform": [BATCH, 16, 2 + values]}
+
+
+def _clip(guess: Guess) -> Any:
+    frames = guess.number("num_frames", "frames_per_clip", near=VISION, default=2)
+    return {"normal": guess.batch([frames, channels(guess), *image_size(guess)])}
+
+
+def _side(guess: Guess) -> int:
+    """Return the patches along one side where a model takes patches and their places."""
+    return 2 * guess.number("pooling_kernel_size", near=VISION, default=2)
+
+
+def _places(guess: Guess) -> Any:
+    side = _side(guess)
+    return {"ids": [[[at % side, at // side] for at in range(side * side)]] * BATCH}
+
+
+def _encoded(guess: Guess) -> Any:
+    width = guess.number("encoder_hidden_size", "cross_attention_dim", "hidden_size", default=64)
+    return {"normal": guess.batch([8, width])}
+
+
+def _times(guess: Guess) -> Any:
+    rest = guess.number("num_time_features") + guess.number("num_dynamic_real_features")
+    return {"normal": [*_past(guess)["normal"][:2], rest]}
+
+
+def _observed(guess: Guess) -> Any:
+    shape = _past(guess)["normal"]
+    row = [1] * shape[1] if len(shape) == 2 else [[1] * shape[2]] * shape[1]
+    return {"ids": [row] * shape[0]}
 
 
 def _along(*names: str, default: int = 1) -> Callable[[Guess], Any]:
@@ -355,6 +446,23 @@ _MAKERS: dict[str, Callable[[Guess], Any]] = {
     "returns_to_go": _along(),
     "timesteps": _steps,
     "audio_mel": _features,
+    "image_attention_mask": _images_seen,
+    "audio_mel_mask": lambda _guess: {"bools": [[0] * MEL_FRAMES for _ in range(BATCH)]},
+    "flattened_patches": _with_places,
+    "visual_feats": lambda guess: {"normal": [BATCH, 4, guess.number("visual_feat_dim")]},
+    "visual_pos": lambda _guess: {"uniform": [BATCH, 4, 4]},
+    "pixel_values_videos": _clip,
+    "pixel_position_ids": _places,
+    "image_position_ids": _places,
+    "encoder_hidden_states": _encoded,
+    "past_time_features": _times,
+    "past_observed_mask": _observed,
+    "latents": lambda guess: {"normal": [BATCH, guess.number("hidden_size"), 16]},
+    "merge_sizes": lambda _guess: {"ids": [1] * BATCH},
+    "inputs_embeds": lambda guess: {"normal": [BATCH, LENGTH, guess.number("hidden_size")]},
+    "noise_embeds": lambda guess: {"normal": [BATCH, LENGTH, guess.number("hidden_size")]},
+    "context_hidden_states": lambda guess: {"normal": [BATCH, LENGTH, guess.number("hidden_size")]},
+    "state": lambda guess: {"normal": [BATCH, guess.number("max_state_dim", default=32)]},
 }
 
 
@@ -390,6 +498,8 @@ def layouts(guess: Guess) -> list[tuple[dict[str, int], list[str]]]:
         found += [({"time first": 1}, []), ({"mel dimensions": 4}, [])]
     if "input_values" in takes:
         found += [({"mel dimensions": 1}, []), ({"mono": 1}, [])]
+    if "grid_thw" in takes:
+        found.append(({"patch axes": 1}, []))
     if "pixel_values" in takes:
         found += [({"pixel dimensions": 5}, []), ({"pixel dimensions": 4}, [])]
     carriers = {one: [*takes & {*names}] for one, names in _CARRIERS.items()}

@@ -22,7 +22,7 @@ def changes(message: str, line: str, arguments: list[str]) -> list[Change]:
     `line` is the failing line of the library, `arguments` are those that forward takes.
     """
     found: list[Change] = []
-    for rule in (_missing, _counts, _sections, _images, _pairs, _channels, _mel, _asked, _nothing):
+    for rule in RULES:
         found += [one for one in rule(message, line, arguments) if one not in found]
     return found
 
@@ -46,13 +46,6 @@ def _images(message: str, _line: str, _arguments: list[str]) -> list[Change]:
     pattern = r"[Ii](?:nput i)?mage size \((\d+)\D+(\d+)\) doesn't match model \((\d+)\D+(\d+)\)"
     if match := re.search(pattern, message):
         return [("sizes", ("height", int(match[3]))), ("sizes", ("width", int(match[4])))]
-    return []
-
-
-def _channels(message: str, _line: str, _arguments: list[str]) -> list[Change]:
-    pattern = r"expected input\[([\d, ]+)\] to have (\d+) channels, but got (\d+) channels"
-    if match := re.search(pattern, message):
-        return [("channels", (match[1].split(", "), int(match[2]), int(match[3])))]
     return []
 
 
@@ -89,3 +82,62 @@ def _pairs(message: str, _line: str, _arguments: list[str]) -> list[Change]:
     if re.search(r"5D tensor of shape \(batch_size, 2", message):
         return [("layout", {"pixel dimensions": 5, "images": 2})]
     return []
+
+
+def _open_fields(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    """Find fields of the config that a sentence asks for."""
+    found: list[Change] = []
+    if match := re.search(r"`(\w+)` (?:argument in the config|config needs to be)", message):
+        found.append(("field", match[1]))
+    if match := re.search(r"'(\w+)Config' object has no attribute '(\w+)'", message):
+        found.append(("attribute", (match[1] + "Config", match[2])))
+    pattern = r"`(\w+)\.(\w+)` \((\d+)\) must match `\w+\.\w+` \((\d+)\)"
+    if match := re.search(pattern, message):
+        found.append(("nested", (match[1], match[2], int(match[4]))))
+    return found
+
+
+def _both(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    if match := re.search(r"cannot specify both (\w+) and (\w+)", message):
+        return [("refused", match[2])]
+    return []
+
+
+def _too_small(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    if re.search(
+        r"size is too small|spatial size \(\d+, \d+\), kernel|greater than actual", message
+    ):
+        return [("grow", "image")]
+    return []
+
+
+def _lengths(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    """Find a size of an input that a sentence compares with another one."""
+    patterns = (
+        (r"mat1 and mat2 shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)", False),
+        (r"expected input\[[\d, ]+\] to have (?P<want>\d+) channels, but got (\d+)", False),
+        (r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)", True),
+        (r"with shape \[\*, (?P<want>\d+)\], but got input of size ?\[[\d, ]*?(\d+)\]", False),
+    )
+    for pattern, either in patterns:
+        if match := re.search(pattern, message):
+            want = match.groupdict().get("want")
+            have, want = (match[2], want) if want else (match[1], match[2])
+            pairs = [(int(have), int(want)), *([(int(want), int(have))] if either else [])]
+            return [("dimension", pair) for pair in pairs]
+    pattern = r"multiple of .*?\(?(\d+)\)?,? but got (\d+)"
+    if match := re.search(pattern, message):
+        return [("dimension", (int(match[2]), _up(int(match[2]), int(match[1]))))]
+    if match := re.search(r"length (\d+) is not a multiple of (\d+)", message):
+        return [("dimension", (int(match[1]), _up(int(match[1]), int(match[2]))))]
+    return []
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+RULES = (
+    *(_missing, _counts, _sections, _open_fields, _images, _pairs, _mel, _both, _too_small),
+    *(_lengths, _asked, _nothing),
+)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers
 
-from repromatrix.runner.sweep.child import fields, guess_inputs, repairs, universe
+from repromatrix.runner.sweep.child import amend, fields, guess_inputs, repairs, tokens, universe
 from repromatrix.runner.sweep.child.recipe import (
     build,
     config_of,
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 PARAMETERS = 5_000_000
 REPAIRS = 9
-SECONDS = 60.0
+SECONDS = 40.0
+LARGEST_IMAGE = 256
 STRATEGIES = ("names", "capped", "uniform", "layers")
 _UNWANTED = ("transformers_version", "torch_dtype", "dtype", "architectures", "_name_or_path")
 
@@ -110,6 +111,7 @@ class Attempt:
         """Make the config small and read the arguments of forward; raises NotBuiltError."""
         self.kind, self.name, self.strategy, self.hints = kind, name, strategy, hints
         self.done: list[str] = []
+        self.inputs: dict[str, Any] = {}
         self.phase = "constructor"
         self.tree = self._small()
         self.guess = guess_inputs.Guess(self.tree, *self._arguments())
@@ -131,12 +133,12 @@ class Attempt:
 
     def _small(self) -> dict[str, Any]:
         try:
-            tree = _default(self.kind)
+            tree = _default(self.kind, self.hints.get("config", {}))
         except Exception as error:
             raise NotBuiltError(_kind_of(error, "constructor"), _said(error)) from error
         small = fields.tiny(tree, self.strategy)
-        fields.move_tokens(small)
-        fields.place_tokens(small)
+        tokens.move_tokens(small)
+        tokens.place_tokens(small)
         _merge(small, self.hints.get("config", {}))
         return small
 
@@ -184,24 +186,26 @@ class Attempt:
     def _weigh(self, recipe: dict[str, Any]) -> None:
         """Refuse a model that is too large before it takes memory."""
         config = config_of(recipe)
-        with contextlib.suppress(Exception), torch.device("meta"):
-            model = getattr(transformers, self.name)(config)
-            parameters = sum(one.numel() for one in model.parameters())
-            if parameters <= PARAMETERS:
-                return
+        try:
+            with torch.device("meta"):
+                model = getattr(transformers, self.name)(config)
+        except Exception:
+            # Some cannot be made without memory: those are tried in small sizes alone.
+            if self.strategy in {"uniform", "layers"}:
+                raise
+            return
+        parameters = sum(one.numel() for one in model.parameters())
+        if parameters > PARAMETERS:
+            self.phase = "size"
             largest = max(model.named_parameters(), key=lambda one: one[1].numel())
             reason = f"{parameters} parameters, largest {largest[0]} {tuple(largest[1].shape)}"
-            self.phase = "size"
-            recipe["too large"] = reason
-        if "too large" in recipe:
-            kind = "size"
-            raise NotBuiltError(kind, recipe["too large"])
+            raise NotBuiltError(self.phase, reason)
 
     def _inputs(self, model: Any) -> dict[str, Any]:
-        made = guess_inputs.inputs(self.guess)
-        if self._count_features(model, made):
-            made = guess_inputs.inputs(self.guess)
-        return {**made, **self.hints.get("inputs", {})}
+        self.inputs = guess_inputs.inputs(self.guess)
+        if self._count_features(model, self.inputs):
+            self.inputs = guess_inputs.inputs(self.guess)
+        return {**self.inputs, **self.hints.get("inputs", {})}
 
     def _count_features(self, model: Any, made: dict[str, Any]) -> bool:
         """Ask the model how many features a modality has; say whether that is news."""
@@ -232,7 +236,14 @@ class Attempt:
         """Change what the error asks for; say whether anything was changed."""
         line = _line(error)
         said = str(error)
-        if "None" in said and self.phase == "constructor" and fields.fill_open(self.tree, line):
+        if isinstance(error, ImportError) and amend.swap_backbone(self.tree):
+            self.done.append(f"backbone swapped: {_said(error)[:120]}")
+            return True
+        if (
+            isinstance(error, TypeError)
+            and self.phase == "constructor"
+            and amend.fill_open(self.tree, line)
+        ):
             self.done.append(f"open sizes filled: {_said(error)[:120]}")
             return True
         for what, value in repairs.changes(said, line, self.guess.arguments):
@@ -263,13 +274,51 @@ class Attempt:
             changed = any(guess.sizes.get(name) != number for name, number in value.items())
             guess.sizes.update(value)
             return changed
-        return what == "sections" and fields.cut_sections(self.tree, *value)
+        return self._apply_to_config(what, value)
+
+    def _apply_to_config(self, what: str, value: Any) -> bool:
+        if what == "sections":
+            return amend.cut_sections(self.tree, *value)
+        if what == "field":
+            return amend.set_field(self.tree, value)
+        if what == "attribute":
+            owner = _path(transformers.CONFIG_MAPPING[self.kind].from_dict(self.tree), value[0])
+            return owner is not None and amend.set_field(self.tree, value[1], owner)
+        if what == "nested":
+            config, name, number = value
+            inner = self.tree.get(config)
+            if isinstance(inner, dict) and inner.get(name) != number:
+                inner[name] = number
+                return True
+        if what == "grow":
+            size = 2 * guess_inputs.image_size(self.guess)[0]
+            self.guess.sizes["image"] = size
+            return size <= LARGEST_IMAGE
+        return what == "dimension" and guess_inputs.resize(self.guess, self.inputs, *value)
 
 
-def _default(kind: str) -> dict[str, Any]:
-    tree: dict[str, Any] = json.loads(
-        json.dumps(transformers.CONFIG_MAPPING[kind]().to_dict(), default=str)
-    )
+def _path(config: Any, name: str, at: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+    """Return where in a config the one of a class lies."""
+    if type(config).__name__ == name:
+        return at
+    for key, value in vars(config).items():
+        if isinstance(value, transformers.PretrainedConfig):
+            found = _path(value, name, (*at, key))
+            if found is not None:
+                return found
+    return None
+
+
+def _default(kind: str, hinted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the usual config; where that is refused, the one with what is hinted."""
+    make_config = transformers.CONFIG_MAPPING[kind]
+    try:
+        config = make_config()
+    except Exception:
+        if not hinted:
+            raise
+        config = make_config(**hinted)
+    tree: dict[str, Any] = json.loads(json.dumps(config.to_dict(), default=str))
     return tree
 
 
