@@ -136,8 +136,9 @@ def _in_order_of_dates(checkout: Project) -> list[tuple[str, Environment]]:
     return [(one.name, checkout.environments[one.name]) for one in releases]
 
 
+# Not the newest release: an index may show a package days after its upload.
 @pytest.mark.builds
-@pytest.mark.parametrize("name", ["4.50.0", "5.23.0"])
+@pytest.mark.parametrize("name", ["4.50.0", "5.17.0"])
 def test_a_lock_is_resolved_to_the_same_text_without_find_links(
     name: str, places: Paths, matrix: Matrix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
