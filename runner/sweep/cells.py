@@ -26,6 +26,8 @@ TYPES = "*/types"
 """The cell that lists the architectures of a release."""
 _MAKING, _LISTING = "recipe", "types"
 _SHARED = ("cell.py", "main.py", "recipe.py", "probes/run.py", "probes/subject.py")
+_GRADIENTS = ("train", "lora")
+"""Families whose probes need gradients."""
 
 
 def probe_case(
@@ -48,7 +50,8 @@ def probe_case(
     }
     name = f"{recipe.type}/{family}"
     name += f"#{probes[0].name}@{seed}" if alone else ""
-    return _script(name, request, (f"probes/{family}.py",))
+    more = ("probes/gradients.py",) if family in _GRADIENTS else ()
+    return _script(name, request, (f"probes/{family}.py", *more))
 
 
 def probe_cases(recipes: Iterable[ModelRecipe], probes: Sequence[ProbeName]) -> dict[str, Case]:

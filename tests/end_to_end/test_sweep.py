@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_recipes import CONTENT
@@ -12,9 +12,6 @@ from repromatrix.runner.cli.sweep import SweepOptions, sweep
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.recipes import load_recipes, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.builds
 
@@ -77,3 +74,28 @@ def test_a_recipe_is_made_and_holds_what_the_probes_ask_in_fp32(
     options = SweepOptions(release=release, against=release, model=["gpt2"], probe=probes)
     assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
     assert f"  {release}: 3 hold" in capsys.readouterr().out
+
+
+def test_layers_that_an_adapter_does_not_reach_are_told_and_jumps_are_not(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """VideoMAE took the weights of its keys, but not what peft put in their place.
+
+    dac looks up the nearest code, so that rounding alone gives other numbers.
+    """
+    known = load_recipes(Path(__file__).parents[2] / "recipes")
+    for kind in ("videomae", "dac"):
+        write(paths.recipes, dict(known[kind].content))
+    probes = ["lora-everywhere", "outputs-bf16"]
+    options = SweepOptions(
+        release="5.23.0", against="4.50.0", model=["videomae", "dac"], probe=probes, jobs=2
+    )
+
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    _, before, after, head, finding, what, *_ = capsys.readouterr().out.splitlines()
+    assert (before, after) == (
+        "  4.50.0: 1 hold, 1 differ and 2 do not apply",
+        "  5.23.0: 2 hold and 2 do not apply",
+    )
+    assert (head, finding.split()[1:]) == ("Fixed: 1 finding", ["1", "architecture:", "videomae"])
+    assert what.startswith("      lora-everywhere: 6 of 13 adapters have no gradient: ")

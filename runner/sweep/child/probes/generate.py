@@ -69,8 +69,21 @@ def cached(subject: Subject) -> None:
 
 def static(subject: Subject) -> None:
     """Compare a static cache with none."""
+    _with_cache(subject, "static")
+
+
+def sliding(subject: Subject) -> None:
+    """Compare a sliding cache with none, where the model has a window."""
+    text = subject.model().config.get_text_config()
+    if not getattr(text, "sliding_window", None):
+        msg = "it has no sliding window"
+        raise ProbeSkipped(msg)
+    _with_cache(subject, "sliding_window")
+
+
+def _with_cache(subject: Subject, name: str) -> None:
     wanted = _uncached(subject)
-    found = _generated(subject, subject.model(), subject.inputs(), cache_implementation="static")
+    found = _generated(subject, subject.model(), subject.inputs(), cache_implementation=name)
     _same(found, wanted, subject)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repromatrix.runner.sweep.child import recipe as recipes
+from repromatrix.runner.sweep.child.probes.gradients import backward, training
 from repromatrix.runner.sweep.child.probes.subject import (
     ROUNDING,
     ProbeDiffers,
@@ -46,6 +47,37 @@ def lora(subject: Subject) -> None:
     if error_of(found, subject.reference) < _VISIBLE:
         msg = "the adapter changes nothing"
         raise ProbeDiffers(msg, 0.0)
+
+
+def lora_everywhere(subject: Subject) -> None:
+    """Compare which layers have a gradient without an adapter and which adapters have one."""
+    plain = backward(subject, training(subject.model()), torch.float32)
+    adapted = backward(subject, training(_adapted(subject)), torch.float32)
+    trained = {name for name, value in plain.items() if value.abs().max() > 0}
+    adapters = [name for name in _adapters(subject) if f"{name}.weight" in trained]
+    idle = [
+        name
+        for name in adapters
+        if not _moves(adapted.get(f"base_model.model.{name}.lora_B.default.weight"))
+    ]
+    if idle:
+        msg = f"{len(idle)} of {len(adapters)} adapters have no gradient: {', '.join(idle[:3])}"
+        raise ProbeDiffers(msg)
+
+
+def _moves(gradient: torch.Tensor | None) -> bool:
+    return gradient is not None and bool(gradient.abs().max() > 0)
+
+
+def _adapters(subject: Subject) -> list[str]:
+    """Return the names of the layers that get an adapter."""
+    first = "base_model.model."
+    names = dict(_adapted(subject).named_modules())
+    return [
+        name.removeprefix(first).removesuffix(".lora_B.default")
+        for name in names
+        if name.endswith(".lora_B.default")
+    ]
 
 
 def lora_merged(subject: Subject) -> None:

@@ -38,6 +38,7 @@ PROBES = (
     ),
     ProbeName("reload-fp32", "build", "fp32", "A saved model computes the same once loaded."),
     ProbeName("reload-bf16", "build", "bf16", "A model saved in bf16 is loaded with its values."),
+    ProbeName("reload-fp16", "build", "fp16", "A model saved in fp16 is loaded with its values."),
     ProbeName("keep-fp32", "build", "fp16", "Parts that a model keeps in fp32 are loaded so."),
     ProbeName(
         "checkpoint",
@@ -66,6 +67,7 @@ PROBES = (
     ProbeName("batch", "attention", "fp32", "A sample computes alone what it does in a batch."),
     ProbeName("cached", "generate", "fp32", "A cache changes no generated token."),
     ProbeName("static", "generate", "fp32", "A static cache changes no generated token."),
+    ProbeName("sliding", "generate", "fp32", "A sliding cache changes no generated token."),
     ProbeName("quantised", "generate", "fp32", "It generates with a quantised cache."),
     ProbeName("generate-bf16", "generate", "bf16", "It generates in bf16."),
     ProbeName("generate-autocast", "generate", "bf16", "It generates under autocast."),
@@ -92,6 +94,9 @@ PROBES = (
         "trainer-leaks", "trainer", "bf16", "A Trainer with bf16=True leaves no setting behind."
     ),
     ProbeName("lora", "lora", "fp32", "LoRA on all linear layers has an effect."),
+    ProbeName(
+        "lora-everywhere", "lora", "fp32", "Every layer that is trained takes part in its adapter."
+    ),
     ProbeName("lora-merged", "lora", "fp32", "Merging an adapter changes no output."),
     ProbeName("lora-reloaded", "lora", "fp32", "A saved adapter computes the same once loaded."),
 )

@@ -90,6 +90,33 @@ class Subject:
         found = kind.from_pretrained(folder, **{dtype_argument(): dtype}, **options)
         return found if isinstance(found, tuple) else found.eval()
 
+    @cached_property
+    def is_random(self) -> bool:
+        """Whether two forward passes in fp32 and eval mode give different numbers."""
+        again = outputs(self.model(), self.inputs())
+        return any(not torch.equal(value, again[name]) for name, value in self.reference.items())
+
+    def jump(self, dtype: torch.dtype) -> float:
+        """Return the relative error of fp32 outputs when weights and inputs are rounded to `dtype`.
+
+        A model that picks the nearest code, or the best region, is not continuous. Infinite where
+        shapes depend on it.
+        """
+        model = self.model()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(parameter.to(dtype))
+        rounded = {
+            name: value.float()
+            if isinstance(value, torch.Tensor) and value.dtype == dtype
+            else value
+            for name, value in self.inputs(dtype).items()
+        }
+        try:
+            return error_of(outputs(model, rounded), self.reference)
+        except ProbeDiffers:
+            return float("inf")
+
     def accepts(self, argument: str) -> bool:
         """Say whether forward takes an argument by name."""
         return argument in inspect.signature(type(self._built).forward).parameters
@@ -136,12 +163,30 @@ def agree(
     found: Mapping[str, torch.Tensor],
     wanted: Mapping[str, torch.Tensor],
     limit: float,
+    *,
+    rounded: torch.dtype | None = None,
 ) -> None:
-    """Note how far two results are apart; raises ProbeDiffers beyond a limit."""
-    subject.value = error_of(found, wanted)
-    if subject.value > limit:
-        msg = f"relative error {subject.value:.2g}"
-        raise ProbeDiffers(msg, subject.value)
+    """Note how far two results are apart; raises ProbeDiffers beyond a limit.
+
+    Raises ProbeSkipped for models of which two results cannot agree: those that are random in eval
+    mode, and, where one was `rounded`, those whose fp32 outputs jump when their weights are.
+    """
+    apart: ProbeDiffers | None = None
+    try:
+        subject.value = error_of(found, wanted)
+        if subject.value > limit:
+            apart = ProbeDiffers(f"relative error {subject.value:.2g}", subject.value)
+    except ProbeDiffers as reason:
+        apart = reason
+    if apart is None:
+        return
+    if subject.is_random:
+        msg = "it is random in eval mode"
+        raise ProbeSkipped(msg)
+    if rounded and (jump := subject.jump(rounded)) > limit / 2:
+        msg = f"rounding its weights changes its fp32 outputs by {jump:.2g} already"
+        raise ProbeSkipped(msg)
+    raise apart
 
 
 def summary_of(found: Mapping[str, torch.Tensor]) -> dict[str, Any]:
