@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner import project
+from repromatrix.runner import files, project
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
@@ -20,12 +20,12 @@ from repromatrix.runner.execution.hardware import cores
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import suggestion
 from repromatrix.runner.project import Project
-from repromatrix.runner.sweep import making, render
+from repromatrix.runner.sweep import making, published, publishing, render
 from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import ProbeName
 from repromatrix.runner.sweep.confirm import confirmed
 from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
-from repromatrix.runner.sweep.measure import SweepRunner, releases_of
+from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, releases_of
 from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
 from repromatrix.runner.sweep.records import records
 from repromatrix.runner.sweep.script import script_of
@@ -65,6 +65,12 @@ class SweepOptions:
             metavar="FINDING",
         ),
     ] = ""
+    publish: Annotated[
+        bool,
+        typer.Option(
+            "--publish", help="Write what was measured of whole releases into the repository."
+        ),
+    ] = False
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Processes at once; 0 means all cores.")
     ] = 0
@@ -86,10 +92,12 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
     probes = _probes(options)
     if options.make:
         return _make(loaded, release, recipes, options, console)
+    if options.publish:
+        return _publish(loaded, recipes, options, console)
     names = _matching("--model", options.model, recipes)
     sides = {
         name: probe_cases(
-            [recipes[kind] for kind in names if _is_there(recipes[kind], name, loaded)], probes
+            recipes_there({kind: recipes[kind] for kind in names}, name, loaded), probes
         )
         for name in (against, release)
     }
@@ -189,12 +197,6 @@ def _matching(option: str, patterns: Sequence[str], known: Mapping[str, object])
     return [name for name in known if name in chosen]
 
 
-def _is_there(recipe: ModelRecipe, release: str, loaded: Project) -> bool:
-    """Say whether a release is not older than the home of a recipe."""
-    names = releases_of(loaded)
-    return recipe.home in names and names.index(recipe.home) <= names.index(release)
-
-
 @contextlib.contextmanager
 def _runner(loaded: Project, options: SweepOptions, console: Console) -> Iterator[SweepRunner]:
     sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
@@ -221,3 +223,29 @@ def _make(
         made = making.make_recipes(runner, release, recipes, options.model)
     cli.print_stdout(render.coverage(release, made) + "\n")
     return ExitCode.INTERRUPTED if made.interrupted else ExitCode.AS_EXPECTED
+
+
+def _publish(
+    loaded: Project,
+    recipes: Mapping[str, ModelRecipe],
+    options: SweepOptions,
+    console: Console,
+) -> ExitCode:
+    paths = loaded.paths
+    earlier = published.read_history(paths.published)
+    with _runner(loaded, options, console) as runner:
+        merged = publishing.merged(runner, recipes, earlier)
+        refused = publishing.refused(
+            runner, recipes, merged, published.read_refused(paths.published)
+        )
+    for name, lacking in merged.incomplete.items():
+        console.print(f"{name}: {plural(lacking, 'cell')} to measure; it is left as it was.")
+    if not merged.fresh:
+        problem = Problem("the sweep", "no release was measured whole on this machine")
+        raise refuse(problem, ExitCode.NOTHING_SELECTED)
+    texts = published.texts(paths.published, merged.history, refused)
+    files.write_all(texts)
+    size = sum(len(text) for text in texts.values()) / 1e6
+    number = plural(len(merged.history.releases), "release")
+    console.print(f"{number}, {size:.1f} MB: {paths.shown(paths.published / published.FOLDER)}")
+    return ExitCode.AS_EXPECTED

@@ -24,8 +24,11 @@ SECONDS = 120.0
 """What the probes of a family may take on one architecture."""
 TYPES = "*/types"
 """The cell that lists the architectures of a release."""
+_FP16 = "-fp16"
 _MAKING, _LISTING = "recipe", "types"
-_SHARED = ("cell.py", "main.py", "recipe.py", "probes/run.py", "probes/subject.py")
+_SHARED = ("cell.py", "main.py", "recipe.py")
+_PROBING = ("probes/run.py", "probes/subject.py")
+_SHRINKING = ("shrink.py", "fields.py", "tokens.py", "amend.py", "guess_inputs.py", "repairs.py")
 _GRADIENTS = ("train", "lora")
 """Families whose probes need gradients."""
 
@@ -49,18 +52,24 @@ def probe_case(
         "seed": seed,
     }
     name = f"{recipe.type}/{family}"
+    name += _FP16 if all(probe.dtype == "fp16" for probe in probes) and not alone else ""
     name += f"#{probes[0].name}@{seed}" if alone else ""
     more = ("probes/gradients.py",) if family in _GRADIENTS else ()
-    return _script(name, request, (f"probes/{family}.py", *more))
+    return _script(name, request, (*_PROBING, f"probes/{family}.py", *more))
 
 
 def probe_cases(recipes: Iterable[ModelRecipe], probes: Sequence[ProbeName]) -> dict[str, Case]:
-    """Return a script for each architecture and family of some probes."""
-    families: dict[str, list[ProbeName]] = {}
+    """Return a script for each architecture and family of some probes.
+
+    Probes in fp16 have cells of their own (`llama/forward-fp16`): most sweeps leave them out.
+    """
+    families: dict[tuple[str, bool], list[ProbeName]] = {}
     for probe in probes:
-        families.setdefault(probe.family, []).append(probe)
+        families.setdefault((probe.family, probe.dtype == "fp16"), []).append(probe)
     cases = (
-        probe_case(recipe, family, some) for recipe in recipes for family, some in families.items()
+        probe_case(recipe, family, some)
+        for recipe in recipes
+        for (family, _), some in families.items()
     )
     return {case.name: case for case in cases}
 
@@ -68,7 +77,7 @@ def probe_cases(recipes: Iterable[ModelRecipe], probes: Sequence[ProbeName]) -> 
 def recipe_case(kind: str, hints: Mapping[str, Any]) -> Case:
     """Return the script that makes a recipe for an architecture."""
     request = {"task": _MAKING, "type": kind, "hints": dict(hints)}
-    return _script(f"{kind}/{_MAKING}", request, ("shrink.py",))
+    return _script(f"{kind}/{_MAKING}", request, _SHRINKING)
 
 
 def types_case() -> Case:
@@ -81,10 +90,17 @@ def cell_of(case: Case, environment: str) -> Cell:
     return Cell(case.name, "", environment, Precision.FP32, Device.CPU)
 
 
-def kind_and_family(name: str) -> tuple[str, str]:
-    """Return the architecture and the family that the name of a cell states."""
-    kind, _, family = name.partition("/")
-    return kind, family.partition("#")[0]
+def kind_and_probes(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the architecture of a cell, by its name, and the names of its probes."""
+    kind, _, rest = name.partition("/")
+    family, _, alone = rest.partition("#")
+    if alone:
+        return kind, (alone.partition("@")[0],)
+    fp16 = family.endswith(_FP16)
+    family = family.removesuffix(_FP16)
+    return kind, tuple(
+        probe.name for probe in PROBES if probe.family == family and (probe.dtype == "fp16") is fp16
+    )
 
 
 def chosen_probes(*, fp16: bool) -> tuple[ProbeName, ...]:

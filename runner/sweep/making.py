@@ -13,6 +13,7 @@ from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.sweep import recipes as recipe_files
 from repromatrix.runner.sweep.cells import recipe_case, types_case
 from repromatrix.runner.sweep.measure import SweepRunner, payload
+from repromatrix.runner.sweep.published import RefusedType
 from repromatrix.runner.sweep.recipes import ModelRecipe
 
 HINTS = "hints.toml"
@@ -25,8 +26,7 @@ class MadeRecipes:
     known: tuple[str, ...]
     """Those that had a recipe."""
     made: tuple[str, ...]
-    refused: Mapping[str, tuple[str, str]]
-    """By architecture, the kind of obstacle and the reason."""
+    refused: Mapping[str, RefusedType]
     interrupted: bool
 
 
@@ -42,7 +42,7 @@ def make_recipes(
     release cannot say which architectures it has.
     """
     folder = runner.project.paths.recipes
-    every = _types(runner, release)
+    every = types_of(runner, release)
     had = tuple(kind for kind in every if kind in known)
     missing = [
         kind
@@ -56,13 +56,13 @@ def make_recipes(
     }
     tally = runner.measure({release: cases}) if cases else None
     made: list[str] = []
-    refused: dict[str, tuple[str, str]] = {}
+    refused: dict[str, RefusedType] = {}
     for kind, said in payload(runner.rows(release, cases)):
         if "recipe" in said:
             recipe_files.write(folder, {**said["recipe"], "home": release})
             made.append(kind)
         else:
-            refused[kind] = str(said.get("kind", "other")), str(said.get("refused", ""))
+            refused[kind] = _refused(kind, release, said)
     return MadeRecipes(
         known=had,
         made=tuple(sorted(made)),
@@ -71,7 +71,24 @@ def make_recipes(
     )
 
 
-def _types(runner: SweepRunner, release: str) -> list[str]:
+def refused_types(
+    runner: SweepRunner, release: str, known: Mapping[str, ModelRecipe]
+) -> tuple[RefusedType, ...]:
+    """Return what earlier runs on a release were told about architectures without a recipe."""
+    hints = read_hints(runner.project.paths.recipes)
+    lacking = [kind for kind in types_of(runner, release) if kind not in known]
+    cases = [recipe_case(kind, hints.get(kind, {})) for kind in lacking]
+    rows = runner.rows(release, {case.name: case for case in cases})
+    return tuple(_refused(kind, release, said) for kind, said in payload(rows))
+
+
+def _refused(kind: str, release: str, said: Mapping[str, Any]) -> RefusedType:
+    reason = " ".join(str(said.get("refused", "")).split())
+    return RefusedType(kind, release, str(said.get("kind", "other")), reason)
+
+
+def types_of(runner: SweepRunner, release: str) -> list[str]:
+    """Return the architectures of a release, measured once; raises RunnerError."""
     case = types_case()
     runner.measure({release: {case.name: case}})
     for _, said in payload(runner.rows(release, {case.name: case})):

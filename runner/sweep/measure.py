@@ -17,7 +17,8 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project
-from repromatrix.runner.sweep.cells import cell_of, kind_and_family
+from repromatrix.runner.sweep.cells import cell_of, kind_and_probes
+from repromatrix.runner.sweep.recipes import ModelRecipe
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,11 +77,20 @@ class SweepRunner:
 def payload(rows: Iterable[Observation]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what cells answered, each with its architecture; what ended badly says why."""
     for row in rows:
-        kind, _ = kind_and_family(row.cell.case)
+        kind, _ = kind_and_probes(row.cell.case)
         if row.outcome is Outcome.PASSES:
             yield kind, json.loads(row.output)
         else:
             yield kind, {"refused": row.described, "kind": "other"}
+
+
+def recipes_there(
+    recipes: Mapping[str, ModelRecipe], release: str, loaded: Project
+) -> list[ModelRecipe]:
+    """Return the recipes whose home is not younger than a release."""
+    names = releases_of(loaded)
+    known = {*names[: names.index(release) + 1]}
+    return [recipe for recipe in recipes.values() if recipe.home in known]
 
 
 def releases_of(loaded: Project) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from repromatrix.runner.model.observation import Observation, signature
 from repromatrix.runner.model.outcomes import Outcome
-from repromatrix.runner.sweep.cells import kind_and_family
+from repromatrix.runner.sweep.cells import kind_and_probes
 
 
 class ProbeStatus(StrEnum):
@@ -74,20 +74,18 @@ def records(rows: Iterable[Observation]) -> dict[ProbeKey, ProbeRecord]:
 
 
 def read_row(row: Observation) -> Iterator[ProbeRecord]:
-    """Yield the records of a cell.
-
-    A cell whose process did not answer has one, of the whole family: its probes are unknown.
-    """
-    kind, family = kind_and_family(row.cell.case)
+    """Yield the records of a cell; where its process did not answer, its probes are unknown."""
+    kind, probes = kind_and_probes(row.cell.case)
     answer = _answer(row)
     if answer is None:
-        yield ProbeRecord(
-            key=ProbeKey(kind, family),
-            status=ProbeStatus.UNKNOWN,
-            error=row.failed.error_class if row.failed else "",
-            message=row.failed.message if row.failed else "",
-            why=row.described,
-        )
+        for probe in probes:
+            yield ProbeRecord(
+                key=ProbeKey(kind, probe),
+                status=ProbeStatus.UNKNOWN,
+                error=row.failed.error_class if row.failed else "",
+                message=row.failed.message if row.failed else "",
+                why=row.described,
+            )
         return
     built = answer.get("built")
     if isinstance(built, dict):

@@ -75,12 +75,12 @@ def counted(found: Iterable[ProbeRecord]) -> str:
 
 def coverage(release: str, made: MadeRecipes) -> str:
     """Return which architectures of a release have a recipe, and why others have none."""
-    kinds = Counter(kind for kind, _ in made.refused.values())
+    kinds = Counter(one.kind for one in made.refused.values())
     counts = f"{len(made.known)} known, {len(made.made)} made, {len(made.refused)} refused"
     lines = [f"{release}: recipes: {counts}"]
     lines += [f"  {number} refused: {kind}" for kind, number in kinds.most_common()]
     lines += [
-        f"    {kind} ({why}): {shorten(reason, _WIDE)}"
-        for kind, (why, reason) in sorted(made.refused.items())
+        f"    {one.architecture} ({one.kind}): {shorten(one.reason, _WIDE)}"
+        for one in sorted(made.refused.values())
     ]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ from collections import Counter
 
 from tiny_recipes import CONTENT
 
-from repromatrix.runner.sweep.cells import CHILD, chosen_probes, kind_and_family, probe_cases
+from repromatrix.runner.sweep.cells import CHILD, chosen_probes, kind_and_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.recipes import ModelRecipe
 
@@ -18,12 +18,25 @@ def test_an_architecture_has_one_cell_per_family() -> None:
     cases = probe_cases([LLAMA], chosen_probes(fp16=False))
 
     assert sorted(cases) == sorted({f"llama/{probe.family}" for probe in PROBES})
-    assert kind_and_family("llama/train#checkpointing@1") == ("llama", "train")
+    assert kind_and_probes("llama/train#checkpointing@1") == ("llama", ("checkpointing",))
+    assert kind_and_probes("llama/trainer")[1] == ("trainer", "trainer-bf16", "trainer-leaks")
+
+
+def test_what_computes_in_fp16_has_cells_of_its_own() -> None:
+    plain = probe_cases([LLAMA], chosen_probes(fp16=False))
+    every = probe_cases([LLAMA], chosen_probes(fp16=True))
+
+    assert {name: every[name].digest for name in plain} == {
+        name: case.digest for name, case in plain.items()
+    }
+    assert sorted(every.keys() - plain.keys()) == ["llama/build-fp16", "llama/forward-fp16"]
+    assert kind_and_probes("llama/build-fp16")[1] == ("reload-fp16", "keep-fp32")
 
 
 def test_the_digest_changes_with_the_recipe_and_with_the_probes() -> None:
     wider = ModelRecipe(content={**CONTENT, "config": {"model_type": "llama", "hidden_size": 64}})
-    few, many = chosen_probes(fp16=False), chosen_probes(fp16=True)
+    many = chosen_probes(fp16=False)
+    few = [probe for probe in many if probe.name != "twice"]
     digests = [
         probe_cases([recipe], probes)["llama/forward"].digest
         for recipe, probes in ((LLAMA, few), (wider, few), (LLAMA, many), (LLAMA, few))

@@ -10,6 +10,7 @@ from factories import failed, seen
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus, records
 
 CELL = Cell("llama/generate", "", "4.50.0", Precision.FP32, Device.CPU)
@@ -55,10 +56,13 @@ def test_a_model_that_cannot_be_built_is_a_failure_of_its_own() -> None:
     )
 
 
-def test_a_process_that_ended_badly_makes_its_family_unknown() -> None:
+def test_a_process_that_ended_badly_makes_its_probes_unknown() -> None:
     row = dataclasses.replace(answered(None), outcome=Outcome.CRASHES, failed=failed("SIGSEGV", ""))
-    (found,) = records([row]).values()
+    found = records([row])
 
-    assert (found.key, found.status) == (ProbeKey("llama", "generate"), ProbeStatus.UNKNOWN)
-    assert "crashes: SIGSEGV" in found.why
+    assert {key.probe for key in found} == {
+        probe.name for probe in PROBES if probe.family == "generate"
+    }
+    assert {one.status for one in found.values()} == {ProbeStatus.UNKNOWN}
+    assert "crashes: SIGSEGV" in found[ProbeKey("llama", "cached")].why
     assert records([answered([])]) == records([dataclasses.replace(answered(0), output="{")])

@@ -1,0 +1,195 @@
+"""What probes found over a line of releases: runs of releases in which one did the same. Pure.
+
+What holds is not written down, as nearly everything does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from repromatrix.runner.sweep.child.probes.names import PROBES
+from repromatrix.runner.sweep.findings import Found, same_numbers, same_outcome
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
+
+
+class ProbeRun(NamedTuple):
+    """Neighbouring measured releases in which a probe did the same on an architecture."""
+
+    first: str
+    last: str
+    record: ProbeRecord
+    """What it found; of the summary, what the first of the releases gave."""
+
+
+class Architecture(NamedTuple):
+    """One architecture that was swept."""
+
+    name: str
+    class_name: str
+    home: str
+    """The release on which its tiny model was made."""
+    first: str
+    """The first measured release that has it."""
+
+
+class SweptRelease(NamedTuple):
+    """What a release was measured with."""
+
+    name: str
+    environment: str
+    """The digest of the environment."""
+    hardware: str
+    types: int
+    """How many architectures it has, with a recipe or without."""
+    lacking: tuple[str, ...]
+    """Probes that were not run on it."""
+    missing: tuple[str, ...]
+    """Architectures that were not run on it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepHistory:
+    """The answers of a line of releases, in their order."""
+
+    releases: Mapping[str, SweptRelease]
+    architectures: Mapping[str, Architecture]
+    outcomes: Mapping[ProbeKey, tuple[ProbeRun, ...]]
+    """What did not hold; of what does, nothing is kept."""
+    numbers: Mapping[ProbeKey, tuple[ProbeRun, ...]]
+    """Summaries of outputs; a new run begins where they differ by more than the tolerance."""
+
+    @cached_property
+    def order(self) -> Mapping[str, int]:
+        """The place of each measured release."""
+        return {name: at for at, name in enumerate(self.releases)}
+
+    def measured(self, kind: str) -> tuple[str, ...]:
+        """Return the releases on which an architecture was run."""
+        first = self.order[self.architectures[kind].first]
+        return tuple(
+            name
+            for name, release in [*self.releases.items()][first:]
+            if kind not in release.missing
+        )
+
+    def record(self, key: ProbeKey, release: str) -> ProbeRecord | None:
+        """Return what a probe found on a release; None where it was not run."""
+        if key.kind not in self.architectures or release not in self.releases:
+            return None
+        swept = self.releases[release]
+        if self.order[release] < self.order[self.architectures[key.kind].first]:
+            return None
+        if key.kind in swept.missing or key.probe in swept.lacking:
+            return None
+        built = self._at(self.outcomes, ProbeKey(key.kind, BUILD), release)
+        if built or key.probe == BUILD:
+            return built if key.probe == BUILD else None
+        return (
+            self._at(self.outcomes, key, release)
+            or self._at(self.numbers, key, release)
+            or ProbeRecord(key=key, status=ProbeStatus.HOLDS)
+        )
+
+    def found(self, release: str) -> Found:
+        """Return everything that a release was found to do."""
+        keys = (
+            ProbeKey(kind, probe)
+            for kind in self.architectures
+            for probe in (BUILD, *(one.name for one in PROBES))
+        )
+        records = ((key, self.record(key, release)) for key in keys)
+        return {key: record for key, record in records if record is not None}
+
+    def _at(
+        self, runs: Mapping[ProbeKey, tuple[ProbeRun, ...]], key: ProbeKey, release: str
+    ) -> ProbeRecord | None:
+        at = self.order[release]
+        for run in runs.get(key, ()):
+            if self.order[run.first] <= at <= self.order[run.last]:
+                return run.record
+        return None
+
+
+BUILD = "build"
+"""What stands for a probe where a release cannot build an architecture."""
+
+
+def history(
+    releases: Sequence[SweptRelease],
+    found: Mapping[str, Found],
+    recipes: Iterable[tuple[str, str, str]],
+) -> SweepHistory:
+    """Return the history of a line of releases, in its order.
+
+    `recipes` are the types, classes and homes of the architectures; one that no release ran is
+    left out. Which were not run on a release is seen from what was found.
+    """
+    ran = {release.name: {key.kind for key in found[release.name]} for release in releases}
+    architectures = {
+        kind: Architecture(kind, class_name, home, first)
+        for kind, class_name, home in recipes
+        if (first := next((name for name, kinds in ran.items() if kind in kinds), ""))
+    }
+    place = {name: at for at, name in enumerate(ran)}
+    releases = [
+        release._replace(
+            missing=tuple(
+                kind
+                for kind, one in architectures.items()
+                if place[one.first] <= place[release.name] and kind not in ran[release.name]
+            )
+        )
+        for release in releases
+    ]
+    keys = dict.fromkeys(key for release in releases for key in found[release.name])
+    outcomes: dict[ProbeKey, tuple[ProbeRun, ...]] = {}
+    numbers: dict[ProbeKey, tuple[ProbeRun, ...]] = {}
+    for key in sorted(keys):
+        line = [(name, found[name].get(key) or _built(key, kinds)) for name, kinds in ran.items()]
+        if runs := tuple(_runs(line, _outcome, same_outcome)):
+            outcomes[key] = runs
+        if runs := tuple(_runs(line, _numbers, same_numbers)):
+            numbers[key] = runs
+    return SweepHistory(
+        releases={release.name: release for release in releases},
+        architectures=architectures,
+        outcomes=outcomes,
+        numbers=numbers,
+    )
+
+
+def _built(key: ProbeKey, kinds: Collection[str]) -> ProbeRecord | None:
+    """Return that a release builds an architecture: it ran, and nothing else was said."""
+    is_built = key.probe == BUILD and key.kind in kinds
+    return ProbeRecord(key=key, status=ProbeStatus.HOLDS) if is_built else None
+
+
+def _outcome(record: ProbeRecord) -> bool:
+    return record.status is not ProbeStatus.HOLDS
+
+
+def _numbers(record: ProbeRecord) -> bool:
+    return record.status is ProbeStatus.HOLDS and bool(record.summary)
+
+
+def _runs(
+    line: Sequence[tuple[str, ProbeRecord | None]],
+    wanted: Callable[[ProbeRecord], bool],
+    same: Callable[[ProbeRecord, ProbeRecord], bool],
+) -> Iterator[ProbeRun]:
+    """Yield the runs of a line; a release on which the probe was not run ends none."""
+    run: ProbeRun | None = None
+    for name, record in line:
+        if record is None:
+            continue
+        if run and wanted(record) and same(run.record, record):
+            run = run._replace(last=name)
+            continue
+        if run:
+            yield run
+        run = ProbeRun(name, name, record) if wanted(record) else None
+    if run:
+        yield run

@@ -1,0 +1,104 @@
+"""What this machine's store holds of the sweep, merged into the published history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
+from repromatrix.runner.sweep.findings import Found
+from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.sweep.making import refused_types, types_of
+from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, releases_of
+from repromatrix.runner.sweep.published import RefusedType
+from repromatrix.runner.sweep.recipes import ModelRecipe
+from repromatrix.runner.sweep.records import records
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedHistory:
+    """The published history with what this machine measured."""
+
+    history: SweepHistory
+    fresh: tuple[str, ...]
+    """Releases whose answers are this machine's."""
+    incomplete: Mapping[str, int]
+    """Releases that were begun: how many cells lack. They stay as they were published."""
+
+
+def merged(
+    runner: SweepRunner, recipes: Mapping[str, ModelRecipe], earlier: SweepHistory
+) -> MergedHistory:
+    """Return the published history, each release replaced of which all cells were measured.
+
+    Summaries of outputs are compared with those that are published already, which other hardware
+    may have computed: the tolerance is wider than what that changes.
+    """
+    releases: list[SweptRelease] = []
+    found: dict[str, Found] = {}
+    fresh: list[str] = []
+    incomplete: dict[str, int] = {}
+    for name in releases_of(runner.project):
+        measured = _measured(runner, name, recipes)
+        if isinstance(measured, int) and measured:
+            incomplete[name] = measured
+        if not isinstance(measured, int):
+            release, found[name] = measured
+            releases.append(release)
+            fresh.append(name)
+        elif name in earlier.releases:
+            found[name] = earlier.found(name)
+            releases.append(earlier.releases[name])
+    known = {one.name: one for one in earlier.architectures.values()}
+    named = [(each.type, each.class_name, each.home) for each in recipes.values()]
+    named += [
+        (one.name, one.class_name, one.home) for one in known.values() if one.name not in recipes
+    ]
+    return MergedHistory(
+        history=history(releases, found, sorted(named)),
+        fresh=tuple(fresh),
+        incomplete=incomplete,
+    )
+
+
+def _measured(
+    runner: SweepRunner, name: str, recipes: Mapping[str, ModelRecipe]
+) -> tuple[SweptRelease, Found] | int:
+    """Return what a release was found to do, or how many of its cells lack; 0 where all do."""
+    there = recipes_there(recipes, name, runner.project)
+    plain = probe_cases(there, chosen_probes(fp16=False))
+    every = probe_cases(there, chosen_probes(fp16=True))
+    rows = runner.rows(name, every)
+    have = {row.cell.case for row in rows}
+    lacking = len(plain.keys() - have)
+    if lacking:
+        return lacking if lacking < len(plain) else 0
+    in_fp16 = not every.keys() - have
+    used = [row for row in rows if in_fp16 or row.cell.case in plain]
+    release = SweptRelease(
+        name,
+        used[0].provenance.environment_digest,
+        used[0].provenance.hardware,
+        len(types_of(runner, name)),
+        () if in_fp16 else tuple(_in_fp16()),
+        (),
+    )
+    return release, records(used)
+
+
+def _in_fp16() -> Iterator[str]:
+    plain = set(chosen_probes(fp16=False))
+    return (probe.name for probe in chosen_probes(fp16=True) if probe not in plain)
+
+
+def refused(
+    runner: SweepRunner,
+    recipes: Mapping[str, ModelRecipe],
+    line: MergedHistory,
+    earlier: Iterable[RefusedType],
+) -> tuple[RefusedType, ...]:
+    """Return the architectures without a recipe, each as the last release said that tried it."""
+    known = {one.architecture: one for one in earlier if one.architecture not in recipes}
+    for name in line.fresh:
+        known |= {one.architecture: one for one in refused_types(runner, name, recipes)}
+    return tuple(known.values())

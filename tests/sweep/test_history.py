@@ -1,0 +1,141 @@
+"""Histories over releases: runs, what was not run, and the same answers from the files."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING
+
+from repromatrix.runner import files
+from repromatrix.runner.sweep.findings import Kind, changes
+from repromatrix.runner.sweep.history import BUILD, SweepHistory, SweptRelease, history
+from repromatrix.runner.sweep.published import RefusedType, read_history, read_refused, texts
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINE = ("4.49.0", "4.50.0", "4.51.0", "5.0.0")
+RECIPES = [("gpt2", "GPT2LMHeadModel", "4.49.0"), ("llama", "LlamaForCausalLM", "4.49.0")]
+HELD = (ProbeStatus.HOLDS, "")
+
+
+def record(kind: str, probe: str, status: ProbeStatus, message: str = "") -> ProbeRecord:
+    key = ProbeKey(kind, probe)
+    if status is ProbeStatus.FAILS:
+        return ProbeRecord(
+            key=key, status=status, error="ValueError", message=message, place="transformers.m:f"
+        )
+    return ProbeRecord(key=key, status=status, why=message)
+
+
+def numbers(kind: str, norm: float, weights: str = "0a") -> ProbeRecord:
+    tensor = {"shape": [2, 3], "finite": 1 / 3, "norm": norm, "samples": [0.5, None, norm / 3]}
+    return dataclasses.replace(
+        record(kind, "outputs-fp32", ProbeStatus.HOLDS),
+        summary={"weights": weights, "logits": tensor, "": {**tensor, "shape": []}},
+    )
+
+
+def line(*of_releases: list[ProbeRecord], lacking: tuple[str, ...] = ()) -> SweepHistory:
+    names = LINE[: len(of_releases)]
+    swept = [SweptRelease(name, "e1", "x86_64", 300, lacking, ()) for name in names]
+    found = {
+        name: {one.key: one for one in some} for name, some in zip(names, of_releases, strict=True)
+    }
+    return history(swept, found, RECIPES)
+
+
+def runs(known: SweepHistory, kind: str, probe: str) -> list[tuple[str, str, str]]:
+    return [
+        (run.first, run.last, run.record.status) for run in known.outcomes[ProbeKey(kind, probe)]
+    ]
+
+
+def static(status: ProbeStatus, message: str = "") -> list[ProbeRecord]:
+    return [record("llama", "static", status, message)]
+
+
+def test_neighbouring_releases_that_do_the_same_are_one_run() -> None:
+    fails, holds = ProbeStatus.FAILS, ProbeStatus.HOLDS
+    known = line(static(fails, "size 3"), static(fails, "size 4"), static(holds), static(fails))
+
+    assert runs(known, "llama", "static") == [
+        ("4.49.0", "4.50.0", "fails"),
+        ("5.0.0", "5.0.0", "fails"),
+    ]
+    states = [known.record(ProbeKey("llama", "static"), name) for name in LINE]
+    assert [state and (state.status, state.message) for state in states] == [
+        (fails, "size 3"),
+        (fails, "size 3"),
+        HELD,
+        (fails, ""),
+    ]
+
+
+def test_a_release_on_which_an_architecture_was_not_run_ends_no_run() -> None:
+    fails = ProbeStatus.FAILS
+    known = line(static(fails), [record("gpt2", "static", fails)], static(fails))
+
+    assert runs(known, "llama", "static") == [("4.49.0", "4.51.0", "fails")]
+    assert known.measured("llama") == ("4.49.0", "4.51.0")
+    assert known.measured("gpt2") == ("4.50.0",)
+    assert known.record(ProbeKey("llama", "static"), "4.50.0") is None
+    assert known.record(ProbeKey("gpt2", "static"), "4.49.0") is None
+    assert known.record(ProbeKey("bert", "static"), "4.49.0") is None
+
+
+def test_where_an_architecture_is_not_built_its_probes_were_not_run() -> None:
+    lost = [record("llama", BUILD, ProbeStatus.FAILS, "gone")]
+    held = static(ProbeStatus.HOLDS)
+    known = line(lost, held, lost)
+
+    assert runs(known, "llama", BUILD) == [
+        ("4.49.0", "4.49.0", "fails"),
+        ("4.51.0", "4.51.0", "fails"),
+    ]
+    key = ProbeKey("llama", "static")
+    assert [bool(known.record(key, name)) for name in LINE[:3]] == [False, True, False]
+    assert known.found("4.51.0").keys() == {ProbeKey("llama", BUILD)}
+
+
+def test_numbers_begin_a_new_run_where_they_change_or_weights_are_renamed() -> None:
+    known = line(
+        [numbers("llama", 1.0)],
+        [numbers("llama", 1.000001)],
+        [numbers("llama", 2.0)],
+        [numbers("llama", 2.0, "0b")],
+    )
+    found = known.numbers[ProbeKey("llama", "outputs-fp32")]
+
+    assert [(run.first, run.last) for run in found] == [
+        ("4.49.0", "4.50.0"),
+        ("4.51.0", "4.51.0"),
+        ("5.0.0", "5.0.0"),
+    ]
+    told = [changes(known.found(a), known.found(b)) for a, b in itertools.pairwise(LINE)]
+    assert [[change.kind for change in some] for some in told] == [[], [Kind.NUMBERS], []]
+
+
+def test_the_files_give_back_what_was_written(tmp_path: Path) -> None:
+    lost = [record("gpt2", BUILD, ProbeStatus.FAILS, "gone")]
+    differs = dataclasses.replace(
+        record("llama", "cached", ProbeStatus.DIFFERS, "relative error 0.5"), value=0.5
+    )
+    known = line(
+        [*static(ProbeStatus.FAILS, 'a "quoted", word'), differs, numbers("llama", 1.0)],
+        [*static(ProbeStatus.SKIPPED, "no cache"), *lost, numbers("llama", 3.0)],
+        lacking=("keep-fp32",),
+    )
+    refused = (RefusedType("bert", "4.50.0", "inputs", "a graph"),)
+    written = texts(tmp_path, known, refused)
+    files.write_all(written)
+    again = read_history(tmp_path)
+
+    assert texts(tmp_path, again, read_refused(tmp_path)) == written
+    assert read_refused(tmp_path) == refused
+    for name in LINE[:2]:
+        assert again.found(name).keys() == known.found(name).keys()
+        assert [*changes(again.found(name), known.found(name))] == []
+    assert again.record(ProbeKey("llama", "keep-fp32"), "4.49.0") is None
+    assert read_history(tmp_path / "nowhere").found("4.49.0") == {}
