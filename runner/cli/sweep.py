@@ -23,7 +23,7 @@ from repromatrix.runner.project import Project
 from repromatrix.runner.sweep import making, published, publishing, render
 from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import ProbeName
-from repromatrix.runner.sweep.confirm import confirmed
+from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
 from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
 from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, releases_of
 from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
@@ -118,8 +118,9 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         if options.script:
             return _script(told, options.script, runner, recipes, (against, release))
         told = confirmed(told, runner, recipes, (against, release))
-    half = {probe.name: probe.dtype for probe in probes}
-    _print(found, told, bad(found[release], half), (against, release), options)
+        dtypes = {probe.name: probe.dtype for probe in probes}
+        live = confirmed_bad(bad(found[release], dtypes), runner, recipes, release)
+    _print(found, told, live, (against, release), options)
     measured = plural(runner.counts["measured"], "cell")
     console.print(f"{measured} measured in {time.monotonic() - began:.0f} s.")
     return ExitCode.UNBUILDABLE if tally.unbuilt else ExitCode.AS_EXPECTED
@@ -238,12 +239,13 @@ def _publish(
         refused = publishing.refused(
             runner, recipes, merged, published.read_refused(paths.published)
         )
+        told = publishing.told(runner, recipes, merged, published.read_findings(paths.published))
     for name, lacking in merged.incomplete.items():
         console.print(f"{name}: {plural(lacking, 'cell')} to measure; it is left as it was.")
     if not merged.fresh:
         problem = Problem("the sweep", "no release was measured whole on this machine")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
-    texts = published.texts(paths.published, merged.history, refused)
+    texts = published.texts(paths.published, merged.history, refused, told)
     files.write_all(texts)
     size = sum(len(text) for text in texts.values()) / 1e6
     number = plural(len(merged.history.releases), "release")

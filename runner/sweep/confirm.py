@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from repromatrix.runner.model.case import Case
 from repromatrix.runner.sweep.cells import probe_case
 from repromatrix.runner.sweep.child.probes.names import PROBES
-from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding, changes
+from repromatrix.runner.sweep.findings import Found, ProbeChange, SweepFinding, changes
 from repromatrix.runner.sweep.measure import SweepRunner
 from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import ProbeKey, records
@@ -23,35 +22,63 @@ def confirmed(
     recipes: Mapping[str, ModelRecipe],
     sides: tuple[str, str],
 ) -> tuple[SweepFinding, ...]:
-    """Return the findings that come again in a process of their own, with both seeds.
+    """Return the changes that come again in a process of their own, with both seeds.
 
     Of each finding two architectures are asked, on both releases; one that agrees is enough.
     """
-    by_name = {probe.name: probe for probe in PROBES}
-    asked = {finding.name: _representatives(finding) for finding in found}
-    keys = {change.after.key for some in asked.values() for change in some}
-    kept: dict[str, set[int]] = {finding.name: set() for finding in found}
-    for seed in _SEEDS:
-        cases = [
-            probe_case(recipes[kind], probe.family, [probe], seed, alone=True)
-            for kind, probe in sorted((key.kind, by_name[key.probe]) for key in keys)
+    kept = [*found]
+    for again in _again(found, runner, recipes, sides):
+        before, after = (again[name] for name in sides)
+        now = {change.after.key: change.kind for change in changes(before, after)}
+        kept = [
+            finding
+            for finding in kept
+            if any(now.get(key) is finding.kind for key in _representatives(finding))
         ]
-        again = _changes(runner, {case.name: case for case in cases}, sides)
-        for finding in found:
-            if any(again.get(change.after.key) is finding.kind for change in asked[finding.name]):
-                kept[finding.name].add(seed)
-    return tuple(finding for finding in found if kept[finding.name] == {*_SEEDS})
+    return tuple(kept)
 
 
-def _representatives(finding: SweepFinding) -> list[ProbeChange]:
-    """Return a change each of the first architectures of a finding."""
-    by_kind = {change.after.key.kind: change for change in reversed(finding.changes)}
-    return [by_kind[kind] for kind in finding.kinds[:_EACH]]
+def confirmed_bad(
+    found: Sequence[SweepFinding],
+    runner: SweepRunner,
+    recipes: Mapping[str, ModelRecipe],
+    release: str,
+) -> tuple[SweepFinding, ...]:
+    """Return what does not hold on a release again, in a process of its own, with both seeds."""
+    kept = [*found]
+    for again in _again(found, runner, recipes, (release,)):
+        now = {key for key, record in again[release].items() if record.status.is_bad}
+        kept = [one for one in kept if not now.isdisjoint(_representatives(one))]
+    return tuple(kept)
 
 
-def _changes(
-    runner: SweepRunner, cases: Mapping[str, Case], sides: tuple[str, str]
-) -> dict[ProbeKey, Kind]:
-    runner.measure(dict.fromkeys(sides, cases))
-    before, after = (records(runner.rows(name, cases)) for name in sides)
-    return {change.after.key: change.kind for change in changes(before, after)}
+def _again(
+    found: Sequence[SweepFinding],
+    runner: SweepRunner,
+    recipes: Mapping[str, ModelRecipe],
+    sides: Sequence[str],
+) -> Iterable[dict[str, Found]]:
+    """Yield what releases were found to do with each seed, each probe in its own process."""
+    by_name = {probe.name: probe for probe in PROBES}
+    wanted = {key for finding in found for key in _representatives(finding)}
+    # Any probe says whether an architecture is built.
+    keys = sorted({(key.kind, by_name.get(key.probe, PROBES[0])) for key in wanted})
+    for seed in _SEEDS:
+        cases = {
+            case.name: case
+            for case in (
+                probe_case(recipes[kind], probe.family, [probe], seed, alone=True)
+                for kind, probe in keys
+            )
+        }
+        if cases:
+            runner.measure(dict.fromkeys(sides, cases))
+        yield {name: records(runner.rows(name, cases)) for name in sides}
+
+
+def _representatives(finding: SweepFinding) -> list[ProbeKey]:
+    """Return a probe each of the first architectures of a finding."""
+    by_kind: dict[str, ProbeChange] = {
+        change.after.key.kind: change for change in reversed(finding.changes)
+    }
+    return [by_kind[kind].after.key for kind in finding.kinds[:_EACH]]

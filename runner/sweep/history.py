@@ -5,12 +5,12 @@ What holds is not written down, as nearly everything does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from repromatrix.runner.sweep.child.probes.names import PROBES
+from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
 from repromatrix.runner.sweep.findings import Found, same_numbers, same_outcome
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
@@ -84,9 +84,8 @@ class SweepHistory:
             return None
         if key.kind in swept.missing or key.probe in swept.lacking:
             return None
-        built = self._at(self.outcomes, ProbeKey(key.kind, BUILD), release)
-        if built or key.probe == BUILD:
-            return built if key.probe == BUILD else None
+        if key.probe != BUILD and self._at(self.outcomes, ProbeKey(key.kind, BUILD), release):
+            return None
         return (
             self._at(self.outcomes, key, release)
             or self._at(self.numbers, key, release)
@@ -111,10 +110,6 @@ class SweepHistory:
             if self.order[run.first] <= at <= self.order[run.last]:
                 return run.record
         return None
-
-
-BUILD = "build"
-"""What stands for a probe where a release cannot build an architecture."""
 
 
 def history(
@@ -148,7 +143,7 @@ def history(
     outcomes: dict[ProbeKey, tuple[ProbeRun, ...]] = {}
     numbers: dict[ProbeKey, tuple[ProbeRun, ...]] = {}
     for key in sorted(keys):
-        line = [(name, found[name].get(key) or _built(key, kinds)) for name, kinds in ran.items()]
+        line = [(name, found[name].get(key)) for name in ran]
         if runs := tuple(_runs(line, _outcome, same_outcome)):
             outcomes[key] = runs
         if runs := tuple(_runs(line, _numbers, same_numbers)):
@@ -159,12 +154,6 @@ def history(
         outcomes=outcomes,
         numbers=numbers,
     )
-
-
-def _built(key: ProbeKey, kinds: Collection[str]) -> ProbeRecord | None:
-    """Return that a release builds an architecture: it ran, and nothing else was said."""
-    is_built = key.probe == BUILD and key.kind in kinds
-    return ProbeRecord(key=key, status=ProbeStatus.HOLDS) if is_built else None
 
 
 def _outcome(record: ProbeRecord) -> bool:

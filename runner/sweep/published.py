@@ -31,6 +31,22 @@ class RefusedType(NamedTuple):
     reason: str
 
 
+class PublishedFinding(NamedTuple):
+    """What a release changed, or what does not hold in 16 bit on the newest: all text."""
+
+    release: str
+    against: str
+    """The release before it in the line; empty for what is about one release."""
+    name: str
+    kind: str
+    architectures: str
+    """Separated by spaces, as the probes are."""
+    probes: str
+    what: str
+    """What its first architecture says."""
+    place: str
+
+
 class _OutcomeRow(NamedTuple):
     architecture: str
     probe: str
@@ -91,8 +107,16 @@ def read_refused(published: Path) -> tuple[RefusedType, ...]:
     return read_rows(published / FOLDER / "refused.csv", RefusedType, _WRITTEN)
 
 
+def read_findings(published: Path) -> tuple[PublishedFinding, ...]:
+    """Return what releases changed, in their order; raises RunnerError."""
+    return read_rows(published / FOLDER / "findings.csv", PublishedFinding, _WRITTEN)
+
+
 def texts(
-    published: Path, history: SweepHistory, refused: Iterable[RefusedType]
+    published: Path,
+    history: SweepHistory,
+    refused: Iterable[RefusedType],
+    findings: Iterable[PublishedFinding],
 ) -> dict[Path, str]:
     """Return the files of a history."""
     tables = {
@@ -100,6 +124,7 @@ def texts(
         "architectures": (Architecture._fields, history.architectures.values()),
         "outcomes": (_OutcomeRow._fields, _outcome_rows(history.outcomes)),
         "numbers": (_NumbersRow._fields, _numbers_rows(history.numbers)),
+        "findings": (PublishedFinding._fields, findings),
         "refused": (RefusedType._fields, sorted(refused)),
     }
     folder = published / FOLDER

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
-from repromatrix.runner.sweep.findings import Found
+from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
+from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.making import refused_types, types_of
 from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, releases_of
-from repromatrix.runner.sweep.published import RefusedType
+from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
 from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import records
+from repromatrix.runner.sweep.render import what
+from repromatrix.runner.text import shorten
+
+_BAD = "bad"
+_LONGEST = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +66,54 @@ def merged(
         history=history(releases, found, sorted(named)),
         fresh=tuple(fresh),
         incomplete=incomplete,
+    )
+
+
+def told(
+    runner: SweepRunner,
+    recipes: Mapping[str, ModelRecipe],
+    line: MergedHistory,
+    earlier: Iterable[PublishedFinding],
+) -> list[PublishedFinding]:
+    """Return what each release of a line changed, and what is bad on the last; confirmed.
+
+    What stands between two releases of which neither was measured now stays as it was published.
+    """
+    known: defaultdict[tuple[str, str], list[PublishedFinding]] = defaultdict(list)
+    for one in earlier:
+        known[one.against, one.release].append(one)
+    rows: list[PublishedFinding] = []
+    names = [*line.history.releases]
+    for against, release in pairwise(names):
+        if not {against, release} & {*line.fresh}:
+            rows += known[against, release]
+            continue
+        before, after = line.history.found(against), line.history.found(release)
+        sides = (against, release)
+        some = confirmed(findings(changes(before, after)), runner, recipes, sides)
+        rows += [_row(finding, release, against) for finding in some]
+    for newest in names[-1:]:
+        if newest not in line.fresh:
+            rows += known["", newest]
+            continue
+        dtypes = {probe.name: probe.dtype for probe in chosen_probes(fp16=True)}
+        live = bad(line.history.found(newest), dtypes)
+        rows += [
+            _row(finding, newest, "") for finding in confirmed_bad(live, runner, recipes, newest)
+        ]
+    return rows
+
+
+def _row(finding: SweepFinding, release: str, against: str) -> PublishedFinding:
+    return PublishedFinding(
+        release,
+        against,
+        finding.name,
+        finding.kind if against else _BAD,
+        " ".join(finding.kinds),
+        " ".join(finding.probes),
+        shorten(what(finding.changes[0]), _LONGEST),
+        finding.changes[0].telling.place,
     )
 
 

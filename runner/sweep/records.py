@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from repromatrix.runner.model.observation import Observation, signature
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.sweep.cells import kind_and_probes
+from repromatrix.runner.sweep.child.probes.names import BUILD
 
 
 class ProbeStatus(StrEnum):
@@ -74,7 +75,10 @@ def records(rows: Iterable[Observation]) -> dict[ProbeKey, ProbeRecord]:
 
 
 def read_row(row: Observation) -> Iterator[ProbeRecord]:
-    """Yield the records of a cell; where its process did not answer, its probes are unknown."""
+    """Yield the records of a cell, first whether its architecture was built.
+
+    Where its process did not answer, its probes are unknown.
+    """
     kind, probes = kind_and_probes(row.cell.case)
     answer = _answer(row)
     if answer is None:
@@ -88,8 +92,8 @@ def read_row(row: Observation) -> Iterator[ProbeRecord]:
             )
         return
     built = answer.get("built")
-    if isinstance(built, dict):
-        yield _record(kind, {"probe": "build", "status": "fails", **built})
+    how = {"status": "fails", **built} if isinstance(built, dict) else {"status": "holds"}
+    yield _record(kind, {"probe": BUILD, **how})
     for said in answer.get("probes", ()):
         yield _record(kind, said)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from repromatrix.runner.sweep.child.probes.names import WEIGHTS
+from repromatrix.runner.sweep.child.probes.names import BUILD, WEIGHTS
 from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
 from repromatrix.runner.sweep.making import MadeRecipes
 from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
@@ -41,16 +41,21 @@ def _lines(finding: SweepFinding) -> Iterator[str]:
     more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
     yield f"  {finding.name}  {plural(len(kinds), 'architecture')}: {join(kinds[:_NAMED])}{more}"
     probes = finding.probes
-    yield f"      {join(probes[:_NAMED])}: {shorten(_what(finding.changes[0]), _WIDE)}"
+    yield f"      {join(probes[:_NAMED])}: {shorten(_placed(finding.changes[0]), _WIDE)}"
 
 
-def _what(change: ProbeChange) -> str:
+def _placed(change: ProbeChange) -> str:
+    place = change.telling.place
+    return f"{what(change)} ({place})" if place else what(change)
+
+
+def what(change: ProbeChange) -> str:
+    """Return what is wrong, in a line."""
     if change.kind is Kind.NUMBERS:
         return f"relative difference {change.size:.2g}"
     if change.kind is Kind.SHAPES:
         return f"{_shapes(change.before)} before, {_shapes(change.after)} after"
-    place = f" ({change.telling.place})" if change.telling.place else ""
-    return f"{change.telling.headline}{place}"
+    return change.telling.headline
 
 
 def _shapes(record: ProbeRecord) -> str:
@@ -61,7 +66,11 @@ def _shapes(record: ProbeRecord) -> str:
 
 def counted(found: Iterable[ProbeRecord]) -> str:
     """Return how probes ended on a release: `4,120 hold, 31 fail, 12 differ, 900 skipped`."""
-    counts = Counter(record.status for record in found)
+    counts = Counter(
+        record.status
+        for record in found
+        if record.key.probe != BUILD or record.status is not ProbeStatus.HOLDS
+    )
     words = {
         ProbeStatus.HOLDS: "hold",
         ProbeStatus.FAILS: "fail",

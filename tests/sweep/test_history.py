@@ -7,9 +7,17 @@ import itertools
 from typing import TYPE_CHECKING
 
 from repromatrix.runner import files
+from repromatrix.runner.sweep.child.probes.names import BUILD
 from repromatrix.runner.sweep.findings import Kind, changes
-from repromatrix.runner.sweep.history import BUILD, SweepHistory, SweptRelease, history
-from repromatrix.runner.sweep.published import RefusedType, read_history, read_refused, texts
+from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.sweep.published import (
+    PublishedFinding,
+    RefusedType,
+    read_findings,
+    read_history,
+    read_refused,
+    texts,
+)
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 if TYPE_CHECKING:
@@ -88,7 +96,7 @@ def test_a_release_on_which_an_architecture_was_not_run_ends_no_run() -> None:
 def test_where_an_architecture_is_not_built_its_probes_were_not_run() -> None:
     lost = [record("llama", BUILD, ProbeStatus.FAILS, "gone")]
     held = static(ProbeStatus.HOLDS)
-    known = line(lost, held, lost)
+    known = line(lost, [record("llama", BUILD, ProbeStatus.HOLDS), *held], lost)
 
     assert runs(known, "llama", BUILD) == [
         ("4.49.0", "4.49.0", "fails"),
@@ -128,11 +136,12 @@ def test_the_files_give_back_what_was_written(tmp_path: Path) -> None:
         lacking=("keep-fp32",),
     )
     refused = (RefusedType("bert", "4.50.0", "inputs", "a graph"),)
-    written = texts(tmp_path, known, refused)
+    told = (PublishedFinding("4.50.0", "4.49.0", "fixed-1", "fixed", "llama", "cached", "x", ""),)
+    written = texts(tmp_path, known, refused, told)
     files.write_all(written)
     again = read_history(tmp_path)
 
-    assert texts(tmp_path, again, read_refused(tmp_path)) == written
+    assert texts(tmp_path, again, read_refused(tmp_path), read_findings(tmp_path)) == written
     assert read_refused(tmp_path) == refused
     for name in LINE[:2]:
         assert again.found(name).keys() == known.found(name).keys()

@@ -10,7 +10,7 @@ from factories import failed, seen
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.sweep.child.probes.names import PROBES
+from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus, records
 
 CELL = Cell("llama/generate", "", "4.50.0", Precision.FP32, Device.CPU)
@@ -32,6 +32,9 @@ def test_each_probe_of_an_answer_is_a_record() -> None:
     found = records([answered({"built": True, "probes": [HOLDS, FAILS]})])
 
     assert found == {
+        ProbeKey("llama", BUILD): ProbeRecord(
+            key=ProbeKey("llama", BUILD), status=ProbeStatus.HOLDS
+        ),
         ProbeKey("llama", "cached"): ProbeRecord(
             key=ProbeKey("llama", "cached"), status=ProbeStatus.HOLDS
         ),
@@ -50,7 +53,7 @@ def test_a_model_that_cannot_be_built_is_a_failure_of_its_own() -> None:
     (found,) = records([answered({"built": error, "probes": []})]).values()
 
     assert (found.key, found.status, found.headline) == (
-        ProbeKey("llama", "build"),
+        ProbeKey("llama", BUILD),
         ProbeStatus.FAILS,
         "KeyError: x",
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+BUILD = "build"
+"""What stands for a probe that says whether an architecture is built at all."""
 WEIGHTS = "weights"
 """Where a summary states by which names its weights were filled."""
 
