@@ -29,6 +29,12 @@ from repromatrix.reports.exports.rows import (
     listed,
     tabulate,
 )
+from repromatrix.reports.pages.architecture import (
+    ArchitecturePage,
+    architectures,
+    architectures_page,
+    outcomes_sheet,
+)
 from repromatrix.reports.pages.case import CasePage, case_page
 from repromatrix.reports.pages.changes import ChangesPage, changes, changes_sheet
 from repromatrix.reports.pages.check import CHECK_SCRIPTS, check_page
@@ -36,6 +42,7 @@ from repromatrix.reports.pages.claims import Stated, claims, claims_sheet
 from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.data import DataPage, data_page
 from repromatrix.reports.pages.documents import Document, documents, pictures
+from repromatrix.reports.pages.findings import FindingsPage, by_release, findings_page
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.main import MainPage, main_page, main_sheet
 from repromatrix.reports.pages.model import Family, families, family_sheet
@@ -54,9 +61,20 @@ from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
 
 Files = Iterator[tuple[str, bytes]]
 """The path of each file below the site, and its content."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweptSite:
+    """What the sweep published."""
+
+    history: SweepHistory = field(default_factory=SweepHistory)
+    findings: tuple[PublishedFinding, ...] = ()
+    refused: tuple[RefusedType, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +87,7 @@ class Published:
     """Ends in a slash; empty where the site has no address."""
     source: str = ""
     """The address of the repository, without a slash at its end; empty where nobody gave it."""
+    swept: SweptSite = field(default_factory=SweptSite)
     checkout: Path | None = None
     """The folder that holds `docs/`; None where no documents are shown."""
 
@@ -128,7 +147,8 @@ class Site:
         """The pages of releases, oldest first."""
         histories = {name: page.summary.history for name, page in self.cases.items()}
         told = self.published.publications.values()
-        arranged = Releases(self.survey, self.steps, told, histories)
+        swept = by_release(self.findings)
+        arranged = Releases(self.survey, self.steps, told, histories, swept)
         return [arranged.page(name) for name in self.survey.releases]
 
     @cached_property
@@ -141,6 +161,18 @@ class Site:
         """The pages of families of models."""
         advised = {name: page.workarounds for name, page in self.cases.items()}
         return families(self.survey, advised, self.standings)
+
+    @cached_property
+    def architectures(self) -> tuple[ArchitecturePage, ...]:
+        """The pages of architectures."""
+        links = {one.name: Link(text=one.name, href=one.href) for one in self.families}
+        return architectures(self.published.swept.history, links)
+
+    @cached_property
+    def findings(self) -> FindingsPage:
+        """What the sweep found, by release."""
+        swept = self.published.swept
+        return findings_page(swept.history, swept.findings)
 
     @cached_property
     def documents(self) -> tuple[Document, ...]:
@@ -282,6 +314,11 @@ def _families(site: Site) -> Iterator[DrawnPage]:
         yield DrawnPage(family.path, family, setting, [family_sheet(family)])
 
 
+def _architectures(site: Site) -> Iterator[DrawnPage]:
+    for page in site.architectures:
+        yield DrawnPage(page.href, page, site.whole)
+
+
 def _documents(site: Site) -> Iterator[DrawnPage]:
     for document in site.documents:
         yield DrawnPage(document.path, document, site.whole)
@@ -293,7 +330,11 @@ def _document_list(site: Site) -> Iterator[DrawnPage]:
 
 
 ROUTES = (
-    PageRoute("index", "All cases", lambda site: index(site.survey, site.releases, site.note)),
+    PageRoute(
+        "index",
+        "All cases",
+        lambda site: index(site.survey, site.releases, site.note, site.findings),
+    ),
     PageRoute("check", "Check my versions", lambda site: check_page(site.survey)),
     PageRoute(
         "releases",
@@ -309,6 +350,15 @@ ROUTES = (
     ),
     PageRoute("compare", "Compare", lambda site: compare(site.releases)),
     PageRoute("models", "Models", lambda site: site.families),
+    PageRoute(
+        "architectures",
+        "Architectures",
+        lambda site: architectures_page(
+            site.published.swept.history, site.architectures, site.published.swept.refused
+        ),
+        lambda site: [outcomes_sheet(site.published.swept.history)],
+    ),
+    PageRoute("findings", "Findings", lambda site: site.findings),
     PageRoute("packages", "Packages", lambda site: site.packages),
     PageRoute(
         "changes",
@@ -329,10 +379,22 @@ FOLDERS = (
     PageFolder("release.html.jinja", _releases),
     PageFolder("package.html.jinja", _packages),
     PageFolder("model.html.jinja", _families),
+    PageFolder("architecture.html.jinja", _architectures),
     PageFolder("document.html.jinja", _documents),
     PageFolder("documents.html.jinja", _document_list),
 )
-_PRUNED = ("badge", "case", "docs", "download", "feed", "model", "osv", "package", "release")
+_PRUNED = (
+    "architecture",
+    "badge",
+    "case",
+    "docs",
+    "download",
+    "feed",
+    "model",
+    "osv",
+    "package",
+    "release",
+)
 """Below these folders a file that is no longer drawn is removed."""
 
 _STATIC = Path(__file__).parent / "static"

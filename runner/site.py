@@ -18,6 +18,7 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project, informed
+from repromatrix.runner.sweep.published import FOLDER, read_findings, read_history, read_refused
 
 _SHOWN = ("publications.toml", snapshots.NAME, HISTORY)
 """The published files that pages show beside the cells."""
@@ -51,7 +52,8 @@ def identity(
     """Identify what a rendering would show, so that an unchanged one is left alone."""
     content = hashlib.sha256(f"{base_url} {source}".encode())
     published = (project.paths.published / name for name in _SHOWN)
-    for path in (*published, project.paths.history):
+    swept = sorted((project.paths.published / FOLDER).glob("*.csv"))
+    for path in (*published, *swept, project.paths.history):
         content.update(path.read_bytes() if path.exists() else b"absent")
     content.update(repr(sorted(known_commits(project.paths).values())).encode())
     for case in project.cases.values():
@@ -105,7 +107,7 @@ def render(
     wanted = identity(project, rows, base_url, source)
     if stamp.exists() and stamp.read_text() == wanted and (paths.site / "index.html").exists():
         return False
-    from repromatrix.reports.build import Published  # noqa: PLC0415
+    from repromatrix.reports.build import Published, SweptSite  # noqa: PLC0415
     from repromatrix.reports.build import render as draw  # noqa: PLC0415 - pandas costs half a second
 
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
@@ -115,6 +117,11 @@ def render(
         records=snapshots.read_changes(paths.published),
         base_url=base_url,
         source=source,
+        swept=SweptSite(
+            history=read_history(paths.published),
+            findings=read_findings(paths.published),
+            refused=read_refused(paths.published),
+        ),
         checkout=paths.root,
     )
     environments = _shown_in_the_table(known_to, judged)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repromatrix.reports.marks import Mark, verdict_label
+from repromatrix.reports.pages.findings import FindingsPage
 from repromatrix.reports.pages.release import ReleasePage
 from repromatrix.reports.sections.failures import AlikeCells, alike
 from repromatrix.reports.sections.status import Newest, newest
@@ -106,11 +107,18 @@ class Index:
     cases: tuple[Item, ...]
     unexpected: tuple[AlikeCells, ...]
     unmeasured: tuple[Unmeasured, ...]
+    swept: FindingsPage | None
+    """What the newest release changed for all architectures; None where nothing was swept."""
     contradicted: int
     """How many claims of reports measurement contradicts; the page of claims has them."""
 
 
-def index(survey: Survey, releases: Sequence[ReleasePage], note: str = "") -> Index:
+def index(
+    survey: Survey,
+    releases: Sequence[ReleasePage],
+    note: str = "",
+    swept: FindingsPage | None = None,
+) -> Index:
     """Return the context of the first page; `releases` come oldest first."""
     unexpected = [row for row in survey.rows.values() if row.verdict.is_unexpected]
     return Index(
@@ -121,6 +129,7 @@ def index(survey: Survey, releases: Sequence[ReleasePage], note: str = "") -> In
         cases=case_list(survey),
         unexpected=tuple(alike(survey, unexpected)),
         unmeasured=_unmeasured(survey),
+        swept=swept if swept and swept.newest else None,
         contradicted=sum(
             checked.standing is ClaimStanding.CONTRADICTED
             for name in survey.cases

@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.marks import Mark
+from repromatrix.reports.pages.findings import ReleaseFindings
 from repromatrix.reports.sections.failures import AlikeCells, alike
 from repromatrix.reports.sections.history import FailingSpan, FixedBy, history
 from repromatrix.reports.sections.release_changes import (
@@ -88,6 +89,8 @@ class ReleasePage:
     shifts: tuple[Shift, ...]
     unknown: int
     failing: tuple[FailingCase, ...]
+    swept: ReleaseFindings | None
+    """What it changed for all architectures, where it was swept."""
     sheet: str
 
 
@@ -105,6 +108,7 @@ class Releases:
         steps: Mapping[str, Between],
         publications: Iterable[Publication] = (),
         histories: Mapping[str, tuple[FailingSpan, ...]] | None = None,
+        swept: Mapping[str, ReleaseFindings] | None = None,
     ) -> None:
         """Arrange what fails, and count what every cell shows.
 
@@ -114,6 +118,7 @@ class Releases:
         self._histories = histories or {
             name: history(survey, case) for name, case in survey.cases.items()
         }
+        self._swept = swept or {}
         self._statuses = statuses(survey)
         self._failing: dict[str, list[Judged]] = {}
         for name in survey.cases:
@@ -154,6 +159,7 @@ class Releases:
             shifts=step.shifts if step else (),
             unknown=step.unknown if step else 0,
             failing=tuple(self._cases(name)),
+            swept=self._swept.get(name),
             sheet=f"release/{name}",
         )
 

@@ -7,7 +7,7 @@ name. Nothing is concluded beyond what was measured: unknown is not a pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -18,33 +18,20 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner import project
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.errors import Problem, refuse
-from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import current
-from repromatrix.runner.evidence.commits import PinnedCommit, known_commits
-from repromatrix.runner.evidence.published import Keep
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model import requirements
-from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
-from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import (
-    SelectionRequest,
-    asked_models,
-    named_cases,
-    select,
-)
-from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
-    from rich.console import Console
 
 _STILL = frozenset({Source.RELEASE, Source.PAIR, Source.STACK})
 """`main` moves and an interpreter is its owner's: nobody else's versions equal theirs."""
@@ -183,85 +170,6 @@ def known(
         seen=seen,
         contested=contested,
         commits=tuple(row for row in commits if {row.before, row.at} <= still.keys()),
-    )
-
-
-def asked(
-    paths: Paths, request: SelectionRequest, ignore: Sequence[str] = ()
-) -> tuple[Project, AuditQuestion]:
-    """Return the checkout and the question; raises RunnerError for names that do not exist."""
-    loaded = project.load(paths, code=False)
-    selection = select(request, loaded.cases, loaded.names)
-    ignored = named_cases(ignore, list(loaded.cases), "--ignore") if ignore else ()
-    question = AuditQuestion(
-        cases=tuple(name for name in loaded.cases if name in selection.cases),
-        precisions=tuple(name for name in loaded.matrix.precisions if name in selection.precisions),
-        device=request.device,
-        ignored=frozenset(ignored),
-        models=asked_models(request, loaded.cases),
-    )
-    if not question.chosen(loaded.cases):
-        raise refuse(Problem("--ignore", "it leaves no case", "Ignore fewer cases."))
-    return loaded, question
-
-
-def known_of(
-    loaded: Project,
-    question: AuditQuestion,
-    console: Callable[[], Console],
-    installed: Installed | None = None,
-) -> KnownEvidence:
-    """Read the evidence of the chosen cases from the repository and from this machine.
-
-    That is their plain cells, and where a set of packages is given workarounds near its version.
-    """
-
-    def warn(text: str) -> None:
-        console().print(text, style="yellow")
-
-    names = {case.name for case in question.chosen(loaded.cases)}
-    keep = _wanted(loaded, question, installed)
-    rows = answers.both(loaded.paths, warn, names, keep)
-    commits = known_commits(loaded.paths).values()
-    return known(loaded.cases, loaded.environments, rows, commits)
-
-
-def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | None) -> Keep:
-    near = _near(installed, loaded) if installed else frozenset()
-    programs = {environment.program for environment in loaded.environments.values()}
-    # Where several packages decide, the nearest version may be in any environment.
-    by_several = {
-        case.name
-        for case in loaded.cases.values()
-        if installed and (len(named(case)) > 1 or programs & case.packages)
-    }
-
-    def keep(
-        case: str, workaround: str, precision: Precision, device: Device
-    ) -> Collection[str] | None:
-        if device is not question.device or precision not in question.precisions:
-            return ()
-        return None if workaround == PLAIN or case in by_several else near
-
-    return keep
-
-
-_NEIGHBOURS = 3
-
-
-def _near(installed: Installed, loaded: Project) -> frozenset[str]:
-    """Return the environments of the releases on both sides of a version."""
-    if not installed.version(TRANSFORMERS):
-        return frozenset()
-    ours = Version(installed.version(TRANSFORMERS))
-    releases = {release.name: Version(release.name) for release in loaded.matrix.releases}
-    older = [name for name, version in releases.items() if version <= ours][-_NEIGHBOURS:]
-    newer = [name for name, version in releases.items() if version >= ours][:_NEIGHBOURS]
-    bases = {name for name, version in releases.items() if version == ours} or {*older, *newer}
-    return frozenset(
-        environment.name
-        for environment in loaded.environments.values()
-        if environment.source is Source.RELEASE and environment.column in bases
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from repromatrix.runner.audit import questions
+from repromatrix.runner.audit import asking
 from repromatrix.runner.audit import render_advice as render
 from repromatrix.runner.audit.advice import advise as find
+from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import QuestionOptions, command, print_stdout, stderr_console
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
@@ -22,10 +23,14 @@ def advise_release(
 ) -> ExitCode:
     """Print the newest release on which all selected cases pass, with a version specifier.
 
-    `console` is called only where there is something to warn of: rich takes time to import.
+    Of models that were asked for it adds what the sweep found on that release. `console` is called
+    only where there is something to warn of: rich takes time to import.
     """
-    loaded, question = questions.asked(paths, options)
-    advice = find(questions.known_of(loaded, question, console), question)
+    asked = swept.SweptModels(paths, options.model)
+    loaded, question = asking.asked(paths, options, otherwise_known=asked.is_known)
+    advice = find(asking.known_of(loaded, question, console), question)
+    newest = advice.newest.release if advice.newest else loaded.matrix.releases[-1].name
+    found = asked.answers(newest, question.precisions)
     forms = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
-    print_stdout(forms[options.format](advice))
-    return advice.code
+    print_stdout(swept.added(forms[options.format](advice), found, options.format))
+    return advice.code if question.chosen(loaded.cases) else swept.code_of(found)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner.audit import questions, render
+from repromatrix.runner.audit import asking, render
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
+from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import QuestionOptions, command, print_stdout, stderr_console
 from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -47,18 +49,23 @@ def audit_packages(
 ) -> ExitCode:
     """List the known bugs of a set of packages, and what avoids them.
 
-    The exit code is 1 where there are some. `console` is called only where there is something to
+    The exit code is 1 where there are some; where no case is about the models, what the sweep
+    found of them decides. `console` is called only where there is something to
     warn of: rich takes time to import.
     """
     installed = read(options.path)
-    loaded, question = questions.asked(paths, options, options.ignore)
-    known = questions.known_of(loaded, question, console, installed)
+    asked = swept.SweptModels(paths, options.model)
+    loaded, question = asking.asked(paths, options, options.ignore, asked.is_known)
+    known = asking.known_of(loaded, question, console, installed)
     report = find(installed, known, question)
+    found = asked.answers(installed.version(TRANSFORMERS), question.precisions)
     if options.format == "text":
         answer = render.text(report, verbose=options.verbose)
     else:
         answer = {"markdown": render.markdown, "json": render.as_json}[options.format](report)
-    print_stdout(answer)
+    print_stdout(swept.added(answer, found, options.format))
+    if not question.chosen(loaded.cases):
+        return swept.code_of(found)
     if not report.hits and report.unknown and not report.clear:
         return ExitCode.UNDECIDED  # nothing was answered: a script must not take that for a pass
     return ExitCode.UNEXPECTED if report.hits else ExitCode.AS_EXPECTED

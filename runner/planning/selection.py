@@ -92,7 +92,7 @@ def select(
     chosen = _cases(request, cases, argument)
     environments = environments_of(request.release, names)
     workarounds = _workarounds(request.workaround, [cases[name] for name in chosen])
-    precisions = _split(request.precision)
+    precisions = split(request.precision)
     _refuse_unknown("--precision", precisions, [*Precision])
     if not chosen:
         raise nothing_selected(
@@ -109,7 +109,8 @@ def select(
     )
 
 
-def _split(texts: Iterable[str]) -> list[str]:
+def split(texts: Iterable[str]) -> list[str]:
+    """Return the names of an option that may be repeated and may hold several."""
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
@@ -131,6 +132,12 @@ def asked_models(request: SelectionRequest, cases: Mapping[str, Case]) -> frozen
     return frozenset(_matching("--model", request.model, known))
 
 
+def is_about(model: str, cases: Mapping[str, Case]) -> bool:
+    """Say whether a name or glob means a family that some case is about."""
+    known = {name for case in cases.values() for name in case.block.answers_for}
+    return any(_is_meant(name, model) for name in known)
+
+
 def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case") -> list[str]:
     """Return the cases that names and globs match, without any all; raises RunnerError."""
     return _matching(option, patterns, names) if patterns else names
@@ -138,7 +145,7 @@ def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case
 
 def _matching(option: str, patterns: Sequence[str], names: list[str]) -> list[str]:
     matching: dict[str, None] = {}
-    for pattern in _split(patterns):
+    for pattern in split(patterns):
         matches = [name for name in names if _is_meant(name, pattern)]
         names_variant = "[" in pattern and stem_of(pattern) in map(stem_of, names)
         if not matches and (names_variant or not set(pattern) & set("*?[")):
@@ -166,8 +173,8 @@ def environments_of(
         if text.strip()[:1] in {">", "<", "=", "!", "~"}:
             selected.update(_specified(text, names, option))
         else:
-            _refuse_unknown(option, _split([text]), names)
-            selected.update(_split([text]))
+            _refuse_unknown(option, split([text]), names)
+            selected.update(split([text]))
     return [name for name in names if name in selected or _bare(name) in selected]
 
 
@@ -192,8 +199,8 @@ def _workarounds(texts: Sequence[str], cases: Sequence[Case]) -> frozenset[str] 
     if not texts:
         return None
     known = {NONE, *(name for case in cases for name in case.block.workarounds)}
-    _refuse_unknown("--workaround", _split(texts), known)
-    return frozenset(PLAIN if text == NONE else text for text in _split(texts))
+    _refuse_unknown("--workaround", split(texts), known)
+    return frozenset(PLAIN if text == NONE else text for text in split(texts))
 
 
 def _refuse_unknown(option: str, texts: Iterable[str], known: Collection[str]) -> None:

@@ -86,12 +86,13 @@ def changes(before: Found, after: Found) -> Iterator[ProbeChange]:
     What one of them skipped or could not answer says nothing.
     """
     for key in sorted(before.keys() & after.keys()):
-        change = _changed(before[key], after[key])
+        change = change_of(before[key], after[key])
         if change is not None:
             yield change
 
 
-def _changed(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
+def change_of(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
+    """Return what became of a probe from one release to another; None where nothing did."""
     match before.status.is_bad, after.status.is_bad:
         case _ if {before.status, after.status} & {ProbeStatus.SKIPPED, ProbeStatus.UNKNOWN}:
             return None

@@ -6,12 +6,19 @@ What holds is not written down, as nearly everything does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
-from repromatrix.runner.sweep.findings import Found, same_numbers, same_outcome
+from repromatrix.runner.sweep.findings import (
+    Found,
+    ProbeChange,
+    change_of,
+    same_numbers,
+    same_outcome,
+)
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 
@@ -54,11 +61,11 @@ class SweptRelease(NamedTuple):
 class SweepHistory:
     """The answers of a line of releases, in their order."""
 
-    releases: Mapping[str, SweptRelease]
-    architectures: Mapping[str, Architecture]
-    outcomes: Mapping[ProbeKey, tuple[ProbeRun, ...]]
+    releases: Mapping[str, SweptRelease] = field(default_factory=dict)
+    architectures: Mapping[str, Architecture] = field(default_factory=dict)
+    outcomes: Mapping[ProbeKey, tuple[ProbeRun, ...]] = field(default_factory=dict)
     """What did not hold; of what does, nothing is kept."""
-    numbers: Mapping[ProbeKey, tuple[ProbeRun, ...]]
+    numbers: Mapping[ProbeKey, tuple[ProbeRun, ...]] = field(default_factory=dict)
     """Summaries of outputs; a new run begins where they differ by more than the tolerance."""
 
     @cached_property
@@ -92,14 +99,37 @@ class SweepHistory:
             or ProbeRecord(key=key, status=ProbeStatus.HOLDS)
         )
 
+    def keys(self, kind: str) -> tuple[ProbeKey, ...]:
+        """Return the probes of an architecture, first whether it is built."""
+        return self._keys.get(kind, ())
+
+    def line(self, key: ProbeKey) -> tuple[tuple[str, ProbeRecord], ...]:
+        """Return what a probe found on each release on which it was run."""
+        states = ((name, self.record(key, name)) for name in self.measured(key.kind))
+        return tuple((name, record) for name, record in states if record is not None)
+
+    def changes_of(self, kind: str) -> Iterator[tuple[str, str, ProbeChange]]:
+        """Yield what changed on an architecture, with the release before and the release."""
+        for key in self.keys(kind):
+            if key in self.outcomes or len(self.numbers.get(key, ())) > 1:
+                for (against, before), (release, after) in pairwise(self.line(key)):
+                    if change := change_of(before, after):
+                        yield against, release, change
+
+    def bad_on(self, kind: str, release: str) -> tuple[ProbeRecord, ...]:
+        """Return what does not hold of an architecture on a release."""
+        found = (self.record(key, release) for key in self.keys(kind))
+        return tuple(record for record in found if record and record.status.is_bad)
+
+    @cached_property
+    def _keys(self) -> Mapping[str, tuple[ProbeKey, ...]]:
+        names = (BUILD, *(probe.name for probe in PROBES))
+        return {kind: tuple(ProbeKey(kind, name) for name in names) for kind in self.architectures}
+
     def found(self, release: str) -> Found:
         """Return everything that a release was found to do."""
-        keys = (
-            ProbeKey(kind, probe)
-            for kind in self.architectures
-            for probe in (BUILD, *(one.name for one in PROBES))
-        )
-        records = ((key, self.record(key, release)) for key in keys)
+        every = (key for kind in self.architectures for key in self.keys(kind))
+        records = ((key, self.record(key, release)) for key in every)
         return {key: record for key, record in records if record is not None}
 
     def _at(

@@ -24,9 +24,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_checkout import checkout
 
+from repromatrix.runner.audit.asking import asked
 from repromatrix.runner.audit.hits import audit
 from repromatrix.runner.audit.packages import Installed, Other
-from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot, asked, known
+from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot, known
 from repromatrix.runner.audit.render import as_json, markdown, text
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision

@@ -1,0 +1,310 @@
+"""What the sweep found: a page per architecture, and all of them on all releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from repromatrix.reports.exports.rows import ExportTable
+from repromatrix.reports.text import Link, filed, in_address, shortened, visible
+from repromatrix.runner.sweep.answers import plain
+from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
+from repromatrix.runner.sweep.findings import Kind, ProbeChange
+from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.published import RefusedType
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.sweep.render import what
+
+_SAYS = {probe.name: probe.holds for probe in PROBES} | {BUILD: "It is built."}
+_DTYPES = {probe.name: probe.dtype for probe in PROBES}
+_WORDS = {
+    ProbeStatus.HOLDS: "holds",
+    ProbeStatus.FAILS: "fails",
+    ProbeStatus.DIFFERS: "differs",
+    ProbeStatus.SKIPPED: "does not apply",
+    ProbeStatus.UNKNOWN: "unknown",
+}
+_LONGEST = 240
+_SEVERAL, _MANY = 3, 8
+"""From how many probes on that do not hold a cell of the overview is darker."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stretch:
+    """Neighbouring measured releases that are drawn as one cell."""
+
+    releases: str
+    width: int
+    shade: str
+    """The class of its colour."""
+    says: str
+    """What is written in it: a word, a number."""
+    told: str = ""
+    """The message, for those who point at it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeLine:
+    """A probe that does not hold everywhere: what it did on each release, and what it said."""
+
+    name: str
+    dtype: str
+    holds: str
+    stretches: tuple[Stretch, ...]
+    messages: tuple[tuple[str, str, str], ...]
+    """Releases, message and place of what does not hold."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeLine:
+    """What a release changed on an architecture."""
+
+    release: str
+    against: str
+    kind: str
+    probes: str
+    says: str
+    place: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArchitecturePage:
+    """One architecture: what holds, since when, and what changed."""
+
+    name: str
+    href: str
+    class_name: str
+    home: str
+    first: str
+    newest: str
+    """The newest release on which it was run."""
+    releases: tuple[str, ...]
+    bad: tuple[ProbeLine, ...]
+    """Probes that do not hold somewhere."""
+    holding: tuple[str, ...]
+    skipped: tuple[tuple[str, tuple[str, ...]], ...]
+    """Probes that apply nowhere, by reason."""
+    changes: tuple[ChangeLine, ...]
+    live: int
+    """How many probes do not hold on the newest release."""
+    cases: Link | None
+    """The page of the reported bugs of a family of the same name."""
+    stretches: tuple[Stretch, ...]
+    """How many probes do not hold, on every release that was measured."""
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether something does not hold on some release."""
+        return bool(self.bad)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArchitecturesPage:
+    """All architectures on all releases."""
+
+    pages: tuple[ArchitecturePage, ...]
+    releases: tuple[str, ...]
+    probes: int
+    types: int
+    """How many architectures the newest release has."""
+    built: int
+    """How many of them were built on it."""
+    refused: tuple[RefusedType, ...]
+
+
+def architectures_page(
+    history: SweepHistory, pages: Sequence[ArchitecturePage], refused: Sequence[RefusedType]
+) -> ArchitecturesPage:
+    """Return the overview."""
+    releases = tuple(history.releases)
+    newest = releases[-1] if releases else ""
+    built = (history.record(ProbeKey(page.name, BUILD), newest) for page in pages)
+    return ArchitecturesPage(
+        pages=tuple(pages),
+        releases=releases,
+        probes=len(PROBES),
+        types=history.releases[newest].types if newest else 0,
+        built=sum(record is not None and not record.status.is_bad for record in built),
+        refused=tuple(one._replace(reason=shortened(one.reason, _LONGEST)) for one in refused),
+    )
+
+
+def address_of(kind: str) -> str:
+    """Return the address of the page of an architecture, from the first page."""
+    return f"architecture/{in_address(filed(kind))}.html"
+
+
+def architectures(
+    history: SweepHistory, families: Mapping[str, Link]
+) -> tuple[ArchitecturePage, ...]:
+    """Return the pages in alphabetical order; `families` are those that cases are about."""
+    known = {plain(name): link for name, link in families.items()}
+    return tuple(
+        _page(history, kind, known.get(plain(kind))) for kind in sorted(history.architectures)
+    )
+
+
+def _page(history: SweepHistory, kind: str, cases: Link | None) -> ArchitecturePage:
+    one = history.architectures[kind]
+    releases = history.measured(kind)
+    lines = {key: history.line(key) for key in history.keys(kind)}
+    ran = {key: line for key, line in lines.items() if line}
+    bad = {key: line for key, line in ran.items() if any(r.status.is_bad for _, r in line)}
+    nowhere = {
+        key: line[-1][1].why
+        for key, line in ran.items()
+        if all(record.status is ProbeStatus.SKIPPED for _, record in line)
+    }
+    shown = {
+        key: line
+        for key, line in ran.items()
+        if key in bad or any(record.status is ProbeStatus.UNKNOWN for _, record in line)
+    }
+    return ArchitecturePage(
+        name=visible(kind),
+        href=address_of(kind),
+        class_name=visible(one.class_name),
+        home=one.home,
+        first=releases[0],
+        newest=releases[-1],
+        releases=releases,
+        bad=tuple(_line(key, line, releases) for key, line in shown.items()),
+        holding=tuple(
+            key.probe
+            for key in ran
+            if key not in shown and key not in nowhere and key.probe != BUILD
+        ),
+        skipped=tuple(_by_reason(nowhere)),
+        changes=tuple(_changes(history.changes_of(kind), history)),
+        live=len(history.bad_on(kind, releases[-1])),
+        cases=cases,
+        stretches=tuple(_counts(history, kind)),
+    )
+
+
+def _by_reason(nowhere: Mapping[ProbeKey, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    reasons: dict[str, list[str]] = {}
+    for key, why in nowhere.items():
+        reasons.setdefault(shortened(why, _LONGEST), []).append(key.probe)
+    for why, probes in reasons.items():
+        yield why, tuple(probes)
+
+
+def _line(
+    key: ProbeKey, line: Sequence[tuple[str, ProbeRecord]], releases: Sequence[str]
+) -> ProbeLine:
+    by_release = dict(line)
+    stretches: list[Stretch] = []
+    messages: list[tuple[str, str, str]] = []
+    for status, some in groupby(releases, key=lambda name: _status(by_release.get(name))):
+        names = [*some]
+        record = by_release.get(names[0])
+        words, told = _WORDS[status] if status else "not run", _said(record)
+        stretches.append(
+            Stretch(
+                releases=_span(names),
+                width=len(names),
+                shade=_shade(status),
+                says=words,
+                told=told,
+            )
+        )
+        if record and told:
+            messages.append((f"{_span(names)}: {words}", told, record.place))
+    return ProbeLine(
+        name=key.probe,
+        dtype=_DTYPES.get(key.probe, "fp32"),
+        holds=_SAYS[key.probe],
+        stretches=tuple(stretches),
+        messages=tuple(messages),
+    )
+
+
+def _status(record: ProbeRecord | None) -> ProbeStatus | None:
+    return record.status if record else None
+
+
+def _shade(status: ProbeStatus | None) -> str:
+    if status is None or status is ProbeStatus.SKIPPED:
+        return "s-none"
+    if status is ProbeStatus.UNKNOWN:
+        return "s-doubt"
+    return "s-many" if status.is_bad else "s-holds"
+
+
+def _said(record: ProbeRecord | None) -> str:
+    if record is None or record.status is ProbeStatus.HOLDS:
+        return ""
+    return shortened(record.headline, _LONGEST)
+
+
+def _span(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _counts(history: SweepHistory, kind: str) -> Iterator[Stretch]:
+    """Yield how many probes do not hold, release by release of the whole line."""
+    measured = {*history.measured(kind)}
+    counts: list[tuple[str, int | None]] = [
+        (name, len(history.bad_on(kind, name)) if name in measured else None)
+        for name in history.releases
+    ]
+    for number, some in groupby(counts, key=lambda pair: pair[1]):
+        names = [name for name, _ in some]
+        yield Stretch(
+            releases=_span(names),
+            width=len(names),
+            shade=_darkness(number),
+            says=str(number or ""),
+            told="not there or not run" if number is None else f"{number} do not hold",
+        )
+
+
+def _darkness(number: int | None) -> str:
+    if not number:
+        return "s-none" if number is None else "s-holds"
+    return "s-few" if number < _SEVERAL else "s-several" if number < _MANY else "s-many"
+
+
+def _changes(
+    found: Iterable[tuple[str, str, ProbeChange]], history: SweepHistory
+) -> Iterator[ChangeLine]:
+    """Yield what changed, the newest first; probes with the same message are one line."""
+    groups: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for against, release, change in found:
+        says = shortened(what(change), _LONGEST)
+        key = (release, against, change.kind.value, says, change.telling.place)
+        if change.kind is Kind.NUMBERS:
+            key = (release, against, change.kind.value, "", "")
+        groups.setdefault(key, []).append(change.after.key.probe)
+    for key in sorted(groups, key=lambda key: -history.order[key[0]]):
+        release, against, kind, says, place = key
+        yield ChangeLine(
+            release=release,
+            against=against,
+            kind="other numbers" if kind == Kind.NUMBERS.value else kind,
+            probes=", ".join(groups[key]),
+            says=says,
+            place=place,
+        )
+
+
+def outcomes_sheet(history: SweepHistory) -> ExportTable:
+    """Return what does not hold of all architectures as a table; what is not in it holds."""
+    return ExportTable(
+        path="architectures",
+        columns=("architecture", "probe", "first", "last", "status", "message", "place"),
+        rows=tuple(
+            (
+                *key,
+                run.first,
+                run.last,
+                run.record.status.value,
+                run.record.headline,
+                run.record.place,
+            )
+            for key, runs in history.outcomes.items()
+            for run in runs
+        ),
+    )

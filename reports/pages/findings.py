@@ -1,0 +1,115 @@
+"""What each release changed for all architectures, and what does not hold on the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from repromatrix.reports.pages.architecture import address_of
+from repromatrix.reports.text import Link, shortened, visible
+from repromatrix.runner.sweep.findings import Kind
+from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.published import PublishedFinding
+from repromatrix.runner.text import plural
+
+_LONGEST = 240
+_HEADS = {
+    Kind.BROKEN.value: "Broken",
+    Kind.FIXED.value: "Fixed",
+    Kind.NUMBERS.value: "Other numbers",
+    Kind.SHAPES.value: "Other shapes",
+    Kind.OTHER.value: "Fails otherwise",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingLine:
+    """One finding: what the same cause did to some architectures."""
+
+    name: str
+    architectures: tuple[Link, ...]
+    probes: str
+    says: str
+    place: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseFindings:
+    """What a release changed against the one that was measured before it."""
+
+    release: str
+    against: str
+    kinds: tuple[tuple[str, tuple[FindingLine, ...]], ...]
+
+    @property
+    def changed(self) -> int:
+        """How many architectures it changed."""
+        return len(
+            {link.text for _, lines in self.kinds for one in lines for link in one.architectures}
+        )
+
+    @property
+    def says(self) -> str:
+        """The numbers of its findings by kind."""
+        counts = [f"{head.lower()}: {len(lines)}" for head, lines in self.kinds]
+        return ", ".join(counts) or "nothing changed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingsPage:
+    """All findings, the newest release first."""
+
+    releases: tuple[ReleaseFindings, ...]
+    newest: str
+    live: tuple[FindingLine, ...]
+    """What does not hold in 16 bit on the newest release."""
+    measured: str
+    """How many architectures were run on the newest release."""
+
+
+def findings_page(history: SweepHistory, found: Iterable[PublishedFinding]) -> FindingsPage:
+    """Return the page; without a history it is empty."""
+    names = [*history.releases]
+    by_pair: dict[tuple[str, str], list[PublishedFinding]] = {}
+    for one in found:
+        by_pair.setdefault((one.release, one.against), []).append(one)
+    newest = names[-1] if names else ""
+    run = sum(newest in history.measured(kind) for kind in history.architectures)
+    return FindingsPage(
+        releases=tuple(
+            _release(release, against, by_pair.get((release, against), []))
+            for against, release in reversed([*pairwise(names)])
+        ),
+        newest=newest,
+        live=tuple(map(_finding, by_pair.get((newest, ""), []))),
+        measured=plural(run, "architecture"),
+    )
+
+
+def _release(release: str, against: str, found: Iterable[PublishedFinding]) -> ReleaseFindings:
+    by_kind: dict[str, list[FindingLine]] = {kind: [] for kind in _HEADS}
+    for one in found:
+        by_kind[one.kind].append(_finding(one))
+    return ReleaseFindings(
+        release=release,
+        against=against,
+        kinds=tuple((_HEADS[kind], tuple(some)) for kind, some in by_kind.items() if some),
+    )
+
+
+def _finding(one: PublishedFinding) -> FindingLine:
+    return FindingLine(
+        name=one.name,
+        architectures=tuple(
+            Link(text=visible(kind), href=address_of(kind)) for kind in one.architectures.split()
+        ),
+        probes=", ".join(one.probes.split()),
+        says=shortened(one.what, _LONGEST),
+        place=visible(one.place),
+    )
+
+
+def by_release(page: FindingsPage) -> Mapping[str, ReleaseFindings]:
+    """Return what each release changed, by its name."""
+    return {one.release: one for one in page.releases}

@@ -1,0 +1,128 @@
+"""The question as it was typed, and the evidence that its answer needs, read from files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from repromatrix.runner import project
+from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, known, named
+from repromatrix.runner.errors import Problem, refuse
+from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.commits import known_commits
+from repromatrix.runner.evidence.published import Keep
+from repromatrix.runner.model.case import PLAIN
+from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import TRANSFORMERS
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.selection import (
+    SelectionRequest,
+    asked_models,
+    is_about,
+    named_cases,
+    select,
+    split,
+)
+from repromatrix.runner.project import Project
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NEIGHBOURS = 3
+
+
+def asked(
+    paths: Paths,
+    request: SelectionRequest,
+    ignore: Sequence[str] = (),
+    otherwise_known: Callable[[str], bool] = lambda _: False,
+) -> tuple[Project, AuditQuestion]:
+    """Return the checkout and the question; raises RunnerError for names that do not exist.
+
+    A model that no case is about is no fault where it is `otherwise_known`; where no other is
+    asked for, the question has no case.
+    """
+    loaded = project.load(paths, code=False)
+    models = [
+        name
+        for name in split(request.model)
+        if is_about(name, loaded.cases) or not otherwise_known(name)
+    ]
+    none_left = bool(request.model) and not models
+    request = dataclasses.replace(request, model=models)
+    selection = select(request, loaded.cases, loaded.names)
+    if none_left:
+        ignore = [*loaded.cases]
+    ignored = named_cases(ignore, list(loaded.cases), "--ignore") if ignore else ()
+    question = AuditQuestion(
+        cases=tuple(name for name in loaded.cases if name in selection.cases),
+        precisions=tuple(name for name in loaded.matrix.precisions if name in selection.precisions),
+        device=request.device,
+        ignored=frozenset(ignored),
+        models=asked_models(request, loaded.cases),
+    )
+    if not question.chosen(loaded.cases) and not none_left:
+        raise refuse(Problem("--ignore", "it leaves no case", "Ignore fewer cases."))
+    return loaded, question
+
+
+def known_of(
+    loaded: Project,
+    question: AuditQuestion,
+    console: Callable[[], Console],
+    installed: Installed | None = None,
+) -> KnownEvidence:
+    """Read the evidence of the chosen cases from the repository and from this machine.
+
+    That is their plain cells, and where a set of packages is given workarounds near its version.
+    """
+
+    def warn(text: str) -> None:
+        console().print(text, style="yellow")
+
+    names = {case.name for case in question.chosen(loaded.cases)}
+    keep = _wanted(loaded, question, installed)
+    rows = answers.both(loaded.paths, warn, names, keep)
+    commits = known_commits(loaded.paths).values()
+    return known(loaded.cases, loaded.environments, rows, commits)
+
+
+def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | None) -> Keep:
+    near = _near(installed, loaded) if installed else frozenset()
+    programs = {environment.program for environment in loaded.environments.values()}
+    # Where several packages decide, the nearest version may be in any environment.
+    by_several = {
+        case.name
+        for case in loaded.cases.values()
+        if installed and (len(named(case)) > 1 or programs & case.packages)
+    }
+
+    def keep(
+        case: str, workaround: str, precision: Precision, device: Device
+    ) -> Collection[str] | None:
+        if device is not question.device or precision not in question.precisions:
+            return ()
+        return None if workaround == PLAIN or case in by_several else near
+
+    return keep
+
+
+def _near(installed: Installed, loaded: Project) -> frozenset[str]:
+    """Return the environments of the releases on both sides of a version."""
+    if not installed.version(TRANSFORMERS):
+        return frozenset()
+    ours = Version(installed.version(TRANSFORMERS))
+    releases = {release.name: Version(release.name) for release in loaded.matrix.releases}
+    older = [name for name, version in releases.items() if version <= ours][-_NEIGHBOURS:]
+    newer = [name for name, version in releases.items() if version >= ours][:_NEIGHBOURS]
+    bases = {name for name, version in releases.items() if version == ours} or {*older, *newer}
+    return frozenset(
+        environment.name
+        for environment in loaded.environments.values()
+        if environment.source is Source.RELEASE and environment.column in bases
+    )

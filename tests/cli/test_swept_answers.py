@@ -1,0 +1,116 @@
+"""`audit` and `advise` with models: what the sweep found stands below what cases say."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+from swept import line, record
+
+from repromatrix.runner import files
+from repromatrix.runner.cli import swept
+from repromatrix.runner.cli.advise import advise_release
+from repromatrix.runner.cli.audit import AuditOptions, audit_packages
+from repromatrix.runner.cli.options import QuestionOptions
+from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.published import read_history, texts
+from repromatrix.runner.sweep.records import ProbeStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repromatrix.runner.sweep.history import SweepHistory
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """Return the checkout, with a published sweep in which llama and gpt2 fail on 4.50.0."""
+    fails, holds = ProbeStatus.FAILS, ProbeStatus.HOLDS
+    known = line(
+        *(
+            [record(kind, "static-bf16", how, "size 3") for kind in ("llama", "gpt2")]
+            for how in (holds, fails, holds)
+        )
+    )
+    files.write_all(texts(tmp_path, known, (), ()))
+
+    def read(_: Path) -> SweepHistory:
+        return read_history(tmp_path)
+
+    monkeypatch.setattr(swept, "read_history", read)
+    return Paths()
+
+
+def requirements(folder: Path, version: str) -> str:
+    path = folder / "requirements.txt"
+    path.write_text(f"transformers=={version}\naccelerate==1.5.2\npeft==0.15.1\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        ("4.50.0", ExitCode.UNEXPECTED),
+        ("4.51.0", ExitCode.AS_EXPECTED),
+        ("5.23.0", ExitCode.UNDECIDED),
+    ],
+)
+def test_a_model_that_no_case_is_about_is_answered_from_the_sweep(
+    version: str,
+    code: ExitCode,
+    paths: Paths,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = AuditOptions(path=requirements(tmp_path, version), model=["gpt2"], format="json")
+
+    assert audit_packages(paths, options, lambda: QUIET) is code
+    answer = json.loads(capsys.readouterr().out)
+    assert [answer[key] for key in ("hits", "clear", "unknown", "not-applicable")] == [[]] * 4
+    (found,) = answer["swept"]
+    assert [one["probe"] for one in found["failing"]] == ["static-bf16"] * (version == "4.50.0")
+
+
+def test_a_model_with_cases_has_both_answers_and_cases_decide(
+    paths: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = requirements(tmp_path, "4.51.0")
+    alone = audit_packages(paths, AuditOptions(path=path), lambda: QUIET)
+    capsys.readouterr()
+
+    both = AuditOptions(path=path, model=["llama"])
+    assert audit_packages(paths, both, lambda: QUIET) is alone
+    text = capsys.readouterr().out
+    assert text.splitlines()[-2].startswith("Swept: tiny random models")
+    assert "  llama (LlamaForCausalLM): " in text.splitlines()[-1]
+
+
+def test_advice_says_what_the_sweep_found_on_the_release(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = QuestionOptions(model=["gpt2"], format="markdown")
+    advise_release(paths, options, lambda: QUIET)
+
+    assert "- gpt2 (GPT2LMHeadModel): " in capsys.readouterr().out
+
+
+def test_a_model_that_nobody_knows_is_refused(paths: Paths, tmp_path: Path) -> None:
+    options = AuditOptions(path=requirements(tmp_path, "4.51.0"), model=["lama"])
+
+    with pytest.raises(RunnerError) as raised:
+        audit_packages(paths, options, lambda: QUIET)
+    assert raised.value.code is ExitCode.BAD_INPUT
+
+
+def test_without_models_the_sweep_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(swept, "read_history", lambda _: pytest.fail("it was read"))
+    audit_packages(Paths(), AuditOptions(path=requirements(tmp_path, "4.51.0")), lambda: QUIET)
+
+    assert "Swept" not in capsys.readouterr().out
