@@ -118,7 +118,7 @@ def _failure(row: Observation) -> tuple[str, ...]:
 def _written_set(folder: Path) -> Iterator[Row]:
     with (folder / "environments.csv").open(newline="") as file:
         held = {(one["environment"], one["publication"]): one for one in csv.DictReader(file)}
-    for path in folder.glob("*/*.csv"):
+    for path in published.cell_files(folder):
         about = json.loads(path.with_suffix(".json").read_text())
         with path.open(newline="") as file:
             for row in csv.DictReader(file):

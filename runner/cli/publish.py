@@ -63,7 +63,8 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
         _records(paths, loaded, final, next(iter(fresh.values())))
     )
     files.write_all(texts)
-    for path in [*paths.published.glob("*/*.csv"), *paths.published.glob("*/*.json")]:
+    tables, about = (published.cell_files(paths.published, one) for one in ("csv", "json"))
+    for path in [*tables, *about]:
         if path not in texts:
             path.unlink()
     if disputes := sum(bool(row.sides) for row in final):

@@ -117,6 +117,12 @@ class EnvironmentRow(NamedTuple):
     reason: str
 
 
+def cell_files(folder: Path, ending: str = "csv") -> Iterator[Path]:
+    """Yield the files of cells, those of each device in its folder; other folders hold no cells."""
+    for device in Device:
+        yield from folder.glob(f"{device}/*.{ending}")
+
+
 def read(
     folder: Path, cases: Collection[str] | None = None, keep: Keep | None = None
 ) -> Iterator[Observation]:
@@ -143,7 +149,7 @@ def read(
         )
         return provenance, row.reason
 
-    for path in sorted(folder.glob("*/*.csv")):
+    for path in sorted(cell_files(folder)):
         if cases is None or path.stem in cases:
             with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
                 about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from repromatrix.runner.sweep.child.probes.names import WEIGHTS
+from repromatrix.runner.sweep.child.probes.names import RAW, WEIGHTS
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 Found = Mapping[ProbeKey, ProbeRecord]
@@ -185,13 +185,26 @@ def _cause(change: ProbeChange) -> str:
     """Return what changes of the same cause have in common.
 
     An exception in code that models share is known by its place, one in the file of a model by its
-    words: most of those files are copies of each other. Numbers are a matter of each architecture.
+    words and by the function without the name of the model: most of those files are copies of each
+    other. That weights in 16 bit refuse inputs in fp32 is one cause wherever it happens. Numbers
+    are a matter of each architecture.
     """
     record = change.telling
+    if record.key.probe in RAW:
+        return f"{record.key.probe}: {record.signature or record.why}"
     if change.kind in {Kind.NUMBERS, Kind.SHAPES}:
         return f"{change.kind}: {record.key.kind}"
     if not record.error:
         return f"{record.key.probe}: {record.why or record.status}"
     if record.place and not record.place.startswith(_MODELS):
         return f"{record.error} in {record.place}"
-    return record.signature
+    return f"{record.signature}{_function(record.place)}"
+
+
+def _function(place: str) -> str:
+    """Return ` in SelfAttention.forward` for `transformers.models.clvp.modeling_clvp:ClvpSelf…`."""
+    module, _, function = place.partition(":")
+    model = module.removeprefix(_MODELS).partition(".")[0].replace("_", "")
+    if function.lower().startswith(model):
+        function = function[len(model) :]
+    return f" in {function}" if function else ""

@@ -74,22 +74,36 @@ def test_the_difference_of_two_summaries_is_the_largest_relative_one() -> None:
 
 
 def test_architectures_that_fail_in_the_same_shared_code_are_one_finding() -> None:
-    before = {ProbeKey(kind, "static-bf16"): record(kind) for kind in ("llama", "gpt2", "opt")}
+    before = {
+        ProbeKey(kind, "static-bf16"): record(kind) for kind in ("llama", "gpt2", "opt", "dpr")
+    }
     after = {
         one.key: one
         for one in (
             failing("llama"),
             failing("gpt2", message="dtype of another size: 4"),
-            failing("opt", place="transformers.models.opt.modeling_opt:forward"),
+            failing("opt", place="transformers.models.opt.modeling_opt:OPTAttention.forward"),
+            failing("dpr", place="transformers.models.dpr.modeling_dpr:DprAttention.forward"),
         )
     }
     folded = findings(changes(before, after))
 
     assert [(one.kinds, one.cause) for one in folded] == [
         (("gpt2", "llama"), f"RuntimeError in {CACHE}"),
-        (("opt",), "RuntimeError: dtype <n>"),
+        (("dpr", "opt"), "RuntimeError: dtype <n> in Attention.forward"),
     ]
     assert len({one.name for one in folded}) == 2
+
+
+def test_inputs_in_fp32_that_weights_in_16_bit_refuse_are_one_finding() -> None:
+    raw = [
+        dataclasses.replace(failing(kind, place=place), key=ProbeKey(kind, "raw-bf16"))
+        for kind, place in (("vit", "a:f"), ("dpt", "transformers.models.dpt.modeling_dpt:D.g"))
+    ]
+    before = {one.key: record(one.key.kind, "raw-bf16") for one in raw}
+    (finding,) = findings(changes(before, {one.key: one for one in raw}))
+
+    assert (finding.kinds, finding.cause) == (("dpt", "vit"), "raw-bf16: RuntimeError: dtype <n>")
 
 
 def test_other_numbers_are_a_finding_of_each_architecture() -> None:

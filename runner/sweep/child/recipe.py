@@ -75,12 +75,14 @@ def fill(model: torch.nn.Module, seed: int = 0) -> None:
 
     Matrices keep the variance of what passes through them (normal, 1/sqrt(fan in)), one-dimensional
     weights lie around 1, biases and all others around 0. Buffers stay as the library made them.
-    Tied parameters are filled once, under the first of their names in alphabetical order.
+    Tied parameters are filled once, under the first of their names in alphabetical order. Positions
+    that are not trained are computed, not learned, and some are not even saved: they stay, too.
     """
     done: set[int] = set()
     named = sorted(model.named_parameters(remove_duplicate=False))
     for name, parameter in named:
-        if id(parameter) in done or not parameter.is_floating_point():
+        computed = not parameter.requires_grad and "position" in name
+        if id(parameter) in done or computed or not parameter.is_floating_point():
             continue
         done.add(id(parameter))
         with torch.no_grad():

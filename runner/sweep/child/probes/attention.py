@@ -105,7 +105,9 @@ def batch(subject: Subject) -> None:
     first = {
         name: value[:1]
         for name, value in wanted.items()
-        if value.ndim and len(value) == size and name in found and len(found[name]) == 1
+        if value.ndim and len(value) == size and name in found
+        # Similarities between the samples of a batch are none of a sample.
+        if found[name].shape == (1, *value.shape[1:])
     }
     if not first:
         msg = "it has no output per sample"

@@ -74,8 +74,11 @@ def static(subject: Subject) -> None:
 
 def sliding(subject: Subject) -> None:
     """Compare a sliding cache with none, where the model has a window."""
-    text = subject.model().config.get_text_config()
-    if not getattr(text, "sliding_window", None):
+    try:
+        window = getattr(subject.model().config.get_text_config(), "sliding_window", None)
+    except ValueError:  # several texts, or a window per layer
+        window = None
+    if not window:
         msg = "it has no sliding window"
         raise ProbeSkipped(msg)
     _with_cache(subject, "sliding_window")

@@ -55,3 +55,20 @@ def backward(subject: Subject, model: Any, dtype: torch.dtype) -> dict[str, torc
         if parameter.grad is not None
     }
     return {"loss": loss.detach(), **gradients}
+
+
+def plain_gradients(subject: Subject) -> dict[str, torch.Tensor]:
+    """Return gradients in fp32, twice the same; raises ProbeSkipped where there are none."""
+    _ = subject.reference
+    try:
+        first = backward(subject, training(subject.model()), torch.float32)
+        second = backward(subject, training(subject.model()), torch.float32)
+    except ProbeSkipped:
+        raise
+    except Exception as error:
+        msg = f"fp32 does not train ({type(error).__name__})"
+        raise ProbeSkipped(msg) from error
+    if not torch.allclose(first["loss"], second["loss"]):
+        msg = "its loss is random"
+        raise ProbeSkipped(msg)
+    return first

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repromatrix.runner.sweep.child import recipe as recipes
-from repromatrix.runner.sweep.child.probes.gradients import backward, training
+from repromatrix.runner.sweep.child.probes.gradients import backward, plain_gradients, training
 from repromatrix.runner.sweep.child.probes.subject import (
     ROUNDING,
     ProbeDiffers,
@@ -17,6 +17,7 @@ from repromatrix.runner.sweep.child.probes.subject import (
     agree,
     error_of,
     outputs,
+    refusing,
 )
 
 _MERGED = 10 * ROUNDING
@@ -32,7 +33,8 @@ def _adapted(subject: Subject) -> Any:
     if not any(isinstance(module, torch.nn.Linear) for module in model.modules()):
         msg = "it has no linear layers"
         raise ProbeSkipped(msg)
-    adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear")).eval()
+    config = LoraConfig(r=4, target_modules="all-linear")
+    adapted = refusing(lambda: get_peft_model(model, config)).eval()
     with torch.no_grad():
         for name, parameter in adapted.named_parameters():
             if "lora_" in name:
@@ -51,9 +53,9 @@ def lora(subject: Subject) -> None:
 
 def lora_everywhere(subject: Subject) -> None:
     """Compare which layers have a gradient without an adapter and which adapters have one."""
-    plain = backward(subject, training(subject.model()), torch.float32)
+    plain = plain_gradients(subject)
     adapted = backward(subject, training(_adapted(subject)), torch.float32)
-    trained = {name for name, value in plain.items() if value.abs().max() > 0}
+    trained = {name for name, value in plain.items() if _moves(value)}
     adapters = [name for name in _adapters(subject) if f"{name}.weight" in trained]
     idle = [
         name
@@ -66,7 +68,7 @@ def lora_everywhere(subject: Subject) -> None:
 
 
 def _moves(gradient: torch.Tensor | None) -> bool:
-    return gradient is not None and bool(gradient.abs().max() > 0)
+    return gradient is not None and bool((gradient != 0).any())
 
 
 def _adapters(subject: Subject) -> list[str]:

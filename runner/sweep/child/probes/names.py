@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 BUILD = "build"
 """What stands for a probe that says whether an architecture is built at all."""
+RAW = ("raw-bf16",)
+"""Probes that give weights in 16 bit inputs in fp32."""
 WEIGHTS = "weights"
 """Where a summary states by which names its weights were filled."""
 

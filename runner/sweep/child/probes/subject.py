@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-4
 """Relative error in fp32 that another order of additions explains."""
+_REFUSALS = (
+    *("not support", "unsupported", "only supported", "requires", "install"),
+    *("not compatible with", "incompatible with"),
+)
+"""Words by which a library says that it does not offer something."""
 COARSE = 0.5
 """Relative error in 16 bit that no rounding of a tiny model explains."""
 
@@ -223,7 +228,7 @@ def refusing(call: Callable[[], Any]) -> Any:
         return call()
     except (ValueError, NotImplementedError, ImportError) as error:
         said = str(error).lower()
-        if any(word in said for word in ("not support", "unsupported", "requires", "install")):
+        if any(word in said for word in _REFUSALS):
             msg = f"refused: {' '.join(str(error).split())[:150]}"
             raise ProbeSkipped(msg) from error
         raise

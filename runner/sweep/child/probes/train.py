@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from repromatrix.runner.sweep.child.probes.gradients import backward, training
+from repromatrix.runner.sweep.child.probes.gradients import backward, plain_gradients, training
 from repromatrix.runner.sweep.child.probes.subject import (
     ROUNDING,
     ProbeDiffers,
@@ -12,23 +12,6 @@ from repromatrix.runner.sweep.child.probes.subject import (
     Subject,
     agree,
 )
-
-
-def _plain(subject: Subject) -> dict[str, torch.Tensor]:
-    """Return gradients in fp32, twice the same; raises ProbeSkipped where there are none."""
-    _ = subject.reference
-    try:
-        first = backward(subject, training(subject.model()), torch.float32)
-        second = backward(subject, training(subject.model()), torch.float32)
-    except ProbeSkipped:
-        raise
-    except Exception as error:
-        msg = f"fp32 does not train ({type(error).__name__})"
-        raise ProbeSkipped(msg) from error
-    if not torch.allclose(first["loss"], second["loss"]):
-        msg = "its loss is random"
-        raise ProbeSkipped(msg)
-    return first
 
 
 def _checkpointed(subject: Subject, dtype: torch.dtype) -> dict[str, torch.Tensor]:
@@ -42,7 +25,7 @@ def _checkpointed(subject: Subject, dtype: torch.dtype) -> dict[str, torch.Tenso
 
 def checkpointing(subject: Subject) -> None:
     """Compare loss and gradients with and without checkpointing, in fp32."""
-    wanted = _plain(subject)
+    wanted = plain_gradients(subject)
     found = _checkpointed(subject, torch.float32)
     _demand_all(found, wanted)
     agree(subject, found, wanted, 20 * ROUNDING)
@@ -56,7 +39,7 @@ def checkpointing_bf16(subject: Subject) -> None:
 
 
 def _half(subject: Subject) -> dict[str, torch.Tensor]:
-    _plain(subject)
+    plain_gradients(subject)
     try:
         return backward(subject, training(subject.model()).to(torch.bfloat16), torch.bfloat16)
     except Exception as error:
@@ -66,14 +49,14 @@ def _half(subject: Subject) -> dict[str, torch.Tensor]:
 
 def backward_bf16(subject: Subject) -> None:
     """Compare which parameters have a finite gradient in bf16 and in fp32."""
-    wanted = _plain(subject)
+    wanted = plain_gradients(subject)
     found = backward(subject, training(subject.model()).to(torch.bfloat16), torch.bfloat16)
     _demand_all(found, wanted)
 
 
 def backward_autocast(subject: Subject) -> None:
     """Compare which parameters have a finite gradient under autocast and in fp32."""
-    wanted, model = _plain(subject), training(subject.model())
+    wanted, model = plain_gradients(subject), training(subject.model())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = backward(subject, model, torch.float32)
     _demand_all(found, wanted)
