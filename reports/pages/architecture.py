@@ -25,6 +25,13 @@ _WORDS = {
     ProbeStatus.SKIPPED: "does not apply",
     ProbeStatus.UNKNOWN: "unknown",
 }
+_GLYPHS = {
+    ProbeStatus.HOLDS: "",
+    ProbeStatus.FAILS: "✕",
+    ProbeStatus.DIFFERS: "≠",
+    ProbeStatus.SKIPPED: "·",
+    ProbeStatus.UNKNOWN: "?",
+}
 _LONGEST = 240
 _SEVERAL, _MANY = 3, 8
 """From how many probes on that do not hold a cell of the overview is darker."""
@@ -39,9 +46,9 @@ class Stretch:
     shade: str
     """The class of its colour."""
     says: str
-    """What is written in it: a word, a number."""
-    told: str = ""
-    """The message, for those who point at it."""
+    """What is written in it: a glyph or a number."""
+    told: str
+    """What it means, for those who point at it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +172,7 @@ def _page(history: SweepHistory, kind: str, cases: Link | None) -> ArchitectureP
         name=visible(kind),
         href=address_of(kind),
         class_name=visible(one.class_name),
-        home=one.home,
+        home=visible(one.home),
         first=releases[0],
         newest=releases[-1],
         releases=releases,
@@ -201,17 +208,18 @@ def _line(
         names = [*some]
         record = by_release.get(names[0])
         words, told = _WORDS[status] if status else "not run", _said(record)
+        glyph = _GLYPHS[status] if status else "·"
         stretches.append(
             Stretch(
                 releases=_span(names),
                 width=len(names),
                 shade=_shade(status),
-                says=words,
-                told=told,
+                says=glyph,
+                told=f"{words}: {told}" if told else words,
             )
         )
         if record and told:
-            messages.append((f"{_span(names)}: {words}", told, record.place))
+            messages.append((f"{_span(names)}: {words}", told, visible(record.place)))
     return ProbeLine(
         name=key.probe,
         dtype=_DTYPES.get(key.probe, "fp32"),
@@ -274,7 +282,7 @@ def _changes(
     groups: dict[tuple[str, str, str, str, str], list[str]] = {}
     for against, release, change in found:
         says = shortened(what(change), _LONGEST)
-        key = (release, against, change.kind.value, says, change.telling.place)
+        key = (release, against, change.kind.value, says, visible(change.telling.place))
         if change.kind is Kind.NUMBERS:
             key = (release, against, change.kind.value, "", "")
         groups.setdefault(key, []).append(change.after.key.probe)

@@ -996,11 +996,13 @@ def test_an_empty_site_is_drawn(tmp_path: Path) -> None:
 
     assert [name for name in pages(tmp_path) if name.endswith(".html")] == [
         "404.html",
+        "architectures.html",
         "changes.html",
         "check.html",
         "claims.html",
         "compare.html",
         "data.html",
+        "findings.html",
         "index.html",
         "main.html",
         "models.html",

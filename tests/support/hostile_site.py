@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from one_case import ENVIRONMENTS, PUBLICATION, a_case, judged, observed
 
-from repromatrix.reports.build import Published, render
+from repromatrix.reports.build import Published, SweptSite, render
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
 from repromatrix.runner.evidence.history import (
@@ -18,6 +18,9 @@ from repromatrix.runner.evidence.history import (
 )
 from repromatrix.runner.model.observation import Failed, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.sweep.history import SweptRelease, history
+from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +79,23 @@ def hostile_run(cell: Cell) -> Observation:
     return replace(seen, provenance=provenance)
 
 
+def hostile_sweep() -> SweptSite:
+    """Return a sweep of one architecture in which every text is markup."""
+    key = ProbeKey(HOSTILE, "static")
+    failing = ProbeRecord(
+        key=key, status=ProbeStatus.FAILS, error=HOSTILE, message=HOSTILE, place=HOSTILE
+    )
+    release = SweptRelease("4.50.0", HOSTILE, HOSTILE, 1, (), ())
+    finding = PublishedFinding(
+        "4.50.0", "", HOSTILE, "bad", HOSTILE.replace(" ", ""), HOSTILE, HOSTILE, HOSTILE
+    )
+    return SweptSite(
+        history=history([release], {"4.50.0": {key: failing}}, [(HOSTILE, HOSTILE, HOSTILE)]),
+        findings=(finding,),
+        refused=(RefusedType(HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+    )
+
+
 def draw_hostile(folder: Path) -> None:
     """Write a site in which every field of a case, an outcome and a publication is markup."""
     case = hostile_case()
@@ -98,7 +118,9 @@ def draw_hostile(folder: Path) -> None:
         gone=((HOSTILE, 1),),
     )
     published = Published(
-        publications={HOSTILE: replace(PUBLICATION, name=HOSTILE)}, records=(record,)
+        publications={HOSTILE: replace(PUBLICATION, name=HOSTILE)},
+        records=(record,),
+        swept=hostile_sweep(),
     )
     point = HistoryPoint("2025-03-01T12:00:00Z", "a" * 40, HOSTILE)
     key = HistoryKey(case.name, case.digest, Precision.BF16, Device.CPU)
