@@ -29,6 +29,7 @@ from repromatrix.reports.exports.rows import (
     listed,
     tabulate,
 )
+from repromatrix.reports.exports.swept_js import swept_data
 from repromatrix.reports.pages.architecture import (
     ArchitecturePage,
     architectures,
@@ -335,7 +336,11 @@ ROUTES = (
         "All cases",
         lambda site: index(site.survey, site.releases, site.note, site.findings),
     ),
-    PageRoute("check", "Check my versions", lambda site: check_page(site.survey)),
+    PageRoute(
+        "check",
+        "Check my versions",
+        lambda site: check_page(site.survey, site.published.swept.history.architectures),
+    ),
     PageRoute(
         "releases",
         "Releases",
@@ -489,6 +494,8 @@ def _exports(site: Site) -> Files:
     yield "data/compare.js", assignment("compared", compare_data(view))
     yield "data/decisions.js", assignment("decisions", decisions(view))
     yield "data/pins.js", assignment("pins", pins(view))
+    pages = {page.name: page.href for page in site.architectures}
+    yield "data/swept.js", assignment("swept", swept_data(site.published.swept.history, pages))
     cells = encoded(as_csv(*listed(view.rows.values(), view.order)))
     yield "cells.csv", cells
     yield "cells.csv.gz", gzip.compress(cells, mtime=0)

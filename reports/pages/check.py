@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from repromatrix.reports.text import visible
@@ -9,10 +10,11 @@ from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import Trigger
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import MOVED, TORCH
+from repromatrix.runner.sweep.answers import plain
 
 CHECK_SCRIPTS = (
-    *("data/decisions.js", "element.js", "pep440.js", "pep508.js", "toml.js"),
-    *("locks.js", "decide.js", "verdict.js", "check.js"),
+    *("data/decisions.js", "data/swept.js", "element.js", "pep440.js", "pep508.js", "toml.js"),
+    *("locks.js", "decide.js", "swept.js", "verdict.js", "check.js"),
 )
 """What the page runs, in this order: data, then what others are made of."""
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
@@ -34,14 +36,16 @@ class CheckPage:
     fields: tuple[VersionField, ...]
     precisions: tuple[str, ...]
     models: tuple[str, ...]
+    swept: tuple[str, ...]
+    """Architectures that no case is about, and the sweep knows."""
     triggers: tuple[str, ...]
     pythons: tuple[str, ...]
     python: str
     """That of the measured environments: what a file is read for at first."""
 
 
-def check_page(survey: Survey) -> CheckPage:
-    """Return the context of the page."""
+def check_page(survey: Survey, architectures: Iterable[str] = ()) -> CheckPage:
+    """Return the context of the page; `architectures` are those that were swept."""
     models = {model for case in survey.cases.values() for model in case.block.answers_for}
     pythons = [environment.python for environment in survey.environments if environment.python]
     return CheckPage(
@@ -49,6 +53,11 @@ def check_page(survey: Survey) -> CheckPage:
         fields=tuple(_field(survey, name) for name in (*MOVED, TORCH)),
         precisions=tuple(map(str, Precision)),
         models=tuple(sorted(map(visible, models))),
+        swept=tuple(
+            name
+            for name in sorted(map(visible, architectures))
+            if plain(name) not in {*map(plain, models)}
+        ),
         triggers=tuple(map(str, Trigger)),
         pythons=PYTHONS,
         python=".".join(pythons[0].split(".")[:2]) if pythons else PYTHONS[1],

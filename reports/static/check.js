@@ -3,6 +3,7 @@
 (() => {
   const tables = decisions;
   const decide = Decide.open(tables);
+  const sweep = Swept.open(swept);
   const at = (id) => document.getElementById(id);
   const fields = [...document.querySelectorAll("[data-package]")];
   const choices = ["precision", "model", "trigger"];
@@ -99,7 +100,8 @@
 
   const asked = () => Object.fromEntries(choices.map((key) => [key, at(key).value]));
   const chosen = (question) => {
-    const among = [tables.models[question.model], tables.triggers[question.trigger]].filter(Boolean).map((numbers) => new Set(numbers));
+    const about = question.model && !tables.models[question.model] ? [] : tables.models[question.model]; // one that was only swept
+    const among = [about, tables.triggers[question.trigger]].filter(Boolean).map((numbers) => new Set(numbers));
     const cases = tables.cases.map((_, number) => number).filter((number) => among.every((numbers) => numbers.has(number)));
     const all = tables.precisions.map((_, number) => number);
     return { cases, model: question.model, precisions: question.precision ? [tables.precisions.indexOf(question.precision)] : all };
@@ -156,10 +158,19 @@
     if (isEmpty) return write(written(mine, question));
     write(written(mine, question));
     const cells = chosen(question);
-    if (!cells.cases.length) return refuse(["No case is about this model with this trigger."]);
+    const ours = mine.pins.get("transformers");
+    const precisions = question.precision ? [question.precision] : tables.precisions;
+    const answers = question.model ? sweep.named(question.model).map((name) => sweep.answer(name, ours ? known(ours) : null, precisions)) : [];
+    const told = Swept.draw(answers, swept.addresses);
+    if (!cells.cases.length && !told.length) return refuse(["No case is about this model with this trigger."]);
+    if (!cells.cases.length) {
+      at("verdict").textContent = `No case is about ${question.model}${question.trigger ? " with this trigger" : ""}; the sweep has run it.`;
+      at("answer").append(...told);
+      return undefined;
+    }
     const found = decide.audit(mine, cells);
     at("verdict").textContent = Verdict.sentence(found, mine, question);
-    at("answer").append(...Verdict.draw({ found, advice: decide.advise(cells), notes: notes(mine, question, found), titles, command: command(question) }));
+    at("answer").append(...Verdict.draw({ told,  found, advice: decide.advise(cells), notes: notes(mine, question, found), titles, command: command(question) }));
     return undefined;
   };
 

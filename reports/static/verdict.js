@@ -124,11 +124,12 @@ const Verdict = (() => {
       ...ordered.flatMap(([why, names]) => [element("p", {}, `${why}:`), spotList(names, titles).list]))];
   };
 
-  const draw = ({ found, advice, notes, titles, command }) => [
+  const draw = ({ told, found, advice, notes, titles, command }) => [
     ...notes.map((note) => element("p", { class: "note" }, note)),
     element("p", { class: "quiet" }, `${plural(found.clear.length, "cell")} passing (${found.clear.filter((cell) => cell.level === "measured").length} measured), ${found["not-applicable"].length} not applicable.`),
     ...moves(found, advice, titles),
     ...found.hits.length ? [element("h2", {}, "What hits"), element("ul", { class: "hits" }, ...found.hits.map(card))] : [],
+    ...told,
     ...unknowns(found, titles),
     element("h2", {}, "The same in a terminal"), element("pre", { class: "command" }, command),
   ];

@@ -1,0 +1,62 @@
+"""What the page of versions looks up of the sweep: states that do not hold, by release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from repromatrix.reports.text import shortened, visible
+from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
+from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
+
+_LONGEST = 200
+
+
+def swept_data(history: SweepHistory, addresses: Mapping[str, str]) -> dict[str, Any]:
+    """Return the tables; of what is bad with its words, of all else the kind of state alone.
+
+    Places count releases and probes; `addresses` are those of the pages of architectures.
+    """
+    probes = [(BUILD, "fp32"), *((probe.name, probe.dtype) for probe in PROBES)]
+    number = {name: at for at, (name, _) in enumerate(probes)}
+    runs: dict[str, list[list[Any]]] = {kind: [] for kind in history.architectures}
+    for key, some in history.outcomes.items():
+        runs[key.kind] += [
+            [
+                number[key.probe],
+                history.order[run.first],
+                history.order[run.last],
+                *_state(run.record),
+            ]
+            for run in some
+        ]
+    return {
+        "releases": [*history.releases],
+        "lacking": [
+            [number[name] for name in release.lacking if name in number]
+            for release in history.releases.values()
+        ],
+        "probes": probes,
+        "addresses": {visible(kind): href for kind, href in addresses.items()},
+        "architectures": {
+            visible(kind): {
+                "class": visible(one.class_name),
+                "first": history.order[one.first],
+                "missing": [
+                    at
+                    for at, release in enumerate(history.releases.values())
+                    if kind in release.missing
+                ],
+                "runs": runs[kind],
+            }
+            for kind, one in history.architectures.items()
+        },
+    }
+
+
+def _state(record: ProbeRecord) -> list[Any]:
+    if record.status.is_bad:
+        words = shortened(record.headline, _LONGEST)
+        return [0, record.status.value, words, visible(record.place)]
+    return [1 if record.status is ProbeStatus.SKIPPED else 2]
