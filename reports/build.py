@@ -64,6 +64,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
+from repromatrix.runner.sweep.triage import TriagedFinding
 
 Files = Iterator[tuple[str, bytes]]
 """The path of each file below the site, and its content."""
@@ -76,6 +77,7 @@ class SweptSite:
     history: SweepHistory = field(default_factory=SweepHistory)
     findings: tuple[PublishedFinding, ...] = ()
     refused: tuple[RefusedType, ...] = ()
+    triage: Mapping[str, TriagedFinding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,7 +175,7 @@ class Site:
     def findings(self) -> FindingsPage:
         """What the sweep found, by release."""
         swept = self.published.swept
-        return findings_page(swept.history, swept.findings)
+        return findings_page(swept.history, swept.findings, swept.triage)
 
     @cached_property
     def documents(self) -> tuple[Document, ...]:

@@ -19,6 +19,8 @@ from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project, informed
 from repromatrix.runner.sweep.published import FOLDER, read_findings, read_history, read_refused
+from repromatrix.runner.sweep.triage import NAME as TRIAGE
+from repromatrix.runner.sweep.triage import load_triage
 
 _SHOWN = ("publications.toml", snapshots.NAME, HISTORY)
 """The published files that pages show beside the cells."""
@@ -53,7 +55,8 @@ def identity(
     content = hashlib.sha256(f"{base_url} {source}".encode())
     published = (project.paths.published / name for name in _SHOWN)
     swept = sorted((project.paths.published / FOLDER).glob("*.csv"))
-    for path in (*published, *swept, project.paths.history):
+    decided = project.paths.recipes / TRIAGE
+    for path in (*published, *swept, decided, project.paths.history):
         content.update(path.read_bytes() if path.exists() else b"absent")
     content.update(repr(sorted(known_commits(project.paths).values())).encode())
     for case in project.cases.values():
@@ -121,6 +124,7 @@ def render(
             history=read_history(paths.published),
             findings=read_findings(paths.published),
             refused=read_refused(paths.published),
+            triage=load_triage(paths.recipes),
         ),
         checkout=paths.root,
     )

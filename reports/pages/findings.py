@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from repromatrix.reports.pages.architecture import address_of
-from repromatrix.reports.text import Link, shortened, visible
+from repromatrix.reports.text import Link, link_to, page_of, shortened, visible
 from repromatrix.runner.sweep.findings import Kind
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.published import PublishedFinding
-from repromatrix.runner.text import plural
+from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
+from repromatrix.runner.text import join, plural
 
 _LONGEST = 240
 _HEADS = {
@@ -32,6 +34,11 @@ class FindingLine:
     probes: str
     says: str
     place: str
+    verdict: str
+    """What somebody decided; empty where nobody has."""
+    why: str
+    case: Link | None
+    reports: tuple[Link, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,10 +73,17 @@ class FindingsPage:
     """What does not hold in 16 bit on the newest release."""
     measured: str
     """How many architectures were run on the newest release."""
+    decided: str
+    """How many findings were decided to be what; empty where none was."""
 
 
-def findings_page(history: SweepHistory, found: Iterable[PublishedFinding]) -> FindingsPage:
+def findings_page(
+    history: SweepHistory,
+    found: Iterable[PublishedFinding],
+    triage: Mapping[str, TriagedFinding] | None = None,
+) -> FindingsPage:
     """Return the page; without a history it is empty."""
+    triage = triage or {}
     names = [*history.releases]
     by_pair: dict[tuple[str, str], list[PublishedFinding]] = {}
     for one in found:
@@ -78,19 +92,30 @@ def findings_page(history: SweepHistory, found: Iterable[PublishedFinding]) -> F
     run = sum(newest in history.measured(kind) for kind in history.architectures)
     return FindingsPage(
         releases=tuple(
-            _release(release, against, by_pair.get((release, against), []))
+            _release(release, against, by_pair.get((release, against), []), triage)
             for against, release in reversed([*pairwise(names)])
         ),
         newest=newest,
-        live=tuple(map(_finding, by_pair.get((newest, ""), []))),
+        live=tuple(_finding(one, triage) for one in by_pair.get((newest, ""), [])),
+        decided=_decided(triage.values()),
         measured=plural(run, "architecture"),
     )
 
 
-def _release(release: str, against: str, found: Iterable[PublishedFinding]) -> ReleaseFindings:
+def _decided(triage: Iterable[TriagedFinding]) -> str:
+    counts = Counter(one.verdict for one in triage)
+    return join([f"{counts[verdict]} {verdict}" for verdict in TriageVerdict if counts[verdict]])
+
+
+def _release(
+    release: str,
+    against: str,
+    found: Iterable[PublishedFinding],
+    triage: Mapping[str, TriagedFinding],
+) -> ReleaseFindings:
     by_kind: dict[str, list[FindingLine]] = {kind: [] for kind in _HEADS}
     for one in found:
-        by_kind[one.kind].append(_finding(one))
+        by_kind[one.kind].append(_finding(one, triage))
     return ReleaseFindings(
         release=release,
         against=against,
@@ -98,7 +123,9 @@ def _release(release: str, against: str, found: Iterable[PublishedFinding]) -> R
     )
 
 
-def _finding(one: PublishedFinding) -> FindingLine:
+def _finding(one: PublishedFinding, triage: Mapping[str, TriagedFinding]) -> FindingLine:
+    decided = triage.get(one.name)
+    case = decided.case if decided else ""
     return FindingLine(
         name=one.name,
         architectures=tuple(
@@ -107,6 +134,10 @@ def _finding(one: PublishedFinding) -> FindingLine:
         probes=", ".join(one.probes.split()),
         says=shortened(one.what, _LONGEST),
         place=visible(one.place),
+        verdict=decided.verdict.value if decided else "",
+        why=visible(decided.says) if decided else "",
+        case=Link(text=case, href=page_of(case)) if case else None,
+        reports=tuple(map(link_to, decided.reports)) if decided else (),
     )
 
 

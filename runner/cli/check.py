@@ -28,7 +28,9 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
+from repromatrix.runner.sweep.published import read_findings
 from repromatrix.runner.sweep.recipes import read_recipes
+from repromatrix.runner.sweep.triage import read_triage, unknown_names
 from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ def examine(
     if not files:
         faults += _needless_locks(paths, loaded)
         faults += read_recipes(paths.recipes)[1]
+        faults += _untenable(paths, loaded)
     if faults:
         raise RunnerError(faults)
     judged = _judged(loaded)
@@ -92,6 +95,16 @@ def _counted(loaded: Project) -> str:
     scripts = len({case.stem for case in loaded.cases.values()})
     varied = f" ({len(loaded.cases)} with their variants)" if scripts < len(loaded.cases) else ""
     return f"{plural(scripts, 'case')}{varied}"
+
+
+def _untenable(paths: Paths, loaded: Project) -> list[Fault]:
+    """Return what is wrong with the decisions about findings of the sweep."""
+    triage, faults = read_triage(paths.recipes)
+    findings = {one.name for one in read_findings(paths.published)}
+    return [
+        *faults,
+        *unknown_names(triage, findings, {case.stem for case in loaded.cases.values()}),
+    ]
 
 
 def _needless_locks(paths: Paths, loaded: Project) -> list[Fault]:

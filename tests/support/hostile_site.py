@@ -21,6 +21,7 @@ from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.sweep.history import SweptRelease, history
 from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +94,15 @@ def hostile_sweep() -> SweptSite:
         history=history([release], {"4.50.0": {key: failing}}, [(HOSTILE, HOSTILE, HOSTILE)]),
         findings=(finding,),
         refused=(RefusedType(HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+        triage={
+            HOSTILE: TriagedFinding(
+                name=HOSTILE,
+                verdict=TriageVerdict.BUG,
+                says=HOSTILE,
+                case="x",
+                reports=(HOSTILE,),
+            )
+        },
     )
 
 
