@@ -11,7 +11,7 @@ from repromatrix.reports.pages.architecture import address_of
 from repromatrix.reports.text import Link, link_to, page_of, shortened, visible
 from repromatrix.runner.sweep.findings import Kind
 from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.published import PublishedFinding
+from repromatrix.runner.sweep.published import BAD_IN_16_BIT, BAD_IN_FP32, PublishedFinding
 from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
 from repromatrix.runner.text import join, plural
 
@@ -71,6 +71,8 @@ class FindingsPage:
     newest: str
     live: tuple[FindingLine, ...]
     """What does not hold in 16 bit on the newest release."""
+    live_in_fp32: tuple[FindingLine, ...]
+    """What does not hold there in fp32."""
     measured: str
     """How many architectures were run on the newest release."""
     decided: str
@@ -96,10 +98,17 @@ def findings_page(
             for against, release in reversed([*pairwise(names)])
         ),
         newest=newest,
-        live=tuple(_finding(one, triage) for one in by_pair.get((newest, ""), [])),
+        live=_live(by_pair.get((newest, ""), []), BAD_IN_16_BIT, triage),
+        live_in_fp32=_live(by_pair.get((newest, ""), []), BAD_IN_FP32, triage),
         decided=_decided(triage.values()),
         measured=plural(run, "architecture"),
     )
+
+
+def _live(
+    found: Iterable[PublishedFinding], kind: str, triage: Mapping[str, TriagedFinding]
+) -> tuple[FindingLine, ...]:
+    return tuple(_finding(one, triage) for one in found if one.kind == kind)
 
 
 def _decided(triage: Iterable[TriagedFinding]) -> str:

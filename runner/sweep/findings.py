@@ -171,14 +171,20 @@ def findings(found: Iterable[ProbeChange]) -> tuple[SweepFinding, ...]:
     )
 
 
-def bad(found: Found, dtypes: Mapping[str, str]) -> tuple[SweepFinding, ...]:
-    """Fold what does not hold in 16 bit on a release; `dtypes` is by the names of probes."""
-    in_half = (
+def bad(
+    found: Found, dtypes: Mapping[str, str], *, in_16_bit: bool = True
+) -> tuple[SweepFinding, ...]:
+    """Fold what does not hold on a release, in 16 bit or in fp32.
+
+    `dtypes` is by the names of probes. What is not built is none: it may be gone.
+    """
+    chosen = (
         ProbeChange(Kind.BROKEN, record, record)
         for key, record in sorted(found.items())
-        if record.status.is_bad and dtypes.get(key.probe, "fp32") != "fp32"
+        if record.status.is_bad and key.probe in dtypes
+        if (dtypes[key.probe] != "fp32") is in_16_bit
     )
-    return findings(in_half)
+    return findings(chosen)
 
 
 def _cause(change: ProbeChange) -> str:

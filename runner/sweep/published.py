@@ -31,8 +31,12 @@ class RefusedType(NamedTuple):
     reason: str
 
 
+BAD_IN_16_BIT, BAD_IN_FP32 = "bad in 16 bit", "bad in fp32"
+"""The kinds of findings about one release."""
+
+
 class PublishedFinding(NamedTuple):
-    """What a release changed, or what does not hold in 16 bit on the newest: all text."""
+    """What a release changed, or what does not hold on the newest: all text."""
 
     release: str
     against: str

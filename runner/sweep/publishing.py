@@ -13,13 +13,17 @@ from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes,
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.making import refused_types, types_of
 from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, releases_of
-from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
+from repromatrix.runner.sweep.published import (
+    BAD_IN_16_BIT,
+    BAD_IN_FP32,
+    PublishedFinding,
+    RefusedType,
+)
 from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import records
 from repromatrix.runner.sweep.render import what
 from repromatrix.runner.text import shorten
 
-_BAD = "bad"
 _LONGEST = 200
 
 
@@ -97,10 +101,12 @@ def told(
             rows += known["", newest]
             continue
         dtypes = {probe.name: probe.dtype for probe in chosen_probes(fp16=True)}
-        live = bad(line.history.found(newest), dtypes)
-        rows += [
-            _row(finding, newest, "") for finding in confirmed_bad(live, runner, recipes, newest)
-        ]
+        for kind, in_16_bit in ((BAD_IN_16_BIT, True), (BAD_IN_FP32, False)):
+            live = bad(line.history.found(newest), dtypes, in_16_bit=in_16_bit)
+            rows += [
+                _row(finding, newest, "")._replace(kind=kind)
+                for finding in confirmed_bad(live, runner, recipes, newest)
+            ]
     return rows
 
 
@@ -109,7 +115,7 @@ def _row(finding: SweepFinding, release: str, against: str) -> PublishedFinding:
         release,
         against,
         finding.name,
-        finding.kind if against else _BAD,
+        finding.kind,
         " ".join(finding.kinds),
         " ".join(finding.probes),
         shorten(what(finding.changes[0]), _LONGEST),

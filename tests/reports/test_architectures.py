@@ -39,7 +39,9 @@ HISTORY = line(
 REFUSED = RefusedType("bark", "4.51.0", "inputs", "a forward that nobody wrote")
 FINDINGS = (
     PublishedFinding("4.50.0", "4.49.0", "broken-1", "broken", "llama", "static", "<b>", "m:f"),
-    PublishedFinding("4.51.0", "", "broken-2", "bad", "llama gpt2", "loaded-bf16", "no", ""),
+    PublishedFinding(
+        "4.51.0", "", "broken-2", "bad in 16 bit", "llama gpt2", "loaded-bf16", "no", ""
+    ),
 )
 
 

@@ -88,7 +88,7 @@ def hostile_sweep() -> SweptSite:
     )
     release = SweptRelease("4.50.0", HOSTILE, HOSTILE, 1, (), ())
     finding = PublishedFinding(
-        "4.50.0", "", HOSTILE, "bad", HOSTILE.replace(" ", ""), HOSTILE, HOSTILE, HOSTILE
+        "4.50.0", "", HOSTILE, "bad in 16 bit", HOSTILE.replace(" ", ""), HOSTILE, HOSTILE, HOSTILE
     )
     return SweptSite(
         history=history([release], {"4.50.0": {key: failing}}, [(HOSTILE, HOSTILE, HOSTILE)]),

@@ -127,3 +127,5 @@ def test_what_is_bad_in_16_bit_leaves_out_what_computes_in_fp32() -> None:
     (finding,) = bad(found, {"static-bf16": "bf16", "cached": "fp32"})
 
     assert finding.kinds == ("llama", "opt")
+    dtypes = {"static-bf16": "bf16", "cached": "fp32"}
+    assert [one.kinds for one in bad(found, dtypes, in_16_bit=False)] == [("bert",)]
