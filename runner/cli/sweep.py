@@ -17,8 +17,10 @@ from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.hardware import cores
+from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import suggestion
+from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
 from repromatrix.runner.sweep import making, published, publishing, render
 from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
@@ -42,7 +44,11 @@ class SweepOptions:
     """The options of `sweep`."""
 
     release: Annotated[
-        str, cli.checked("The release to sweep; the newest where none is given.", metavar="RELEASE")
+        str,
+        cli.checked(
+            "The release to sweep, or main; the newest release where none is given.",
+            metavar="RELEASE",
+        ),
     ] = ""
     against: Annotated[
         str, cli.checked("The release to compare with; the one before.", metavar="RELEASE")
@@ -64,6 +70,10 @@ class SweepOptions:
             "Print a finding as a script that fails on one release and passes on the other.",
             metavar="FINDING",
         ),
+    ] = ""
+    shard: Annotated[
+        str,
+        cli.checked("Run every Nth architecture from the Ith on: a share of them.", metavar="I/N"),
     ] = ""
     publish: Annotated[
         bool,
@@ -94,7 +104,7 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         return _make(loaded, release, recipes, options, console)
     if options.publish:
         return _publish(loaded, recipes, options, console)
-    names = _matching("--model", options.model, recipes)
+    names = _share(_matching("--model", options.model, recipes), options.shard)
     sides = {
         name: probe_cases(
             recipes_there({kind: recipes[kind] for kind in names}, name, loaded), probes
@@ -167,12 +177,12 @@ def _print(
 
 def _releases(loaded: Project, options: SweepOptions) -> tuple[str, str]:
     """Return the release to sweep and the one to compare with; raises RunnerError."""
-    names = releases_of(loaded)
+    names = [*releases_of(loaded), MAIN]
     for option, typed in (("--release", options.release), ("--against", options.against)):
         if typed and typed not in names:
             near = suggestion(typed, names)
-            raise refuse(InvalidValue(option, typed, f"{names[0]} … {names[-1]}", near))
-    release = options.release or names[-1]
+            raise refuse(InvalidValue(option, typed, f"{names[0]} … {names[-2]}, or main", near))
+    release = options.release or names[-2]
     before = names[: names.index(release)]
     return release, options.against or (before[-1] if before else release)
 
@@ -196,6 +206,14 @@ def _matching(option: str, patterns: Sequence[str], known: Mapping[str, object])
             raise refuse(Problem(option, f"nothing is called {pattern!r}", near))
         chosen |= dict.fromkeys(matches)
     return [name for name in known if name in chosen]
+
+
+def _share(names: list[str], text: str) -> list[str]:
+    """Return the share of a shard; neighbours in the alphabet, which cost alike, are dealt out."""
+    if not text:
+        return names
+    mine = shard(text)
+    return names[mine.number - 1 :: mine.count]
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, RunListener, RunTally, known_rows
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import Selection
@@ -87,8 +88,8 @@ def payload(rows: Iterable[Observation]) -> Iterator[tuple[str, dict[str, Any]]]
 def recipes_there(
     recipes: Mapping[str, ModelRecipe], release: str, loaded: Project
 ) -> list[ModelRecipe]:
-    """Return the recipes whose home is not younger than a release."""
-    names = releases_of(loaded)
+    """Return the recipes whose home is not younger than a release; on `main` all."""
+    names = [*releases_of(loaded), MAIN]
     known = {*names[: names.index(release) + 1]}
     return [recipe for recipe in recipes.values() if recipe.home in known]
 

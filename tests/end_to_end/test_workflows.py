@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+SWEEP = ROOT / ".github" / "workflows" / "sweep.yml"
 MATRIX = ROOT / ".github" / "workflows" / "matrix.yml"
 GIVEN = {
     "github.event_name == 'schedule' && 'main' || inputs.releases": "4.49.0,4.50.0",
@@ -285,3 +286,28 @@ def test_by_day_and_where_nothing_is_unexpected_no_issue_is_looked_for(tmp_path:
         quiet = dataclasses.replace(one, given={**one.given, **changed})
 
         assert (quiet.run("explain").result, quiet.run("issues").result) == ("skipped",) * 2
+
+
+@pytest.mark.builds
+@bubblewrap
+def test_every_night_a_shard_of_the_architectures_is_swept(tmp_path: Path) -> None:
+    """With two releases in place of `main`, and three architectures of which the shard has one."""
+    where = checkout(tmp_path)
+    (where / "recipes").mkdir()
+    for kind in ("bert", "gpt2", "llama"):
+        shutil.copy(ROOT / "recipes" / f"{kind}.json", where / "recipes")
+    given = {
+        "github.event_name == 'schedule' && 'main' || inputs.release": "5.23.0",
+        "inputs.against": "4.50.0",
+    }
+    one = Machine(folder=tmp_path, checkout=where, workflow=read(SWEEP), given=given)
+    one.environ["REPROMATRIX_ENVIRONMENTS"] = str(Paths().built)
+    lines = one.workflow["jobs"]["sweep"]["strategy"]["matrix"]["include"]
+    ended = one.run("sweep", lines[1])
+
+    assert ended.result == "success", ended.said
+    told = (one.artifacts / "sweep-second" / "all.txt").read_text()
+    assert told.startswith("5.23.0 against 4.50.0\n")
+    assert "1 architecture: gpt2" in told
+    assert told in one.summary.read_text()
+    assert [line["shard"] for line in lines] == ["1/4", "2/4", "3/4", "4/4"]

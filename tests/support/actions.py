@@ -83,6 +83,11 @@ class Machine:
         return self.folder / "deployed"
 
     @property
+    def summary(self) -> Path:
+        """What the run shows of itself."""
+        return self.folder / "summary.md"
+
+    @property
     def issues(self) -> Path:
         """The issues of the repository, a line of JSON each."""
         return self.folder / "issues.jsonl"
@@ -155,7 +160,8 @@ class _Job:
         done = subprocess.run(
             ["/bin/bash", "-e", "-c", self._filled(step["run"])],
             cwd=self.folder,
-            env=self._environ(step) | {"GITHUB_OUTPUT": str(told)},
+            env=self._environ(step)
+            | {"GITHUB_OUTPUT": str(told), "GITHUB_STEP_SUMMARY": str(self.machine.summary)},
             capture_output=True,
             text=True,
             check=False,
