@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from repromatrix.runner.model.observation import signature
 from repromatrix.runner.sweep.child.probes.names import RAW, WEIGHTS
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
@@ -193,15 +194,17 @@ def _cause(change: ProbeChange) -> str:
     An exception in code that models share is known by its place, one in the file of a model by its
     words and by the function without the name of the model: most of those files are copies of each
     other. That weights in 16 bit refuse inputs in fp32 is one cause wherever it happens. Numbers
-    are a matter of each architecture.
+    are a matter of each architecture, whatever their size.
     """
     record = change.telling
     if record.key.probe in RAW:
         return f"{record.key.probe}: {record.signature or record.why}"
     if change.kind in {Kind.NUMBERS, Kind.SHAPES}:
         return f"{change.kind}: {record.key.kind}"
+    if record.value is not None:
+        return f"{record.key.probe}: {record.key.kind}"
     if not record.error:
-        return f"{record.key.probe}: {record.why or record.status}"
+        return f"{record.key.probe}{signature('', record.why)}"
     if record.place and not record.place.startswith(_MODELS):
         return f"{record.error} in {record.place}"
     return f"{record.signature}{_function(record.place)}"

@@ -106,6 +106,27 @@ def test_inputs_in_fp32_that_weights_in_16_bit_refuse_are_one_finding() -> None:
     assert (finding.kinds, finding.cause) == (("dpt", "vit"), "raw-bf16: RuntimeError: dtype <n>")
 
 
+def test_what_differs_is_known_by_its_words_and_by_its_architecture_where_it_is_a_number() -> None:
+    def differs(kind: str, probe: str, why: str, value: float | None = None) -> ProbeRecord:
+        plain = ProbeRecord(key=ProbeKey(kind, probe), status=ProbeStatus.DIFFERS)
+        return dataclasses.replace(plain, why=why, value=value)
+
+    found = [
+        differs("llama", "trainer-leaks", "left behind: X"),
+        differs("opt", "trainer-leaks", "left behind: X"),
+        differs("llama", "batch", "relative error 0.5", 0.5),
+        differs("opt", "batch", "relative error 0.5", 0.5),
+    ]
+    before = {one.key: record(one.key.kind, one.key.probe) for one in found}
+    folded = findings(changes(before, {one.key: one for one in found}))
+
+    assert [(one.kinds, one.cause) for one in folded] == [
+        (("llama", "opt"), "trainer-leaks: left behind: X"),
+        (("llama",), "batch: llama"),
+        (("opt",), "batch: opt"),
+    ]
+
+
 def test_other_numbers_are_a_finding_of_each_architecture() -> None:
     before = {one.key: one for one in (outputs(kind="llama"), outputs(kind="opt"))}
     after = {one.key: one for one in (outputs(4.0, "llama"), outputs(4.0, "opt"))}
