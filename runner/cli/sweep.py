@@ -31,6 +31,7 @@ from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, release
 from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
 from repromatrix.runner.sweep.records import records
 from repromatrix.runner.sweep.script import script_of
+from repromatrix.runner.sweep.triage import TriagedFinding, load_triage
 from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         told = confirmed(told, runner, recipes, (against, release))
         dtypes = {probe.name: probe.dtype for probe in probes}
         live = confirmed_bad(bad(found[release], dtypes), runner, recipes, release)
-    _print(found, told, live, (against, release), options)
+    _print(found, told, live, options, load_triage(paths.recipes))
     measured = plural(runner.counts["measured"], "cell")
     console.print(f"{measured} measured in {time.monotonic() - began:.0f} s.")
     return ExitCode.UNBUILDABLE if tally.unbuilt else ExitCode.AS_EXPECTED
@@ -156,14 +157,15 @@ def _print(
     found: Mapping[str, Found],
     told: Sequence[SweepFinding],
     live: Sequence[SweepFinding],
-    sides: tuple[str, str],
     options: SweepOptions,
+    triage: Mapping[str, TriagedFinding],
 ) -> None:
-    against, release = sides
+    names = [*found]
+    against, release = names[0], names[-1]
     listed = 10**6 if options.every else _LISTED
     lines = [f"{release} against {against}"]
-    lines += [f"  {name}: {render.counted(found[name].values())}" for name in sides]
-    lines += render.told(told, listed)
+    lines += [f"  {name}: {render.counted(found[name].values())}" for name in (against, release)]
+    lines += render.told(told, listed, triage)
     if not told:
         lines.append("Nothing changed.")
     kinds = {kind for finding in live for kind in finding.kinds}
@@ -171,7 +173,7 @@ def _print(
         f"In 16 bit on {release}: {plural(len(live), 'finding')} in"
         f" {plural(len(kinds), 'architecture')}"
     )
-    lines += list(render.told(live, listed))[1:]
+    lines += list(render.told(live, listed, triage))[1:]
     cli.print_stdout("\n".join(lines) + "\n")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from repromatrix.runner.sweep.child.probes.names import BUILD, WEIGHTS
 from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
 from repromatrix.runner.sweep.making import MadeRecipes
 from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
+from repromatrix.runner.sweep.triage import TriagedFinding
 from repromatrix.runner.text import join, plural, shorten
 
 _WIDE = 160
@@ -23,7 +24,11 @@ _HEADS = {
 }
 
 
-def told(found: Sequence[SweepFinding], listed: int) -> Iterator[str]:
+def told(
+    found: Sequence[SweepFinding],
+    listed: int,
+    triage: Mapping[str, TriagedFinding] | None = None,
+) -> Iterator[str]:
     """Yield findings as lines, grouped by kind; `listed` is how many of a kind are spelled out."""
     for kind in Kind:
         some = [one for one in found if one.kind is kind]
@@ -32,6 +37,9 @@ def told(found: Sequence[SweepFinding], listed: int) -> Iterator[str]:
         yield f"{_HEADS[kind]}: {plural(len(some), 'finding')}"
         for finding in some[:listed]:
             yield from _lines(finding)
+            if decided := (triage or {}).get(finding.name):
+                case = f" ({decided.case})" if decided.case else ""
+                yield f"      {decided.verdict}: {decided.says}{case}"
         if len(some) > listed:
             yield f"  … and {len(some) - listed} more (--all lists them)"
 

@@ -9,6 +9,7 @@ import pytest
 from repromatrix.runner.sweep.findings import Kind, bad, changes, difference, findings
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.sweep.render import told
+from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
 
 CACHE = "transformers.cache_utils:StaticLayer.update"
 SUMMARY = {"logits": {"shape": [2, 4], "finite": 1.0, "norm": 2.0, "samples": [1.0, -1.0, None]}}
@@ -133,10 +134,14 @@ def test_other_numbers_are_a_finding_of_each_architecture() -> None:
     folded = findings(changes(before, after))
 
     assert [one.kinds for one in folded] == [("llama",), ("opt",)]
-    assert list(told(folded, listed=1)) == [
+    decided = TriagedFinding(
+        name=folded[0].name, verdict=TriageVerdict.INTENDED, says="A scale.", case="toy"
+    )
+    assert list(told(folded, 1, {decided.name: decided})) == [
         "Other numbers: 2 findings",
         f"  {folded[0].name}  1 architecture: llama",
         "      outputs-fp32: relative difference 0.5",
+        "      intended: A scale. (toy)",
         "  … and 1 more (--all lists them)",
     ]
 
