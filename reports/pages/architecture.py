@@ -280,11 +280,13 @@ def _changes(
 ) -> Iterator[ChangeLine]:
     """Yield what changed, the newest first; probes with the same message are one line."""
     groups: dict[tuple[str, str, str, str, str], list[str]] = {}
+    sizes: dict[tuple[str, str, str, str, str], float] = {}
     for against, release, change in found:
         says = shortened(what(change), _LONGEST)
         key = (release, against, change.kind.value, says, visible(change.telling.place))
         if change.kind is Kind.NUMBERS:
             key = (release, against, change.kind.value, "", "")
+            sizes[key] = max(change.size, sizes.get(key, 0.0))
         groups.setdefault(key, []).append(change.after.key.probe)
     for key in sorted(groups, key=lambda key: -history.order[key[0]]):
         release, against, kind, says, place = key
@@ -293,7 +295,7 @@ def _changes(
             against=against,
             kind="other numbers" if kind == Kind.NUMBERS.value else kind,
             probes=", ".join(groups[key]),
-            says=says,
+            says=f"relative difference up to {sizes[key]:.2g}" if key in sizes else says,
             place=place,
         )
 

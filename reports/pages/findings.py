@@ -9,9 +9,11 @@ from itertools import pairwise
 
 from repromatrix.reports.pages.architecture import address_of
 from repromatrix.reports.text import Link, link_to, page_of, shortened, visible
+from repromatrix.runner.sweep.child.probes.names import BUILD
 from repromatrix.runner.sweep.findings import Kind
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.published import BAD_IN_16_BIT, BAD_IN_FP32, PublishedFinding
+from repromatrix.runner.sweep.records import ProbeKey
 from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
 from repromatrix.runner.text import join, plural
 
@@ -74,7 +76,7 @@ class FindingsPage:
     live_in_fp32: tuple[FindingLine, ...]
     """What does not hold there in fp32."""
     measured: str
-    """How many architectures were run on the newest release."""
+    """How many architectures were built on the newest release."""
     decided: str
     """How many findings were decided to be what; empty where none was."""
 
@@ -91,7 +93,8 @@ def findings_page(
     for one in found:
         by_pair.setdefault((one.release, one.against), []).append(one)
     newest = names[-1] if names else ""
-    run = sum(newest in history.measured(kind) for kind in history.architectures)
+    built = (history.record(ProbeKey(kind, BUILD), newest) for kind in history.architectures)
+    run = sum(record is not None and not record.status.is_bad for record in built)
     return FindingsPage(
         releases=tuple(
             _release(release, against, by_pair.get((release, against), []), triage)
