@@ -11,13 +11,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+from repromatrix.runner.model.observation import signature
 from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
 from repromatrix.runner.sweep.findings import (
     Found,
     ProbeChange,
     change_of,
     same_numbers,
-    same_outcome,
 )
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
@@ -174,7 +174,7 @@ def history(
     numbers: dict[ProbeKey, tuple[ProbeRun, ...]] = {}
     for key in sorted(keys):
         line = [(name, found[name].get(key)) for name in ran]
-        if runs := tuple(_runs(line, _outcome, same_outcome)):
+        if runs := tuple(_runs(line, _outcome, _alike)):
             outcomes[key] = runs
         if runs := tuple(_runs(line, _numbers, same_numbers)):
             numbers[key] = runs
@@ -188,6 +188,19 @@ def history(
 
 def _outcome(record: ProbeRecord) -> bool:
     return record.status is not ProbeStatus.HOLDS
+
+
+def _alike(one: ProbeRecord, other: ProbeRecord) -> bool:
+    """Say whether two records can stand for each other: findings are named by what they say.
+
+    Sizes may differ, and numbers whatever they are.
+    """
+    told = [
+        (record.status, record.signature, record.place, record.value is None or record.error)
+        for record in (one, other)
+    ]
+    plain = one.value is not None or signature("", one.why) == signature("", other.why)
+    return told[0] == told[1] and plain
 
 
 def _numbers(record: ProbeRecord) -> bool:

@@ -56,6 +56,20 @@ def test_neighbouring_releases_that_do_the_same_are_one_run() -> None:
     ]
 
 
+def test_a_run_ends_where_a_failure_moves_or_says_something_else() -> None:
+    moved = dataclasses.replace(static(ProbeStatus.FAILS, "size 3")[0], place="transformers.n:g")
+    differs = ProbeStatus.DIFFERS
+    lost = static(differs, "1 gradient is lost: b"), static(differs, "1 gradient is lost: c")
+    known = line(static(ProbeStatus.FAILS, "size 4"), [moved], *lost)
+
+    assert [one[:2] for one in runs(known, "llama", "static")] == [(name, name) for name in LINE]
+    numbers_of = [
+        [dataclasses.replace(static(differs, f"relative error {size}")[0], value=size)]
+        for size in (0.5, 0.6)
+    ]
+    assert len(runs(line(*numbers_of), "llama", "static")) == 1
+
+
 def test_a_release_on_which_an_architecture_was_not_run_ends_no_run() -> None:
     fails = ProbeStatus.FAILS
     known = line(static(fails), [record("gpt2", "static", fails)], static(fails))
