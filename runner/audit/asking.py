@@ -56,8 +56,6 @@ def asked(
     none_left = bool(request.model) and not models
     request = dataclasses.replace(request, model=models)
     selection = select(request, loaded.cases, loaded.names)
-    if none_left:
-        ignore = [*loaded.cases]
     ignored = named_cases(ignore, list(loaded.cases), "--ignore") if ignore else ()
     question = AuditQuestion(
         cases=tuple(name for name in loaded.cases if name in selection.cases),
@@ -65,6 +63,7 @@ def asked(
         device=request.device,
         ignored=frozenset(ignored),
         models=asked_models(request, loaded.cases),
+        is_about_cases=not none_left,
     )
     if not question.chosen(loaded.cases) and not none_left:
         raise refuse(Problem("--ignore", "it leaves no case", "Ignore fewer cases."))

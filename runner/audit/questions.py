@@ -137,9 +137,13 @@ class AuditQuestion:
     ignored: frozenset[str] = frozenset()
     models: frozenset[str] = frozenset()
     """The families of models that were asked for."""
+    is_about_cases: bool = True
+    """False where no case is about the models that were asked for: then none is chosen."""
 
     def chosen(self, cases: Mapping[str, Case]) -> tuple[Case, ...]:
         """Return the chosen cases without those that are ignored."""
+        if not self.is_about_cases:
+            return ()
         return tuple(cases[name] for name in self.cases or cases if name not in self.ignored)
 
     def by_shared_code(self, cases: Mapping[str, Case]) -> dict[str, tuple[str, ...]]:

@@ -17,6 +17,8 @@ from repromatrix.runner.model.outcomes import Device, Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import join, plural, printable_lines, shorten
 
+NO_CASE = "No case is about what `--model` names."
+"""What cases say of a model that only the sweep has run."""
 _FEW_HITS = 6
 """Up to so many cases are shown with their errors; more get a line each."""
 _REASONS = 3
@@ -96,8 +98,9 @@ def audited(audit: Audit) -> Iterator[str]:
     if mine.nameless:
         addresses = plural(mine.nameless, "address", "addresses")
         yield f"{addresses} without a package name: packages that are not listed may be installed."
-    where = measured_on(audit.question.device, audit.torch, audit.python)
-    yield f"{'; '.join([f'Evidence: {where}', *_other_setting(audit)])}."
+    if audit.question.is_about_cases:
+        where = measured_on(audit.question.device, audit.torch, audit.python)
+        yield f"{'; '.join([f'Evidence: {where}', *_other_setting(audit)])}."
 
 
 def read_for(mine: Installed) -> str:
@@ -127,6 +130,8 @@ def _other_setting(audit: Audit) -> Iterator[str]:
 
 def conclusion(audit: Audit) -> str:
     """Return the whole answer in one sentence, with the number of unknown cells."""
+    if not audit.question.is_about_cases:
+        return NO_CASE
     cells = [cell for hit in audit.hits for cell in hit.stands]
     derived = sum(cell.level is Level.DERIVED for cell in cells)
     if cells:

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repromatrix.runner.audit.advice import Advice, Exclusion, ReleaseStanding
-from repromatrix.runner.audit.render import by_case, listed, measured_on, shared, spot_names
+from repromatrix.runner.audit.render import (
+    NO_CASE,
+    by_case,
+    listed,
+    measured_on,
+    shared,
+    spot_names,
+)
 from repromatrix.runner.markdown import plain
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
@@ -23,11 +30,14 @@ def text(advice: Advice) -> str:
     excluded = [f"  {each.clause:<12} {_why(each)}" for each in advice.exclusions]
     parts = (_answer, shared, _apart, _contradicted)
     blocks = [[*part(advice)] for part in parts]
-    blocks += [excluded, [*_missing(advice)], [_measured(advice)]]
+    blocks += [excluded, [*_missing(advice)], [*filter(None, [_measured(advice)])]]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
 def _answer(advice: Advice) -> Iterator[str]:
+    if not advice.question.is_about_cases:
+        yield NO_CASE
+        return
     cases = plural(len(by_case(advice.spots)), "case")
     what = f"{cases}, {' '.join(advice.question.precisions)}"
     newest = advice.newest
@@ -142,6 +152,8 @@ def _command(undecided: Sequence[ReleaseStanding]) -> str:
 
 
 def _measured(advice: Advice) -> str:
+    if not advice.question.is_about_cases:
+        return ""
     where = measured_on(advice.question.device, advice.torch, advice.python)
     return f"{where[0].upper()}{where[1:]}."
 
