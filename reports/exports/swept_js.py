@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from repromatrix.reports.text import shortened, visible
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
+from repromatrix.runner.sweep.child.probes.names import DTYPES
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
 
@@ -18,8 +18,7 @@ def swept_data(history: SweepHistory, addresses: Mapping[str, str]) -> dict[str,
 
     Places count releases and probes; `addresses` are those of the pages of architectures.
     """
-    probes = [(BUILD, "fp32"), *((probe.name, probe.dtype) for probe in PROBES)]
-    number = {name: at for at, (name, _) in enumerate(probes)}
+    number = {name: at for at, name in enumerate(DTYPES)}
     runs: dict[str, list[list[Any]]] = {kind: [] for kind in history.architectures}
     for key, some in history.outcomes.items():
         runs[key.kind] += [
@@ -37,7 +36,7 @@ def swept_data(history: SweepHistory, addresses: Mapping[str, str]) -> dict[str,
             [number[name] for name in release.lacking if name in number]
             for release in history.releases.values()
         ],
-        "probes": probes,
+        "probes": [*DTYPES.items()],
         "addresses": {visible(kind): href for kind, href in addresses.items()},
         "architectures": {
             visible(kind): {

@@ -9,7 +9,7 @@ from itertools import groupby
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.text import Link, filed, in_address, shortened, visible
 from repromatrix.runner.sweep.answers import plain
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
+from repromatrix.runner.sweep.child.probes.names import BUILD, DTYPES, PROBES
 from repromatrix.runner.sweep.findings import Kind, ProbeChange
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.published import RefusedType
@@ -17,7 +17,6 @@ from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.sweep.render import what
 
 _SAYS = {probe.name: probe.holds for probe in PROBES} | {BUILD: "It is built."}
-_DTYPES = {probe.name: probe.dtype for probe in PROBES}
 _WORDS = {
     ProbeStatus.HOLDS: "holds",
     ProbeStatus.FAILS: "fails",
@@ -126,13 +125,12 @@ def architectures_page(
     """Return the overview."""
     releases = tuple(history.releases)
     newest = releases[-1] if releases else ""
-    built = (history.record(ProbeKey(page.name, BUILD), newest) for page in pages)
     return ArchitecturesPage(
         pages=tuple(pages),
         releases=releases,
         probes=len(PROBES),
         types=history.releases[newest].types if newest else 0,
-        built=sum(record is not None and not record.status.is_bad for record in built),
+        built=history.built(newest),
         refused=tuple(one._replace(reason=shortened(one.reason, _LONGEST)) for one in refused),
     )
 
@@ -222,7 +220,7 @@ def _line(
             messages.append((f"{_span(names)}: {words}", told, visible(record.place)))
     return ProbeLine(
         name=key.probe,
-        dtype=_DTYPES.get(key.probe, "fp32"),
+        dtype=DTYPES[key.probe],
         holds=_SAYS[key.probe],
         stretches=tuple(stretches),
         messages=tuple(messages),

@@ -9,11 +9,9 @@ from itertools import pairwise
 
 from repromatrix.reports.pages.architecture import address_of
 from repromatrix.reports.text import Link, link_to, page_of, shortened, visible
-from repromatrix.runner.sweep.child.probes.names import BUILD
 from repromatrix.runner.sweep.findings import Kind
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.published import BAD_IN_16_BIT, BAD_IN_FP32, PublishedFinding
-from repromatrix.runner.sweep.records import ProbeKey
 from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
 from repromatrix.runner.text import join, plural
 
@@ -93,8 +91,6 @@ def findings_page(
     for one in found:
         by_pair.setdefault((one.release, one.against), []).append(one)
     newest = names[-1] if names else ""
-    built = (history.record(ProbeKey(kind, BUILD), newest) for kind in history.architectures)
-    run = sum(record is not None and not record.status.is_bad for record in built)
     return FindingsPage(
         releases=tuple(
             _release(release, against, by_pair.get((release, against), []), triage)
@@ -104,7 +100,7 @@ def findings_page(
         live=_live(by_pair.get((newest, ""), []), BAD_IN_16_BIT, triage),
         live_in_fp32=_live(by_pair.get((newest, ""), []), BAD_IN_FP32, triage),
         decided=_decided(triage.values()),
-        measured=plural(run, "architecture"),
+        measured=plural(history.built(newest), "architecture"),
     )
 
 

@@ -13,12 +13,11 @@ from packaging.version import Version
 
 from repromatrix.runner.audit.questions import Level
 from repromatrix.runner.model.outcomes import Precision
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
+from repromatrix.runner.sweep.child.probes.names import BUILD, DTYPES
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.text import plural, shorten
 
-_DTYPES = {probe.name: probe.dtype for probe in PROBES} | {BUILD: "fp32"}
 _WIDE = 160
 
 
@@ -72,7 +71,7 @@ def _answer(
     history: SweepHistory, kind: str, version: str, precisions: Collection[Precision]
 ) -> SweptAnswer:
     level, sides = _sides(history.measured(kind), version)
-    keys = [key for key in history.keys(kind) if _DTYPES[key.probe] in precisions]
+    keys = [key for key in history.keys(kind) if DTYPES[key.probe] in precisions]
     bad: list[ProbeRecord] = []
     counts: Counter[str] = Counter()
     for key in keys if sides else ():
@@ -85,7 +84,7 @@ def _answer(
     good = (
         name
         for name in reversed(history.measured(kind))
-        if not any(_DTYPES[each.key.probe] in precisions for each in history.bad_on(kind, name))
+        if not any(DTYPES[each.key.probe] in precisions for each in history.bad_on(kind, name))
     )
     return SweptAnswer(
         architecture=kind,
@@ -135,7 +134,7 @@ def lines(answers: Sequence[SweptAnswer]) -> Iterator[str]:
         for record in one.bad:
             place = f" ({record.place})" if record.place else ""
             what = shorten(f"{record.headline}{place}", _WIDE)
-            yield f"    {_DTYPES[record.key.probe]} {record.key.probe} {record.status}: {what}"
+            yield f"    {DTYPES[record.key.probe]} {record.key.probe} {record.status}: {what}"
         if one.bad:
             where = f"{one.newest_good} is the newest" if one.newest_good else "There is no"
             yield f"    {where} swept release on which all of them hold."
@@ -164,7 +163,7 @@ def as_data(answers: Sequence[SweptAnswer]) -> list[Mapping[str, Any]]:
             "failing": [
                 {
                     "probe": record.key.probe,
-                    "precision": _DTYPES[record.key.probe],
+                    "precision": DTYPES[record.key.probe],
                     "outcome": str(record.status),
                     "error": record.headline,
                     "where": record.place,

@@ -12,12 +12,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from repromatrix.runner.model.observation import signature
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
+from repromatrix.runner.sweep.child.probes.names import BUILD, DTYPES
 from repromatrix.runner.sweep.findings import (
     Found,
     ProbeChange,
     change_of,
     same_numbers,
+    same_outcome,
 )
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
@@ -121,10 +122,14 @@ class SweepHistory:
         found = (self.record(key, release) for key in self.keys(kind))
         return tuple(record for record in found if record and record.status.is_bad)
 
+    def built(self, release: str) -> int:
+        """Return how many architectures a release builds."""
+        records = (self.record(ProbeKey(kind, BUILD), release) for kind in self.architectures)
+        return sum(record is not None and not record.status.is_bad for record in records)
+
     @cached_property
     def _keys(self) -> Mapping[str, tuple[ProbeKey, ...]]:
-        names = (BUILD, *(probe.name for probe in PROBES))
-        return {kind: tuple(ProbeKey(kind, name) for name in names) for kind in self.architectures}
+        return {kind: tuple(ProbeKey(kind, name) for name in DTYPES) for kind in self.architectures}
 
     def found(self, release: str) -> Found:
         """Return everything that a release was found to do."""
@@ -195,12 +200,13 @@ def _alike(one: ProbeRecord, other: ProbeRecord) -> bool:
 
     Sizes may differ, and numbers whatever they are.
     """
-    told = [
-        (record.status, record.signature, record.place, record.value is None or record.error)
-        for record in (one, other)
-    ]
-    plain = one.value is not None or signature("", one.why) == signature("", other.why)
-    return told[0] == told[1] and plain
+    numeric = one.value is not None
+    return (
+        same_outcome(one, other)
+        and one.place == other.place
+        and numeric is (other.value is not None)
+        and (numeric or signature("", one.why) == signature("", other.why))
+    )
 
 
 def _numbers(record: ProbeRecord) -> bool:

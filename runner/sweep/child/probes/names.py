@@ -105,3 +105,5 @@ PROBES = (
     ProbeName("lora-reloaded", "lora", "fp32", "A saved adapter computes the same once loaded."),
 )
 """All of them, by family."""
+DTYPES = {BUILD: "fp32"} | {probe.name: probe.dtype for probe in PROBES}
+"""In what each computes, first whether an architecture is built."""
