@@ -21,6 +21,7 @@ import corpus
 import identity
 import multiples
 import phases
+import precision
 import resources
 import scale
 import searches
@@ -41,6 +42,7 @@ PARTS = {
     "answers": answers.measure,
     "site": website.measure,
     "scale": scale.measure,
+    "precision": precision.measure,
     "simulation": calibration.measure,
     "ray": cluster.measure,
 }

@@ -31,7 +31,7 @@ class TriageVerdict(StrEnum):
     @property
     def is_true(self) -> bool:
         """Whether the library changed or errs."""
-        return self is not TriageVerdict.ARTEFACT
+        return self not in {TriageVerdict.ARTEFACT, TriageVerdict.BY_DESIGN}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,46 @@
+"""How many of 100 findings, drawn at random, are true: the library changed or errs.
+
+`precision.toml` keeps the seed and what was drawn. What was judged of each stands in
+`recipes/triage.toml`.
+"""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.triage import load_triage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    Row = Callable[..., None]
+
+FILE = Path(__file__).with_name("precision.toml")
+
+
+def draw(names: Collection[str], seed: int, count: int) -> list[str]:
+    """Return some of the names of findings, at random."""
+    return sorted(random.Random(seed).sample(sorted(names), count))  # noqa: S311 - a sample
+
+
+def drawn() -> dict[str, Any]:
+    """Return what was drawn: `seed`, `of` (how many names there were) and `names`."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def measure(row: Row) -> None:
+    """Print what was judged of the findings that were drawn."""
+    sample, triage = drawn(), load_triage(Paths().recipes)
+    judged = [triage[name] for name in sample["names"] if name in triage]
+    true = sum(one.verdict.is_true for one in judged)
+    drawn_from = f"of {sample['of']}, seed {sample['seed']}"
+    row("drawn", len(sample["names"]), "findings", drawn_from)
+    row("judged", len(judged), "findings")
+    for verdict, count in Counter(one.verdict for one in judged).most_common():
+        row(f"judged: {verdict}", count, "findings")
+    row("true", true, "findings", "every verdict but artefact")

@@ -1,0 +1,23 @@
+"""The findings that were drawn at random, to say how many are true."""
+
+import precision
+
+
+def test_the_same_seed_draws_the_same_findings_whatever_their_order() -> None:
+    names = [f"broken-{number}" for number in range(9)]
+    assert precision.draw(names, 3, 4) == precision.draw(names[::-1], 3, 4)
+    assert len(set(precision.draw(names, 3, 4))) == 4
+
+
+def test_a_hundred_findings_were_drawn_and_none_twice() -> None:
+    names = precision.drawn()["names"]
+    assert len(set(names)) == len(names) == 100
+
+
+def test_what_was_judged_of_them_is_counted() -> None:
+    told = {}
+    precision.measure(lambda what, number, *_: told.update({what: number}))
+    verdicts = {name: count for name, count in told.items() if name.startswith("judged: ")}
+    assert told["judged"] == sum(verdicts.values())
+    false = sum(verdicts.get(f"judged: {name}", 0) for name in ("artefact", "by design"))
+    assert told["true"] == told["judged"] - false
