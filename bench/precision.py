@@ -1,4 +1,4 @@
-"""How many of 100 findings, drawn at random, are true: the library changed or errs.
+"""How many of 100 findings, drawn at random, are true, and how many causes no report has.
 
 `precision.toml` keeps the seed and what was drawn. What was judged of each stands in
 `recipes/triage.toml`.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.published import BAD_IN_16_BIT, BAD_IN_FP32, read_findings
 from repromatrix.runner.sweep.triage import load_triage
 
 if TYPE_CHECKING:
@@ -43,4 +44,11 @@ def measure(row: Row) -> None:
     row("judged", len(judged), "findings")
     for verdict, count in Counter(one.verdict for one in judged).most_common():
         row(f"judged: {verdict}", count, "findings")
-    row("true", true, "findings", "every verdict but artefact")
+    row("true", true, "findings", "the library changed or errs")
+    new = [one for one in triage.values() if one.is_new]
+    bad = {BAD_IN_16_BIT, BAD_IN_FP32}
+    live = {one.name for one in read_findings(Paths().published) if one.kind in bad}
+    row("errors of which no report was found", len({one.cause for one in new}), "causes")
+    still = {one.cause for one in new if one.name in live}
+    row("of these, on the newest release", len(still), "causes")
+    row("cases that came from findings", len({one.case for one in new if one.case}), "cases")

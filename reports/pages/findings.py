@@ -39,6 +39,8 @@ class FindingLine:
     why: str
     case: Link | None
     reports: tuple[Link, ...]
+    searched: str
+    """With what reports were looked for in vain; empty where one was found."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +148,7 @@ def _finding(one: PublishedFinding, triage: Mapping[str, TriagedFinding]) -> Fin
         why=visible(decided.says) if decided else "",
         case=Link(text=case, href=page_of(case)) if case else None,
         reports=tuple(map(link_to, decided.reports)) if decided else (),
+        searched=visible("; ".join(decided.searched)) if decided and decided.is_new else "",
     )
 
 

@@ -229,7 +229,7 @@ class Block(TomlRecord):
     trigger: tuple[Trigger, ...] = ()
     symptom: tuple[Symptom, ...] = ()
     reports: tuple[str, ...]
-    found_by: Literal["measurement"] | None = None
+    found_by: Literal["measurement", "sweep"] | None = None
     kind: CaseKind = CaseKind.BUG
     needs: tuple[str, ...] = ()
     isolation: Isolation = Isolation.FORK

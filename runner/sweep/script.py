@@ -232,7 +232,7 @@ def _block(recipe: ModelRecipe, way: ScriptWay, error: str) -> list[str]:
         "# [tool.repromatrix]",
         f"# title = {json.dumps(f'{recipe.class_name}: {error}'[:100])}",
         "# reports = []",
-        '# found-by = "measurement"',
+        '# found-by = "sweep"',
         '# area = "sweep"',
         f"# models = [{json.dumps(recipe.type)}]",
         f"# trigger = {json.dumps(list(way.trigger))}",

@@ -11,7 +11,7 @@ from pathlib import Path
 from repromatrix.runner.errors import Fault, InvalidValue, Problem, RunnerError
 
 NAME = "triage.toml"
-_KEYS = {"verdict", "says", "case", "reports"}
+_KEYS = {"verdict", "says", "case", "reports", "searched"}
 
 
 class TriageVerdict(StrEnum):
@@ -45,6 +45,20 @@ class TriagedFinding:
     case: str = ""
     """The case that came from it or had it before."""
     reports: tuple[str, ...] = ()
+    """Those that describe the same cause."""
+    searched: tuple[str, ...] = ()
+    """The queries with which reports were looked for."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether a library errs, reports were looked for, and none describes it."""
+        errs = self.verdict in {TriageVerdict.BUG, TriageVerdict.REGRESSION}
+        return errs and bool(self.searched) and not self.reports
+
+    @property
+    def cause(self) -> str:
+        """What findings with the same cause share: the case, or else the sentence."""
+        return self.case or self.says
 
 
 def load_triage(folder: Path) -> dict[str, TriagedFinding]:
@@ -76,6 +90,7 @@ def read_triage(folder: Path) -> tuple[dict[str, TriagedFinding], list[Fault]]:
                 says=entry["says"],
                 case=entry.get("case", ""),
                 reports=tuple(entry.get("reports", ())),
+                searched=tuple(entry.get("searched", ())),
             )
     return read, faults
 
@@ -93,9 +108,10 @@ def _faults(where: str, entry: object) -> Iterator[Fault]:
         yield InvalidValue(f"{where}: verdict", str(verdict), ", ".join(TriageVerdict), "")
     if not isinstance(says, str) or not says.strip().endswith("."):
         yield Problem(f"{where}: says", "it is no sentence", "Say why, and end with a full stop.")
-    reports = entry.get("reports", [])
-    if not isinstance(reports, list) or not all(isinstance(one, str) for one in reports):
-        yield Problem(f"{where}: reports", "it is no list of addresses", "")
+    for key, what in (("reports", "addresses"), ("searched", "queries")):
+        texts = entry.get(key, [])
+        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+            yield Problem(f"{where}: {key}", f"it is no list of {what}", "")
     if not isinstance(entry.get("case", ""), str):
         yield Problem(f"{where}: case", "it is no name", "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from repromatrix.runner.sweep.triage import (
@@ -19,6 +20,7 @@ verdict = "by design"
 says = "The processor casts."
 case = "toy"
 reports = ["https://github.com/huggingface/transformers/issues/1"]
+searched = ["toy bf16"]
 """
 
 
@@ -37,14 +39,15 @@ def test_a_decision_is_read_by_the_name_of_its_finding(tmp_path: Path) -> None:
             says="The processor casts.",
             case="toy",
             reports=("https://github.com/huggingface/transformers/issues/1",),
+            searched=("toy bf16",),
         )
     }
 
 
 def test_every_fault_of_a_decision_is_named(tmp_path: Path) -> None:
-    wrong = "[x]\nverdict = 'bad'\nsays = 'no'\nsay = 1\nreports = 'a'\ncase = 1"
+    wrong = "[x]\nverdict = 'bad'\nsays = 'no'\nsay = 1\nreports = 'a'\nsearched = [1]\ncase = 1"
     keys, verdicts = (
-        "case, reports, says, verdict",
+        "case, reports, says, searched, verdict",
         "bug, regression, intended, by design, artefact",
     )
 
@@ -53,6 +56,7 @@ def test_every_fault_of_a_decision_is_named(tmp_path: Path) -> None:
         f"verdict: invalid value 'bad'; expected {verdicts}.",
         "says: it is no sentence. Say why, and end with a full stop.",
         "reports: it is no list of addresses.",
+        "searched: it is no list of queries.",
         "case: it is no name.",
     ]
     assert told(tmp_path, "x = 1") == [
@@ -67,3 +71,13 @@ def test_a_decision_about_nothing_is_refused(tmp_path: Path) -> None:
 
     assert [*unknown_names(triage, {"broken-1"}, {"toy"})] == []
     assert len([*unknown_names(triage, {"broken-2"}, {"other"})]) == 2
+
+
+def test_an_error_is_new_where_reports_were_looked_for_and_none_was_found() -> None:
+    bug = TriagedFinding(name="broken-1", verdict=TriageVerdict.BUG, says="It errs.")
+    looked = dataclasses.replace(bug, searched=("toy bf16",))
+    known = dataclasses.replace(looked, reports=("https://github.com/a/b/issues/1",))
+    meant = dataclasses.replace(looked, verdict=TriageVerdict.INTENDED)
+
+    assert [one.is_new for one in (bug, looked, known, meant)] == [False, True, False, False]
+    assert [one.cause for one in (bug, dataclasses.replace(bug, case="toy"))] == ["It errs.", "toy"]
