@@ -22,6 +22,7 @@ import identity
 import multiples
 import phases
 import precision
+import recall
 import resources
 import scale
 import searches
@@ -43,6 +44,7 @@ PARTS = {
     "site": website.measure,
     "scale": scale.measure,
     "precision": precision.measure,
+    "recall": recall.measure,
     "simulation": calibration.measure,
     "ray": cluster.measure,
 }

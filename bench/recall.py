@@ -1,0 +1,135 @@
+"""How many cases about models the sweep finds by itself, broken and fixed at the same releases.
+
+`recall.toml` keeps which cases no tiny model can show, and why others are missed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repromatrix.runner import project
+from repromatrix.runner.evidence.answers import published_rows
+from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.outcomes import Outcome, Precision
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.answers import plain
+from repromatrix.runner.sweep.child.probes.names import DTYPES
+from repromatrix.runner.sweep.published import read_history
+from repromatrix.runner.sweep.records import ProbeStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from repromatrix.runner.model.case import Case, Failure
+    from repromatrix.runner.model.observation import Observation
+    from repromatrix.runner.sweep.history import SweepHistory
+    from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord
+
+    Row = Callable[..., None]
+    Line = Mapping[str, bool]
+    """Whether something fails, by release."""
+
+_NO_NUMBERS = {"trainer-leaks", "keep-fp32", "tied"}
+"""Probes that compare no numbers."""
+FILE = Path(__file__).with_name("recall.toml")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recalled:
+    """A case about a model, and the probe that finds the same; `probe` is empty where none does."""
+
+    case: str
+    probe: str
+    releases: int
+    """On how many swept releases both were compared."""
+
+
+def lines_of(rows: Iterable[Observation]) -> dict[tuple[str, Precision], dict[str, bool]]:
+    """Return on which releases each case fails as a plain script, by its name and precision."""
+    found: dict[tuple[str, Precision], dict[str, bool]] = defaultdict(dict)
+    for row in rows:
+        judged = row.outcome.is_failure or row.outcome is Outcome.PASSES
+        if judged and not row.cell.workaround:
+            release = taken_apart(row.cell.environment).base
+            found[row.cell.case, row.cell.precision][release] = row.outcome.is_failure
+    return found
+
+
+def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory) -> Recalled:
+    """Return the probe that fails where a case does, on every release on which both were run.
+
+    Where the case fails with an exception of a library, the probe does so with the described
+    words, in the same function.
+    """
+    families = {plain(family) for family in case.block.families}
+    kinds = [
+        kind
+        for kind in history.architectures
+        if any(plain(kind) == one or plain(kind).startswith(f"{one}_") for one in families)
+    ]
+    best = Recalled(case=case.name, probe="", releases=0)
+    for key in (key for kind in kinds for key in history.keys(kind)):
+        line = lines.get(Precision(DTYPES[key.probe]), {})
+        compared = _agree(line, history, key, case.block.fails)
+        if compared > best.releases:
+            best = Recalled(case=case.name, probe=f"{key.kind}/{key.probe}", releases=compared)
+    return best
+
+
+def _agree(line: Line, history: SweepHistory, key: ProbeKey, described: Collection[Failure]) -> int:
+    """Return on how many releases a probe does what a case does; 0 where it differs on one."""
+    both = [(line[name], record) for name, record in history.line(key) if name in line]
+    if not any(fails for fails, _ in both):
+        return 0
+    if any(not (record.status.is_bad if fails else _holds(record)) for fails, record in both):
+        return 0
+    if not all(_is_described(record, described) for fails, record in both if fails):
+        return 0
+    return len(both)
+
+
+def _is_described(record: ProbeRecord, described: Collection[Failure]) -> bool:
+    """Say whether a probe fails as a case says; of what a case asserts, that numbers differ."""
+    numbers = record.status is ProbeStatus.DIFFERS and record.key.probe not in _NO_NUMBERS
+    return any(
+        (numbers and entry.raises in {None, "AssertionError"})
+        or (entry.has_words(record.error, record.message) and entry.is_at(record.place))
+        for entry in described
+    )
+
+
+def _holds(record: ProbeRecord) -> bool:
+    return record.status is ProbeStatus.HOLDS
+
+
+def compared(paths: Paths) -> Iterator[tuple[str, str, int]]:
+    """Yield each case about a model that a tiny model can show, the probe, and the releases."""
+    excluded = tomllib.loads(FILE.read_text(encoding="utf-8"))["excluded"]
+    history, lines = read_history(paths.published), lines_of(published_rows(paths))
+    by_stem: dict[str, list[Recalled]] = defaultdict(list)
+    for case in project.load(paths).cases.values():
+        if case.block.is_about_any_model or case.stem in excluded:
+            continue
+        own = {precision: lines.get((case.name, precision), {}) for precision in Precision}
+        by_stem[case.stem].append(recalled(case, own, history))
+    for stem, some in by_stem.items():
+        found = all(one.probe for one in some)
+        yield stem, ", ".join(one.probe for one in some) if found else "", some[0].releases
+
+
+def measure(row: Row) -> None:
+    """Print which cases the sweep finds, and how many."""
+    told = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    every = [*compared(Paths())]
+    for case, probe, releases in every:
+        why = told.get("missed", {}).get(case, "")
+        print(f"  {case:<40}{probe or 'missed'} ({releases} releases)  {'' if probe else why}")
+    found = sum(bool(probe) for _, probe, _ in every)
+    row("cases about a model", len(every) + len(told["excluded"]), "cases")
+    row("that no tiny model can show", len(told["excluded"]), "cases", "bench/recall.toml")
+    row("found at the same releases", found, "cases")
+    row("share", 100 * found / len(every), "%", "wanted: at least 60")

@@ -1,0 +1,59 @@
+"""A case and a probe that fail on the same releases."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+
+import pytest
+import recall
+from factories import BREAKS, case
+from swept import LINE, line, record
+
+from repromatrix.runner import project
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.records import ProbeStatus
+
+FAILS_ON = {"4.49.0": False, "4.50.0": True, "4.51.0": False, "5.0.0": False}
+
+
+def found(toml: str, *messages: str, probe: str = "loaded-bf16") -> tuple[str, int]:
+    """Return the probe that finds a case about `llama`, failing where a message is not empty."""
+    statuses = [ProbeStatus.FAILS if text else ProbeStatus.HOLDS for text in messages]
+    ran = [
+        [record("llama", probe, status, text), record("gpt2", probe, status, text)]
+        for status, text in zip(statuses, messages, strict=True)
+    ]
+    about = case(toml)
+    about = replace(about, block=about.block.model_copy(update={"models": ("llama",)}))
+    one = recall.recalled(about, {Precision.BF16: FAILS_ON}, line(*ran))
+    return one.probe, one.releases
+
+
+def test_a_case_is_found_where_a_probe_fails_as_it_does_on_the_same_releases() -> None:
+    assert found(BREAKS, "", "it breaks", "", "") == ("llama/loaded-bf16", len(LINE))
+
+
+@pytest.mark.parametrize(
+    ("toml", "messages", "probe"),
+    [
+        (BREAKS, ("", "it breaks", "it breaks", ""), "loaded-bf16"),
+        (BREAKS, ("", "another bug", "", ""), "loaded-bf16"),
+        (BREAKS, ("", "it breaks", "", ""), "outputs-fp32"),
+        (BREAKS + 'where = "transformers.m:g"\n', ("", "it breaks", "", ""), "loaded-bf16"),
+    ],
+    ids=["other releases", "other words", "another precision", "another function"],
+)
+def test_what_fails_otherwise_is_not_the_same(
+    toml: str, messages: tuple[str, ...], probe: str
+) -> None:
+    assert found(toml, *messages, probe=probe) == ("", 0)
+
+
+def test_at_most_a_quarter_of_the_cases_about_models_is_left_out() -> None:
+    told = tomllib.loads(recall.FILE.read_text(encoding="utf-8"))
+    cases = project.load(Paths()).cases.values()
+    about = {case.stem for case in cases if not case.block.is_about_any_model}
+    assert told["excluded"].keys() <= about
+    assert 4 * len(told["excluded"]) <= len(about)
