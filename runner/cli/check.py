@@ -28,6 +28,7 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
+from repromatrix.runner.sweep.making import needless_hints, read_hints
 from repromatrix.runner.sweep.published import read_findings
 from repromatrix.runner.sweep.recipes import read_recipes
 from repromatrix.runner.sweep.triage import read_triage, unknown_names
@@ -98,12 +99,13 @@ def _counted(loaded: Project) -> str:
 
 
 def _untenable(paths: Paths, loaded: Project) -> list[Fault]:
-    """Return what is wrong with the decisions about findings of the sweep."""
+    """Return what is wrong with the decisions and hints of the sweep."""
     triage, faults = read_triage(paths.recipes)
     findings = {one.name for one in read_findings(paths.published)}
     return [
         *faults,
         *unknown_names(triage, findings, {case.stem for case in loaded.cases.values()}),
+        *needless_hints(read_hints(paths.recipes), read_recipes(paths.recipes)[0]),
     ]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repromatrix.runner.errors import Problem, refuse
+from repromatrix.runner.errors import Fault, Problem, refuse
 from repromatrix.runner.sweep import recipes as recipe_files
 from repromatrix.runner.sweep.cells import recipe_case, types_case
 from repromatrix.runner.sweep.measure import SweepRunner, payload
@@ -17,6 +17,7 @@ from repromatrix.runner.sweep.published import RefusedType
 from repromatrix.runner.sweep.recipes import ModelRecipe
 
 HINTS = "hints.toml"
+_KEYS = {"class", "config", "inputs", "reason"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,21 @@ def types_of(runner: SweepRunner, release: str) -> list[str]:
             return sorted(said["types"])
     what = "its architectures cannot be listed"
     raise refuse(Problem(release, what, "Run the command again to see why."))
+
+
+def needless_hints(
+    hints: Mapping[str, Mapping[str, Any]], recipes: Collection[str]
+) -> Iterator[Fault]:
+    """Yield a fault for each hint with which no recipe was made, or that gives no reason."""
+    for kind, hint in hints.items():
+        where = f"recipes/{HINTS}: {kind}"
+        if kind not in recipes:
+            yield Problem(where, "there is no recipe of this name", "Take the hint out.")
+        if not hint.get("reason"):
+            yield Problem(where, "it gives no reason", "Say what the name of a field hides.")
+        for key in sorted(hint.keys() - _KEYS):
+            fix = f"Keys: {', '.join(sorted(_KEYS))}."
+            yield Problem(where, f"{key!r} is no key of a hint", fix)
 
 
 def read_hints(folder: Path) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ import pytest
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.sweep.making import needless_hints
 from repromatrix.runner.sweep.recipes import as_text, digest_of, load_recipes, write
 
 if TYPE_CHECKING:
@@ -47,3 +48,17 @@ def test_a_recipe_that_does_not_fit_is_told_with_its_file(
         load_recipes(tmp_path)
 
     assert said in str(raised.value.faults[0])
+
+
+def test_a_hint_without_a_recipe_or_a_reason_is_refused() -> None:
+    hints = {
+        "llama": {"reason": "wants it", "config": {}},
+        "gone": {"reason": "x"},
+        "odd": {"a": 1},
+    }
+
+    assert [str(fault) for fault in needless_hints(hints, {"llama", "odd"})] == [
+        "recipes/hints.toml: gone: there is no recipe of this name. Take the hint out.",
+        "recipes/hints.toml: odd: it gives no reason. Say what the name of a field hides.",
+        "recipes/hints.toml: odd: 'a' is no key of a hint. Keys: class, config, inputs, reason.",
+    ]
