@@ -5,12 +5,12 @@ The same answers always give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from repromatrix.runner.evidence.tables import as_csv, read_rows
-from repromatrix.runner.sweep.child.probes.names import WEIGHTS
+from repromatrix.runner.sweep.child.probes.names import PROBES, WEIGHTS
 from repromatrix.runner.sweep.history import Architecture, ProbeRun, SweepHistory, SweptRelease
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
@@ -77,7 +77,8 @@ class _ReleaseRow(NamedTuple):
     environment: str
     hardware: str
     types: str
-    lacking: str
+    probes: str
+    """Those that were run: a probe that is written later was not."""
     missing: str
 
 
@@ -95,7 +96,7 @@ def read_history(published: Path) -> SweepHistory:
                 row.environment,
                 row.hardware,
                 int(row.types),
-                tuple(row.lacking.split()),
+                _others(row.probes.split()),
                 tuple(row.missing.split()),
             )
             for row in releases
@@ -148,9 +149,14 @@ def _release_row(release: SweptRelease) -> _ReleaseRow:
         release.environment,
         release.hardware,
         str(release.types),
-        " ".join(release.lacking),
+        " ".join(_others(release.lacking)),
         " ".join(release.missing),
     )
+
+
+def _others(names: Collection[str]) -> tuple[str, ...]:
+    """Return the probes that are none of some."""
+    return tuple(probe.name for probe in PROBES if probe.name not in names)
 
 
 def _outcome_rows(outcomes: Mapping[ProbeKey, Iterable[ProbeRun]]) -> Iterator[_OutcomeRow]:

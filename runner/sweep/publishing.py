@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
+from repromatrix.runner.sweep.cells import chosen_probes, kind_and_probes, probe_cases
+from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
 from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
@@ -126,31 +127,28 @@ def _row(finding: SweepFinding, release: str, against: str) -> PublishedFinding:
 def _measured(
     runner: SweepRunner, name: str, recipes: Mapping[str, ModelRecipe]
 ) -> tuple[SweptRelease, Found] | int:
-    """Return what a release was found to do, or how many of its cells lack; 0 where all do."""
+    """Return what a release was found to do, or how many of its cells lack; 0 where all do.
+
+    Families of probes that were not begun on it are left out; one that was has to be whole.
+    """
     there = recipes_there(recipes, name, runner.project)
-    plain = probe_cases(there, chosen_probes(fp16=False))
     every = probe_cases(there, chosen_probes(fp16=True))
     rows = runner.rows(name, every)
-    have = {row.cell.case for row in rows}
-    lacking = len(plain.keys() - have)
-    if lacking:
-        return lacking if lacking < len(plain) else 0
-    in_fp16 = not every.keys() - have
-    used = [row for row in rows if in_fp16 or row.cell.case in plain]
+    ran = dict.fromkeys(kind_and_probes(row.cell.case)[1] for row in rows)
+    cells = Counter(kind_and_probes(case)[1] for case in every)
+    lacking = sum(cells[some] for some in ran) - len(rows)
+    if lacking or not rows:
+        return lacking
+    probes = {probe for some in ran for probe in some}
     release = SweptRelease(
         name,
-        used[0].provenance.environment_digest,
-        used[0].provenance.hardware,
+        rows[0].provenance.environment_digest,
+        rows[0].provenance.hardware,
         len(types_of(runner, name)),
-        () if in_fp16 else tuple(_in_fp16()),
+        tuple(probe.name for probe in PROBES if probe.name not in probes),
         (),
     )
-    return release, records(used)
-
-
-def _in_fp16() -> Iterator[str]:
-    plain = set(chosen_probes(fp16=False))
-    return (probe.name for probe in chosen_probes(fp16=True) if probe not in plain)
+    return release, records(rows)
 
 
 def refused(

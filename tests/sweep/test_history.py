@@ -137,3 +137,16 @@ def test_the_files_give_back_what_was_written(tmp_path: Path) -> None:
         assert [*changes(again.found(name), known.found(name))] == []
     assert again.record(ProbeKey("llama", "keep-fp32"), "4.49.0") is None
     assert read_history(tmp_path / "nowhere").found("4.49.0") == {}
+
+
+def test_a_probe_that_was_written_after_a_release_was_published_was_not_run_on_it(
+    tmp_path: Path,
+) -> None:
+    files.write_all(texts(tmp_path, line(static(ProbeStatus.HOLDS)), (), ()))
+    path = tmp_path / "sweep" / "releases.csv"
+    cached = ProbeKey("llama", "cached")
+    assert read_history(tmp_path).record(cached, "4.49.0") is not None
+
+    path.write_text(path.read_text().replace(" cached ", " "))
+
+    assert read_history(tmp_path).record(cached, "4.49.0") is None

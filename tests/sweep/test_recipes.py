@@ -51,7 +51,7 @@ def test_a_recipe_that_does_not_fit_is_told_with_its_file(
 
 
 def test_a_hint_without_a_recipe_or_a_reason_is_refused() -> None:
-    hints = {
+    hints: dict[str, dict[str, object]] = {
         "llama": {"reason": "wants it", "config": {}},
         "gone": {"reason": "x"},
         "odd": {"a": 1},
