@@ -29,8 +29,12 @@ _MAKING, _LISTING = "recipe", "types"
 _SHARED = ("cell.py", "main.py", "recipe.py")
 _PROBING = ("probes/run.py", "probes/subject.py")
 _SHRINKING = ("shrink.py", "fields.py", "tokens.py", "amend.py", "guess_inputs.py", "repairs.py")
-_GRADIENTS = ("train", "lora")
-"""Families whose probes need gradients."""
+_USED = {
+    "train": ("probes/gradients.py",),
+    "lora": ("probes/gradients.py",),
+    "half": ("probes/trainer.py",),
+}
+"""The modules that the probes of a family share with others."""
 
 
 def probe_case(
@@ -54,8 +58,8 @@ def probe_case(
     name = f"{recipe.type}/{family}"
     name += _FP16 if all(probe.dtype == "fp16" for probe in probes) and not alone else ""
     name += f"#{probes[0].name}@{seed}" if alone else ""
-    more = ("probes/gradients.py",) if family in _GRADIENTS else ()
-    return _script(name, request, (*_PROBING, f"probes/{family}.py", *more))
+    modules = (*_PROBING, f"probes/{family}.py", *_USED.get(family, ()))
+    return _script(name, request, modules)
 
 
 def probe_cases(recipes: Iterable[ModelRecipe], probes: Sequence[ProbeName]) -> dict[str, Case]:

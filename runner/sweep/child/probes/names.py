@@ -97,6 +97,16 @@ PROBES = (
     ProbeName(
         "trainer-leaks", "trainer", "bf16", "A Trainer with bf16=True leaves no setting behind."
     ),
+    ProbeName(
+        "initialised-bf16", "half", "bf16", "A new model that is made in bf16 has finite weights."
+    ),
+    ProbeName("padded-bf16", "half", "bf16", "A padded batch gives in bf16 what it gives in fp32."),
+    ProbeName(
+        "padded-autocast", "half", "bf16", "Under autocast it gives what it gives in fp32, too."
+    ),
+    ProbeName(
+        "evaluated-half", "half", "bf16", "The Trainer evaluates a model whose weights are in bf16."
+    ),
     ProbeName("lora", "lora", "fp32", "LoRA on all linear layers has an effect."),
     ProbeName(
         "lora-everywhere", "lora", "fp32", "Every layer that is trained takes part in its adapter."
