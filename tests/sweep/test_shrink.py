@@ -129,6 +129,21 @@ def test_an_open_size_is_filled_where_the_failing_line_names_it() -> None:
             "",
             ("wanted", "query_embeds"),
         ),
+        (
+            "Got 0 image tokens in the text but 32 tokens from image embeddings.",
+            "",
+            ("tokens", ("image", 32)),
+        ),
+        (
+            "value tensor of shape [9, 64] cannot be broadcast to indexing result of shape [0, 64]",
+            "",
+            ("tokens", ("image", 9)),
+        ),
+        (
+            "VisionModel.forward() got an unexpected keyword argument 'query_embeds'",
+            "",
+            ("refused", "query_embeds"),
+        ),
         ("You have to specify pixel_values", "", ("wanted", "pixel_values")),
         (
             "'NoneType' object has no attribute 'sum'",

@@ -14,6 +14,7 @@ Change = tuple[str, Any]
 
 _COUNTS = re.compile(r"tokens?\D{0,20}?(\d+)\D{1,40}?features?\D{0,20}?(\d+)", re.IGNORECASE)
 _PLACED = re.compile(r"tokens \((\d+)\) and features \((\d+)\)")
+_TOLD = re.compile(r"[Gg]ot (\d+) \w+ tokens in the text but (\d+) tokens from")
 
 
 def changes(message: str, line: str, arguments: list[str]) -> list[Change]:
@@ -34,12 +35,27 @@ def _missing(message: str, _line: str, _arguments: list[str]) -> list[Change]:
 
 
 def _counts(message: str, _line: str, _arguments: list[str]) -> list[Change]:
-    match = _COUNTS.search(message) or _PLACED.search(message)
+    match = _COUNTS.search(message) or _PLACED.search(message) or _TOLD.search(message)
     if not match:
         return []
     lower = message.lower()
     kind = next((one for one in ("video", "audio", "image") if one in lower), "image")
     return [("tokens", (kind, int(match[2])))]
+
+
+def _scattered(message: str, _line: str, arguments: list[str]) -> list[Change]:
+    """Find how many features were to be put in the place of tokens of which there are none."""
+    pattern = r"value tensor of shape \[(\d+), \d+\] .* indexing result of shape \[0, \d+\]"
+    if match := re.search(pattern, message):
+        audio = {"input_features", "input_values"} & {*arguments}
+        return [("tokens", ("audio" if audio else "image", int(match[1])))]
+    return []
+
+
+def _strange(message: str, _line: str, arguments: list[str]) -> list[Change]:
+    """Find an argument that forward hands on to a part that does not take it."""
+    match = re.search(r"got an unexpected keyword argument '(\w+)'", message)
+    return [("refused", match[1])] if match and match[1] in arguments else []
 
 
 def _images(message: str, _line: str, _arguments: list[str]) -> list[Change]:
@@ -138,6 +154,18 @@ def _up(number: int, multiple: int) -> int:
 
 
 RULES = (
-    *(_missing, _counts, _sections, _open_fields, _images, _pairs, _mel, _both, _too_small),
+    *(
+        _missing,
+        _strange,
+        _counts,
+        _scattered,
+        _sections,
+        _open_fields,
+        _images,
+        _pairs,
+        _mel,
+        _both,
+        _too_small,
+    ),
     *(_lengths, _asked, _nothing),
 )

@@ -217,7 +217,10 @@ class Attempt:
                 continue
             with contextlib.suppress(Exception), torch.no_grad():
                 takes = inspect.signature(ask).parameters
-                given = inputs_of({"inputs": {one: made[one] for one in made if one in takes}})
+                given = {
+                    one: getattr(model.config, one) for one in takes if hasattr(model.config, one)
+                }
+                given |= inputs_of({"inputs": {one: made[one] for one in made if one in takes}})
                 rows = _rows(ask(**given))
                 self.guess.tokens[modality] = rows // guess_inputs.BATCH
                 changed = True
