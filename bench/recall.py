@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.answers import plain
 from repromatrix.runner.sweep.child.probes.names import DTYPES
+from repromatrix.runner.sweep.findings import Kind, change_of
 from repromatrix.runner.sweep.published import read_history
 from repromatrix.runner.sweep.records import ProbeStatus
 
@@ -63,7 +65,8 @@ def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory)
     """Return the probe that fails where a case does, on every release on which both were run.
 
     Where the case fails with an exception of a library, the probe does so with the described
-    words, in the same function.
+    words, in the same function. Wrong numbers are found, too, where a probe's numbers change on
+    just those releases on which the case begins or ends to fail.
     """
     families = {plain(family) for family in case.block.families}
     kinds = [
@@ -75,6 +78,8 @@ def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory)
     for key in (key for kind in kinds for key in history.keys(kind)):
         line = lines.get(Precision(DTYPES[key.probe]), {})
         compared = _agree(line, history, key, case.block.fails)
+        if case.block.is_silent:
+            compared = compared or _change_together(line, history, key)
         if compared > best.releases:
             best = Recalled(case=case.name, probe=f"{key.kind}/{key.probe}", releases=compared)
     return best
@@ -92,6 +97,16 @@ def _agree(line: Line, history: SweepHistory, key: ProbeKey, described: Collecti
     return len(both)
 
 
+def _change_together(line: Line, history: SweepHistory, key: ProbeKey) -> int:
+    """Return on how many releases numbers change where a case changes; 0 where they do not."""
+    both = [(line[name], record) for name, record in history.line(key) if name in line]
+    steps = [*pairwise(both)]
+    flips = [before[0] != after[0] for before, after in steps]
+    changes = [change_of(before[1], after[1]) for before, after in steps]
+    alike = [change is not None and change.kind is Kind.NUMBERS for change in changes] == flips
+    return len(both) if alike and any(flips) else 0
+
+
 def _is_described(record: ProbeRecord, described: Collection[Failure]) -> bool:
     """Say whether a probe fails as a case says; of what a case asserts, that numbers differ."""
     numbers = record.status is ProbeStatus.DIFFERS and record.key.probe not in _NO_NUMBERS
@@ -106,13 +121,18 @@ def _holds(record: ProbeRecord) -> bool:
     return record.status is ProbeStatus.HOLDS
 
 
+def counts(case: Case) -> bool:
+    """Say whether a case is about a model, and known from elsewhere than the sweep."""
+    return not case.block.is_about_any_model and case.block.found_by != "sweep"
+
+
 def compared(paths: Paths) -> Iterator[tuple[str, str, int]]:
     """Yield each case about a model that a tiny model can show, the probe, and the releases."""
     excluded = tomllib.loads(FILE.read_text(encoding="utf-8"))["excluded"]
     history, lines = read_history(paths.published), lines_of(published_rows(paths))
     by_stem: dict[str, list[Recalled]] = defaultdict(list)
     for case in project.load(paths).cases.values():
-        if case.block.is_about_any_model or case.stem in excluded:
+        if not counts(case) or case.stem in excluded:
             continue
         own = {precision: lines.get((case.name, precision), {}) for precision in Precision}
         by_stem[case.stem].append(recalled(case, own, history))
