@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def lines_of(rows: Iterable[Observation]) -> dict[tuple[str, Precision], dict[st
 
 
 def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory) -> Recalled:
-    """Return the probe that fails where a case does, on every release on which both were run.
+    """Return the probe that fails where a case does, on every release that was swept.
 
     Where the case fails with an exception of a library, the probe does so with the described
     words, in the same function. Wrong numbers are found, too, where a probe's numbers change on
@@ -74,9 +75,12 @@ def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory)
         for kind in history.architectures
         if any(plain(kind) == one or plain(kind).startswith(f"{one}_") for one in families)
     ]
+    ran = functools.cache(lambda kind: frozenset(history.measured(kind)))
     best = Recalled(case=case.name, probe="", releases=0)
     for key in (key for kind in kinds for key in history.keys(kind)):
         line = lines.get(Precision(DTYPES[key.probe]), {})
+        if any(key.probe in history.releases[name].lacking for name in line.keys() & ran(key.kind)):
+            continue
         compared = _agree(line, history, key, case.block.fails)
         if case.block.is_silent:
             compared = compared or _change_together(line, history, key)

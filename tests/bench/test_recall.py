@@ -19,7 +19,9 @@ from repromatrix.runner.sweep.records import ProbeStatus
 FAILS_ON = {"4.49.0": False, "4.50.0": True, "4.51.0": False, "5.0.0": False}
 
 
-def found(toml: str, *messages: str, probe: str = "loaded-bf16") -> tuple[str, int]:
+def found(
+    toml: str, *messages: str, probe: str = "loaded-bf16", lacking: tuple[str, ...] = ()
+) -> tuple[str, int]:
     """Return the probe that finds a case about `llama`, failing where a message is not empty."""
     statuses = [ProbeStatus.FAILS if text else ProbeStatus.HOLDS for text in messages]
     ran = [
@@ -28,7 +30,7 @@ def found(toml: str, *messages: str, probe: str = "loaded-bf16") -> tuple[str, i
     ]
     about = case(toml)
     about = replace(about, block=about.block.model_copy(update={"models": ("llama",)}))
-    one = recall.recalled(about, {Precision.BF16: FAILS_ON}, line(*ran))
+    one = recall.recalled(about, {Precision.BF16: FAILS_ON}, line(*ran, lacking=lacking))
     return one.probe, one.releases
 
 
@@ -50,6 +52,10 @@ def test_what_fails_otherwise_is_not_the_same(
     toml: str, messages: tuple[str, ...], probe: str
 ) -> None:
     assert found(toml, *messages, probe=probe) == ("", 0)
+
+
+def test_a_probe_that_was_not_run_on_every_release_finds_nothing() -> None:
+    assert found(BREAKS, "", "it breaks", "", "", lacking=("loaded-bf16",)) == ("", 0)
 
 
 def test_wrong_numbers_are_found_where_numbers_change_with_the_case() -> None:
