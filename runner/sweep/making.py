@@ -17,7 +17,7 @@ from repromatrix.runner.sweep.published import RefusedType
 from repromatrix.runner.sweep.recipes import ModelRecipe
 
 HINTS = "hints.toml"
-_KEYS = {"class", "config", "inputs", "reason"}
+_KEYS = {"class", "config", "inputs", "reason", "tokens"}
 
 
 @dataclass(frozen=True, kw_only=True)

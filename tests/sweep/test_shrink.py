@@ -156,6 +156,11 @@ def test_an_open_size_is_filled_where_the_failing_line_names_it() -> None:
             ("sizes", ("frames", 3000)),
         ),
         (
+            "not enough values to unpack (expected 5, got 4)",
+            "batch_size, num_images, channels, height, width = pixel_values.shape",
+            ("layout", {"pixel dimensions": 5}),
+        ),
+        (
             "split_sizes to sum exactly to 8 (dimension -1), but got split_sizes=[16, 24, 24]",
             "",
             ("sections", ([16, 24, 24], 8)),

@@ -119,6 +119,13 @@ def _both(message: str, _line: str, _arguments: list[str]) -> list[Change]:
     return []
 
 
+def _axes(message: str, _line: str, _arguments: list[str]) -> list[Change]:
+    """Find images that have an axis of their own: of each row there are several."""
+    if re.search(r"not enough values to unpack \(expected 5, got [34]\)", message):
+        return [("layout", {"pixel dimensions": 5})]
+    return []
+
+
 def _too_small(message: str, _line: str, _arguments: list[str]) -> list[Change]:
     if re.search(
         r"size is too small|spatial size \(\d+, \d+\), kernel|greater than actual", message
@@ -163,6 +170,7 @@ RULES = (
         _open_fields,
         _images,
         _pairs,
+        _axes,
         _mel,
         _both,
         _too_small,

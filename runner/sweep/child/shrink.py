@@ -115,6 +115,7 @@ class Attempt:
         self.phase = "constructor"
         self.tree = self._small()
         self.guess = guess_inputs.Guess(self.tree, *self._arguments())
+        self.guess.tokens.update(hints.get("tokens", {}))
 
     def made(self, until: float) -> dict[str, Any]:
         """Return the recipe; raises NotBuiltError."""
