@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory)
     kinds = [
         kind
         for kind in history.architectures
-        if any(plain(kind) == one or plain(kind).startswith(f"{one}_") for one in families)
+        if families & {plain("".join(parts)) for parts in _beginnings(kind)}
     ]
     ran = functools.cache(lambda kind: frozenset(history.measured(kind)))
     best = Recalled(case=case.name, probe="", releases=0)
@@ -87,6 +88,12 @@ def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory)
         if compared > best.releases:
             best = Recalled(case=case.name, probe=f"{key.kind}/{key.probe}", releases=compared)
     return best
+
+
+def _beginnings(kind: str) -> Iterator[list[str]]:
+    """Yield the first parts of a name: `blip`, `blip-2` and all of `blip-2-qformer`."""
+    parts = re.split("[._-]", kind)
+    return (parts[: count + 1] for count in range(len(parts)))
 
 
 def _agree(line: Line, history: SweepHistory, key: ProbeKey, described: Collection[Failure]) -> int:

@@ -46,8 +46,8 @@ class SweptAnswer:
 
 
 def plain(name: str) -> str:
-    """Return the name of a family as configs write it: `qwen2.5-vl` is `qwen2_5_vl`."""
-    return re.sub("[.-]", "_", name)
+    """Return the name of a family without separators: `BLIP-2` of a config is `blip2` of a case."""
+    return re.sub("[._-]", "", name.lower())
 
 
 def named(history: SweepHistory, patterns: Sequence[str]) -> tuple[str, ...]:

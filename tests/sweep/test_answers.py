@@ -61,6 +61,7 @@ def test_only_the_probes_in_the_precisions_that_are_asked_for_count() -> None:
 def test_models_are_found_as_configs_and_as_families_write_them() -> None:
     assert named(HISTORY, ["lla*", "bert"]) == ("llama",)
     assert named(HISTORY, ["gpt2,llama"]) == ("llama",)
+    assert named(HISTORY, ["L-La.m_a"]) == ("llama",)
 
 
 def test_people_and_programs_are_told_the_same() -> None:

@@ -60,6 +60,8 @@ def test_a_hint_without_a_recipe_or_a_reason_is_refused() -> None:
     assert [str(fault) for fault in needless_hints(hints, {"llama", "odd"})] == [
         "recipes/hints.toml: gone: there is no recipe of this name. Take the hint out.",
         "recipes/hints.toml: odd: it gives no reason. Say what the name of a field hides.",
-        "recipes/hints.toml: odd: 'a' is no key of a hint. "
-        "Keys: class, config, inputs, reason, tokens.",
+        (
+            "recipes/hints.toml: odd: 'a' is no key of a hint. "
+            "Keys: class, config, inputs, reason, tokens."
+        ),
     ]
