@@ -278,15 +278,23 @@ if sys.argv[1] != "fp32":
 """
 
 
-# Called in the thread that speaks to Ray, before it asks the head for the first time.
+# Called in the thread that speaks to Ray, before it asks the head for the first time. Of a process
+# that is told to stop, threads go on for a moment, and one of them may still answer.
 SHORT = """
-import os, signal
+import os, signal, time
+from pathlib import Path
 from repromatrix.runner.cli import main
 from repromatrix.runner.execution.ray import driver
+
+def stands():
+    threads = Path("/proc/{head}/task").glob("*/stat")
+    return all(one.read_text().rpartition(")")[2].split()[0] == "T" for one in threads)
 
 def able(device):
     if {at_once!r}:
         os.kill({head}, signal.SIGSTOP)
+        while not stands():
+            time.sleep(0.01)
     return asked(device)
 
 asked, driver._able, driver._ENDING = driver._able, able, 3.0
