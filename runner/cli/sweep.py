@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.hardware import cores
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.budget import seconds as seconds_of
 from repromatrix.runner.planning.selection import suggestion
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
@@ -76,6 +78,13 @@ class SweepOptions:
         str,
         cli.checked("Run every Nth architecture from the Ith on: a share of them.", metavar="I/N"),
     ] = ""
+    budget: Annotated[
+        str,
+        cli.checked(
+            "Begin nothing after this time; the same command goes on later.",
+            metavar="90s|10m|2h",
+        ),
+    ] = ""
     publish: Annotated[
         bool,
         typer.Option(
@@ -132,9 +141,19 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         dtypes = {probe.name: probe.dtype for probe in probes}
         live = confirmed_bad(bad(found[release], dtypes), runner, recipes, release)
     _print(found, told, live, options, load_triage(paths.recipes))
-    measured = plural(runner.counts["measured"], "cell")
-    console.print(f"{measured} measured in {time.monotonic() - began:.0f} s.")
+    _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.UNBUILDABLE if tally.unbuilt else ExitCode.AS_EXPECTED
+
+
+def _print_counts(runner: SweepRunner, seconds: float, console: Console) -> None:
+    measured = plural(runner.counts["measured"], "cell")
+    console.print(f"{measured} measured in {seconds:.0f} s.")
+    if not math.isinf(runner.until) and runner.counts["left"]:
+        left = plural(runner.counts["left"], "cell")
+        console.print(
+            f"The budget ended with {left} to measure; what was not measured again is not told."
+            " Run the same command to continue."
+        )
 
 
 def _script(
@@ -221,6 +240,7 @@ def _share(names: list[str], text: str) -> list[str]:
 @contextlib.contextmanager
 def _runner(loaded: Project, options: SweepOptions, console: Console) -> Iterator[SweepRunner]:
     sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
+    until = time.monotonic() + seconds_of(options.budget) if options.budget else math.inf
     store = Store(loaded.paths.sweep, cli.line_printer(console, "yellow"))
     with contextlib.closing(store), ProgressDisplay(console) as display:
         yield SweepRunner(
@@ -230,6 +250,7 @@ def _runner(loaded: Project, options: SweepOptions, console: Console) -> Iterato
             sandbox=sandbox,
             listener=display,
             rerun=options.rerun,
+            until=until,
         )
 
 

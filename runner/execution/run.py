@@ -245,7 +245,7 @@ class RunTally:
     """Environments of which some cells were run to their end nowhere, with the reason."""
     interrupted: bool = False
     left: frozenset[Cell] = frozenset()
-    """Cells for which a budget had no time."""
+    """Cells that were not run: a budget had no time for them, or the run was interrupted."""
 
 
 class Recorder:
@@ -268,7 +268,7 @@ class Recorder:
         self.tally = RunTally()
         self.unsaved: list[Observation] = []
         """What was measured and could not be stored."""
-        self.waiting = {cell for unit in units for cell in unit.cells} if run.budget else set()
+        self.waiting = {cell for unit in units for cell in unit.cells}
 
     def save(self, *rows: Observation) -> None:
         """Store what was measured; raises RunnerError where that cannot be done."""

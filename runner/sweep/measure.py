@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -32,13 +33,16 @@ class SweepRunner:
     sandbox: bool
     listener: RunListener
     rerun: bool = False
+    until: float = math.inf
+    """When nothing is begun any more, on the monotonic clock."""
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
-    """How many cells were `measured` so far."""
+    """How many cells were `measured` so far, and how many are `left` because time was up."""
 
     def measure(self, by_release: Mapping[str, Mapping[str, Case]]) -> RunTally:
         """Run the scripts of each release that have no answer yet, all releases in one run."""
         tally = self.planned(by_release).execute(self.store, self.listener)
         self.counts["measured"] += tally.measured
+        self.counts["left"] += len(tally.left)
         return tally
 
     def planned(self, by_release: Mapping[str, Mapping[str, Case]]) -> Run:
@@ -65,6 +69,7 @@ class SweepRunner:
                 jobs=self.jobs,
                 sandbox=self.sandbox,
                 witness=False,
+                until=self.until,
             ),
             known=known_rows(rows, loaded),
             rerun=self.rerun,

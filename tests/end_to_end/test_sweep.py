@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,21 @@ def test_a_setting_that_the_trainer_left_behind_is_told_as_fixed(
     assert "10 cells measured" in printed.err
     assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
     assert capsys.readouterr().out == printed.out
+
+
+def test_a_budget_ends_a_sweep_that_the_same_command_continues(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probes = ["outputs-fp32", "static", "tied"]
+    options = SweepOptions(release="5.23.0", against="5.23.0", probe=probes, jobs=1)
+    short = dataclasses.replace(options, budget="1s")
+
+    assert sweep(paths, short, stderr_console()) is ExitCode.AS_EXPECTED
+    first = capsys.readouterr().err
+    (left,) = map(int, re.findall(r"The budget ended with (\d) cells? to measure", first))
+    assert f"{3 - left} cells measured" in first
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    assert f"{left} cells measured" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("release", ["4.49.0", "5.23.0"])
