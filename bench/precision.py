@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repromatrix.runner import project
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.published import BAD_IN_16_BIT, BAD_IN_FP32, read_findings
 from repromatrix.runner.sweep.triage import load_triage
@@ -51,4 +52,7 @@ def measure(row: Row) -> None:
     row("errors of which no report was found", len({one.cause for one in new}), "causes")
     still = {one.cause for one in new if one.name in live}
     row("of these, on the newest release", len(still), "causes")
-    row("cases that came from findings", len({one.case for one in new if one.case}), "cases")
+    cases = project.load(Paths()).cases.values()
+    swept = {case.stem for case in cases if case.block.found_by == "sweep"}
+    told = {one.case for one in triage.values()}
+    row("cases that came from findings", len(swept & told), "cases")
