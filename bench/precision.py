@@ -1,7 +1,8 @@
 """How many of 100 findings, drawn at random, are true, and how many causes no report has.
 
 `precision.toml` keeps the seed and what was drawn. What was judged of each stands in
-`recipes/triage.toml`.
+`recipes/triage.toml`; of those that others have taken the place of since, because releases between
+theirs were swept, in `triage.toml` here.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def drawn() -> dict[str, Any]:
 def measure(row: Row) -> None:
     """Print what was judged of the findings that were drawn."""
     sample, triage = drawn(), load_triage(Paths().recipes)
-    judged = [triage[name] for name in sample["names"] if name in triage]
+    earlier = load_triage(FILE.parent)
+    decided = {**earlier, **triage}
+    judged = [decided[name] for name in sample["names"] if name in decided]
     true = sum(one.verdict.is_true for one in judged)
     drawn_from = f"of {sample['of']}, seed {sample['seed']}"
     row("drawn", len(sample["names"]), "findings", drawn_from)

@@ -2,6 +2,9 @@
 
 import precision
 
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.triage import load_triage
+
 
 def test_the_same_seed_draws_the_same_findings_whatever_their_order() -> None:
     names = [f"broken-{number}" for number in range(9)]
@@ -21,3 +24,9 @@ def test_what_was_judged_of_them_is_counted() -> None:
     assert told["judged"] == sum(verdicts.values())
     false = sum(verdicts.get(f"judged: {name}", 0) for name in ("artefact", "by design"))
     assert told["true"] == told["judged"] - false
+
+
+def test_what_others_took_the_place_of_was_drawn_and_is_published_no_more() -> None:
+    earlier = load_triage(precision.FILE.parent)
+    assert earlier.keys() <= {*precision.drawn()["names"]}
+    assert earlier.keys() & load_triage(Paths().recipes).keys() == set()
