@@ -1,8 +1,8 @@
 """How many of 100 findings, drawn at random, are true, and how many causes no report has.
 
 `precision.toml` keeps the seed and what was drawn. What was judged of each stands in
-`recipes/triage.toml`; of those that others have taken the place of since, because releases between
-theirs were swept, in `triage.toml` here.
+`recipes/triage.toml`; in `triage.toml` here, where releases between theirs were swept since, so
+that others have taken their place or their name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def measure(row: Row) -> None:
     """Print what was judged of the findings that were drawn."""
     sample, triage = drawn(), load_triage(Paths().recipes)
     earlier = load_triage(FILE.parent)
-    decided = {**earlier, **triage}
+    decided = {**triage, **earlier}
     judged = [decided[name] for name in sample["names"] if name in decided]
     true = sum(one.verdict.is_true for one in judged)
     drawn_from = f"of {sample['of']}, seed {sample['seed']}"
