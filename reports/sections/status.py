@@ -22,6 +22,8 @@ class Status:
     """The cases that fail; those of which that is intended stand apart."""
     silent: tuple[str, ...]
     """Those of the bugs that raise no error."""
+    in_fp32: tuple[str, ...]
+    """Those of the bugs that fail in fp32 as well."""
     intended: tuple[str, ...]
     passing: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -30,10 +32,11 @@ class Status:
     @property
     def says(self) -> str:
         """The count of what fails in words, the same wherever it stands."""
-        bugs = plural(len(self.bugs), "known half-precision bug")
+        bugs = plural(len(self.bugs), "known bug")
         quiet = f", {len(self.silent)} of them silent" if self.bugs else ""
+        whole = f", {len(self.in_fp32)} in fp32 as well" if self.in_fp32 else ""
         meant = f", and {plural(len(self.intended), 'intended change')}" if self.intended else ""
-        return f"{bugs}{quiet}{meant}"
+        return f"{bugs}{quiet}{whole}{meant}"
 
     @property
     def judged(self) -> int:
@@ -43,28 +46,36 @@ class Status:
 
 def statuses(survey: Survey) -> dict[str, Status]:
     """Return the status of every column in which a case applies, on devices with a result."""
-    return {column: _status(survey, known) for column, known in _failing(survey).items()}
+    whole = _failing(survey, (Precision.FP32,))
+    return {
+        column: _status(survey, known, whole.get(column, {}))
+        for column, known in _failing(survey, tuple(Precision)).items()
+    }
 
 
-def _status(survey: Survey, known: dict[str, bool | None]) -> Status:
+def _status(survey: Survey, known: dict[str, bool | None], whole: dict[str, bool | None]) -> Status:
     blocks = {name: survey.cases[name].block for name in known}
     bugs = [name for name, block in blocks.items() if block.kind is CaseKind.BUG]
     failing = tuple(name for name in bugs if known[name])
     return Status(
         bugs=failing,
         silent=tuple(name for name in failing if blocks[name].is_silent),
+        in_fp32=tuple(name for name in failing if whole.get(name)),
         intended=tuple(name for name in known if known[name] and name not in bugs),
         passing=tuple(name for name in bugs if known[name] is False),
         unknown=tuple(name for name in bugs if known[name] is None),
     )
 
 
-def _failing(survey: Survey) -> dict[str, dict[str, bool | None]]:
-    """Return by column and case whether it fails in any precision; None where that is unknown."""
+def _failing(
+    survey: Survey, precisions: tuple[Precision, ...]
+) -> dict[str, dict[str, bool | None]]:
+    """Return by column and case whether it fails in any of these precisions; None: unknown."""
     found: dict[str, dict[str, bool | None]] = {}
     for name in survey.cases:
         for (workaround, device, precision), rows in survey.series(name).items():
-            if workaround != PLAIN or device not in survey.measured_on:
+            asked = workaround == PLAIN and precision in precisions
+            if not asked or device not in survey.measured_on:
                 continue
             failing = survey.failing(name).get((workaround, device, precision), {})
             for environment, row in rows.items():
@@ -73,8 +84,9 @@ def _failing(survey: Survey) -> dict[str, dict[str, bool | None]]:
                     known = {cases.get(name), failing.get(environment)} - {None}
                     cases[name] = any(known) if known else None
         for environment in unjudged(survey, name):
-            cases = found[survey.column_of[environment]]
-            cases[name] = cases[name] or None
+            cases = found.get(survey.column_of[environment], {})
+            if name in cases:
+                cases[name] = cases[name] or None
     return found
 
 

@@ -328,7 +328,7 @@ def test_a_checkout_that_heals_one_case_and_breaks_another_is_told_so_and_left_a
     }
     assert (first_code, again_code) == (ExitCode.UNEXPECTED, ExitCode.UNEXPECTED)
     assert differing(again) == differing(first)
-    assert json.loads(first)["headline"][-1].endswith("; 0 known, 23 run.")
+    assert json.loads(first)["headline"][-1].endswith("; 0 known, 25 run.")
     assert json.loads(again)["headline"][-1].endswith(", 0 run.")
     assert listed(clone) == before
 

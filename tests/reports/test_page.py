@@ -315,11 +315,9 @@ def test_the_first_sentence_says_how_the_newest_release_stands() -> None:
     fails = survey({CASE.name: silent}, ENVIRONMENTS[:3], judged())
     waits = survey({CASE.name: CASE}, ENVIRONMENTS, ())
 
-    assert newest(found, statuses(found)) == Newest(
-        release="4.51.0", says="0 known half-precision bugs; 1 fixed"
-    )
+    assert newest(found, statuses(found)) == Newest(release="4.51.0", says="0 known bugs; 1 fixed")
     assert newest(fails, statuses(fails)) == Newest(
-        release="4.50.1", says="1 known half-precision bug, 1 of them silent"
+        release="4.50.1", says="1 known bug, 1 of them silent"
     )
     assert newest(waits, statuses(waits)) is None
 
@@ -329,12 +327,10 @@ def test_what_is_unknown_on_the_newest_release_is_not_called_fixed() -> None:
     found = surveyed(changed(there, lambda seen: replace(seen, outcome=Outcome.OUT_OF_MEMORY)))
 
     assert newest(found, statuses(found)) == Newest(
-        release="4.50.1", says="1 known half-precision bug, 0 of them silent"
+        release="4.50.1", says="1 known bug, 0 of them silent"
     )
     every = {**statuses(found), "4.51.0": replace(statuses(found)["4.51.0"], passing=("another",))}
-    assert newest(found, every) == Newest(
-        release="4.51.0", says="0 known half-precision bugs; 1 unknown"
-    )
+    assert newest(found, every) == Newest(release="4.51.0", says="0 known bugs; 1 unknown")
 
 
 def test_the_first_screen_tells_what_the_newest_releases_broke_and_fixed(tmp_path: Path) -> None:
