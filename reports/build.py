@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from repromatrix.reports.drawing import drawn_page
 from repromatrix.reports.exports import badges, feed, osv
 from repromatrix.reports.exports.decisions import decisions
-from repromatrix.reports.exports.matrix_js import assignment, data
+from repromatrix.reports.exports.matrix_js import about, assignment, data
 from repromatrix.reports.exports.pins import pins
 from repromatrix.reports.exports.rows import (
     ExportTable,
@@ -492,6 +492,7 @@ def _exports(site: Site) -> Files:
     """Yield what lies beside the pages: data, tables, downloads, badges, the feed."""
     view = site.survey
     yield "data/matrix.js", assignment("matrix", data(view))
+    yield "data/about.js", assignment("about", about(view.cases.values()))
     yield "data/known.js", assignment("known", signatures(view, site.whole.brief))
     yield "data/compare.js", assignment("compared", compare_data(view))
     yield "data/decisions.js", assignment("decisions", decisions(view))

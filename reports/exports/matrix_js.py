@@ -107,9 +107,8 @@ class TableEntry:
     trigger: tuple[Trigger, ...]
     symptom: tuple[Symptom, ...]
     silent: bool
+    reported: bool
     badges: tuple[str, ...]
-    about: str
-    """Its description, and the issues and pull requests that it cites."""
     simulated: bool
     href: str
     extras: str
@@ -204,7 +203,6 @@ def _heads(columns: Sequence[Environment]) -> tuple[ColumnHead, ...]:
 
 def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
     block = case.block
-    cited = dict.fromkeys([*block.reports, *(one.fixed_by for one in block.fails if one.fixed_by)])
     shared = [f"by shared code: {join(block.same_code)}"] if block.same_code else []
     return TableEntry(
         name=visible(case.name),
@@ -216,8 +214,8 @@ def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
         trigger=block.triggers,
         symptom=block.symptoms,
         silent=block.is_silent,
+        reported=block.found_by is None,
         badges=(*map(visible, shared), *kinds(case)),
-        about=visible(" ".join([*case.docstring.split(), *(link_to(one).text for one in cited)])),
         simulated=bool(block.simulates),
         href=page_of(case.name),
         extras=with_extras("", case.extras),
@@ -229,6 +227,20 @@ def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
         },
         tracks=tracks,
     )
+
+
+def about(cases: Iterable[Case]) -> dict[str, str]:
+    """Return what is said of each case: its description, and the reports and fixes that it cites.
+
+    It is searched and not shown, so a page loads it only when somebody asks.
+    """
+    return {visible(case.name): _said(case) for case in cases}
+
+
+def _said(case: Case) -> str:
+    fixes = (one.fixed_by for one in case.block.fails if one.fixed_by)
+    cited = dict.fromkeys([*case.block.reports, *fixes])
+    return visible(" ".join([*case.docstring.split(), *(link_to(one).text for one in cited)]))
 
 
 class _TableDataWriter:

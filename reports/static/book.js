@@ -32,6 +32,10 @@ const Book = (() => {
     return book;
   };
 
+  // What is said of each case, loaded when a query asks for it.
+  const tell = (book, about) => {
+    for (const entry of book.cases) entry.about = about[entry.name];
+  };
   const describe = (entry, book) => {
     let found = null;
     Object.defineProperty(entry, "haystack", { get: () => (found ??= haystack(entry, book)) });
@@ -153,7 +157,7 @@ const Book = (() => {
     return { missing: "", line: at >= 0 ? line.label : "", column: at >= 0 ? book.columns[at].name : column };
   };
 
-  return { FAILS, PASSES, open, count, shown, numbers, command, standing, locate };
+  return { FAILS, PASSES, open, tell, count, shown, numbers, command, standing, locate };
 })();
 
 // What the table shows, as rows for programs and spreadsheets.

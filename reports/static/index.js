@@ -43,7 +43,7 @@ const Address = (() => {
 // The first page: the address says what is looked at, everything else follows from it.
 (() => {
   const book = Book.open(matrix);
-  const errors = Paste.create(known);
+  let errors = null; // what compares errors, once it is loaded
   const at = (id) => document.getElementById(id);
   const help = at("help");
   const narrow = matchMedia("(max-width: 640px)");
@@ -154,8 +154,15 @@ const Address = (() => {
     rows.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || isAside(state.at), at: state.at });
   };
 
+  const load = (ended) => Texts.load().then(() => {
+    errors ??= Texts.given(book);
+    if (state.q) apply(ended);
+  }).catch((error) => {
+    at("found").textContent = `${error.message}, and no query can be answered without it: type it again, or load the page anew.`;
+  });
   // `ended`: the text is whole, and not on the way to be.
   const apply = (ended = true) => {
+    if (state.q && !errors) return load(ended);
     let compiled;
     let fault = null;
     try {
@@ -185,6 +192,7 @@ const Address = (() => {
     const why = lost ? Book.locate(book, state.at).missing || "the query leaves it out" : "";
     at("lost").textContent = lost ? `The cell of this link is not shown: ${why}.` : "";
     at("lost").hidden = !lost;
+    return null;
   };
 
   addEventListener("hashchange", () => {
@@ -213,7 +221,9 @@ const Address = (() => {
     else save("rows.json", "application/json", Rows.json(cells, answered));
   });
 
-  apply();
-  const wanted = state.at && document.querySelector(OPENED);
-  if (wanted) wanted.scrollIntoView({ block: "center", inline: "center" });
+  at("query").addEventListener("focus", () => { Texts.load().catch(() => null); }, { once: true });
+  Promise.resolve(apply()).then(() => {
+    const wanted = state.at && document.querySelector(OPENED);
+    if (wanted) wanted.scrollIntoView({ block: "center", inline: "center" });
+  });
 })();

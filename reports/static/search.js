@@ -28,6 +28,7 @@ const Rank = (() => {
   };
   const namesOf = (entry) => entry.packages.filter((name) => name !== "torch" && name !== "transformers");
   const WEIGHTS = [6, 3, 2, 1];
+  const UNREPORTED = 0.8; // of its score: what people look for, somebody has mostly reported
   const NAMES = 2; // of the fields, those that name the case
 
   // Each word with its parts: DebertaForMaskedLM, pixtral-12b.
@@ -57,7 +58,7 @@ const Rank = (() => {
     const add = (found, factor) => {
       // What few cases have tells more than what most have.
       const rare = Math.log(1 + entries.length / (found.length || 1));
-      for (const [entry, weight] of found) scores.set(entry, (scores.get(entry) ?? 0) + factor * weight * rare);
+      for (const [entry, weight] of found) scores.set(entry, (scores.get(entry) ?? 0) + factor * weight * rare * (entry.reported ? 1 : UNREPORTED));
     };
     const single = words(texts);
     const had = new Map();

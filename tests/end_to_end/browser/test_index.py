@@ -33,10 +33,12 @@ BOTH = {"cache_float", "norm_drift"}
 EVERY = {*CASES}
 HOLDS = """(query) => {
   const book = Book.open(matrix);
+  Book.tell(book, about);
   return book.cases.filter(Search.compile(query, book).holds).map((one) => one.name);
 }"""
 SCOPE = """(query) => {
   const book = Book.open(matrix);
+  Book.tell(book, about);
   const scope = Search.compile(query, book).scope;
   return [book.columns.map((one) => one.name).filter((_, at) => scope.columns[at]),
           book.precisions.filter((_, at) => scope.precisions[at])];
@@ -48,7 +50,7 @@ OF_OR = "on one side of an or; put it beside the parentheses: (… or …)"
 NESTED = "parentheses and minuses stand inside each other"
 OF_DENIAL = "in a denied group; put it beside the parentheses: -(…)"
 REFUSED = """(query) => {
-  try { Search.compile(query, Book.open(matrix)); } catch (error) {
+  try { const book = Book.open(matrix); Book.tell(book, about); Search.compile(query, book); } catch (error) {
     if (error instanceof Query.Fault) return [error.message, error.start, error.end];
     throw error;
   }
@@ -70,6 +72,7 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
     """Return a page whose scripts are asked, and that nobody touches."""
     page = browser.new_page()
     page.goto((site / "index.html").as_uri())
+    page.evaluate("Texts.load()")
     yield page
     page.close()
 

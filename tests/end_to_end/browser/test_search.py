@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 QUERIES = Path(__file__).parents[2] / "fixtures" / "queries.toml"
 NEAREST = """(query) => {
   const book = Book.open(matrix);
-  return Search.compile(query, book, Paste.create(known)).nearest.map((entry) => entry.name);
+  return Search.compile(query, book, Texts.given(book)).nearest.map((entry) => entry.name);
 }"""
 FIRST, AMONG_THREE = 0.75, 0.9
 
@@ -39,6 +39,7 @@ def real(browser: Browser, real_site: Path) -> Iterator[Page]:
     """Return the first page of the site that the published evidence gives."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto((real_site / "index.html").as_uri())
+    page.evaluate("Texts.load()")
     yield page
     page.close()
 
