@@ -50,7 +50,9 @@ OF_OR = "on one side of an or; put it beside the parentheses: (… or …)"
 NESTED = "parentheses and minuses stand inside each other"
 OF_DENIAL = "in a denied group; put it beside the parentheses: -(…)"
 REFUSED = """(query) => {
-  try { const book = Book.open(matrix); Book.tell(book, about); Search.compile(query, book); } catch (error) {
+  const book = Book.open(matrix);
+  Book.tell(book, about);
+  try { Search.compile(query, book); } catch (error) {
     if (error instanceof Query.Fault) return [error.message, error.start, error.end];
     throw error;
   }
