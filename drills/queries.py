@@ -26,9 +26,10 @@ SEEDS = (
     b"-(case:cache or area:norms,kv-cache) release:4.50.0 precision:bf16 device:cpu",
     b'outcome:fails package:peft "some words" text -since:main',
 )
-_ASK = """(queries) => {
+_ASK = """async (queries) => {
   const book = Book.open(matrix);
-  const errors = Paste.create(known);
+  await Texts.load();
+  const errors = Texts.given(book);
   const wrong = [];
   for (const query of queries) {
     const begin = performance.now();
