@@ -67,7 +67,7 @@ def test_a_command_is_copied_by_the_keyboard(show: Show) -> None:
     button = page.locator("button.copy").first
     button.focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('button.copy').textContent === 'Copied'")
+    page.wait_for_function("() => document.querySelector('button.copy').textContent === 'Copied'")
 
     assert (
         page.evaluate("navigator.clipboard.readText()")
@@ -105,7 +105,7 @@ def test_a_heading_links_to_itself_when_the_keyboard_comes_by(show: Show) -> Non
     link.focus()
     assert link.evaluate(OPACITY) == "1"
     page.keyboard.press("Enter")
-    assert page.url.partition("#")[2] == "cells"
+    page.wait_for_url(lambda url: url.endswith("#cells"))
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])

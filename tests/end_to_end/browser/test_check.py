@@ -480,7 +480,8 @@ def test_a_link_carries_versions_and_question(page: Page, evidence: KnownEvidenc
         f"transformers 4.51.3 with peft 0.15.2: {bugs} known bugs hit in bf16 for qwen2.5-vl"
     )
     assert _hits(page) == {hit.case.name for hit in found.hits}
-    assert sorted(page.url.partition("#")[2].split("&")) == sorted(link.split("&"))
+    asked = sorted(link.split("&"))
+    page.wait_for_url(lambda url: sorted(url.partition("#")[2].split("&")) == asked)
     assert page.input_value("#version-peft") == "0.15.2"
 
 

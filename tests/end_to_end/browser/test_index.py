@@ -363,7 +363,7 @@ def test_a_line_folds_and_says_whether_it_is_uniform(show: Show) -> None:
     assert marks.all_inner_texts()[:3] == ["✓"] * 3
     line.click()
     eventually(page, lambda: marks.nth(4).inner_text(), "✓\n✓\nR")
-    assert page.url.endswith("open=5.0")
+    page.wait_for_url(lambda url: url.endswith("open=5.0"))
     page.go_back()
     eventually(page, lambda: marks.nth(3).inner_text(), "✓\n✓\n±")
 
@@ -374,7 +374,7 @@ def test_a_line_is_unfolded_with_the_keyboard_and_the_focus_stays(show: Show) ->
     for key in ("ArrowRight", "ArrowRight", "ArrowUp", "Enter"):
         page.keyboard.press(key)
 
-    assert page.url.endswith("open=4.50")
+    page.wait_for_url(lambda url: url.endswith("open=4.50"))
     assert page.evaluate("document.activeElement.textContent") == "4.50.0"
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
@@ -472,7 +472,7 @@ def test_completion_offers_keys_and_values(show: Show) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.input_value("#query") == "model:gemma3 "
-    assert page.url.endswith("#q=model%3Agemma3")
+    page.wait_for_url(lambda url: url.endswith("#q=model%3Agemma3"))
 
 
 def test_what_is_chosen_beside_the_query_is_written_into_it(show: Show) -> None:
@@ -701,7 +701,7 @@ def test_few_columns_are_read_as_a_list(show: Show) -> None:
     ]
     case.get_by_role("button").click()
     assert page.inner_text(".detail h3") == "cache_float on 4.50.0"
-    assert page.url.endswith("at=cache_float&at=&at=cpu&at=4.50.0")
+    page.wait_for_url(lambda url: url.endswith("at=cache_float&at=&at=cpu&at=4.50.0"))
     page.fill("#query", "fails:bf16")
     page.wait_for_selector("#matrix:not([hidden])")
     assert page.locator("#list").is_hidden()
@@ -752,7 +752,7 @@ def test_a_long_text_is_answered_and_kept_though_no_address_holds_it(show: Show)
 
     assert "a link to this page does not hold it" in page.inner_text("#answer")
     assert page.input_value("#query") == text
-    assert page.url.endswith("index.html#q=")
+    page.wait_for_url(lambda url: url.endswith("index.html#q="))
 
 
 def test_an_error_is_narrowed_by_what_is_chosen_beside_it(show: Show) -> None:

@@ -115,7 +115,7 @@ def test_every_kind_of_page_is_reached_from_the_first(show: Show) -> None:
         assert page.get_by_role("heading", level=1).count() == 1
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="All cases").click()
 
-    assert page.url.endswith("index.html")
+    page.wait_for_url(lambda url: url.endswith("index.html"))
 
 
 def test_the_file_of_any_environment_is_made_in_the_page(show: Show, site: Path) -> None:
