@@ -45,7 +45,7 @@ def swept_data(history: SweepHistory, addresses: Mapping[str, str]) -> dict[str,
                 "missing": [
                     at
                     for at, release in enumerate(history.releases.values())
-                    if kind in release.missing
+                    if not release.ran(kind)
                 ],
                 "runs": runs[kind],
             }

@@ -107,10 +107,12 @@ class ArchitecturePage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchitecturesPage:
-    """All architectures on all releases."""
+    """All architectures on all releases that were swept whole."""
 
     pages: tuple[ArchitecturePage, ...]
     releases: tuple[str, ...]
+    between: int
+    """On how many more those were run on which the releases on both sides differ."""
     probes: int
     types: int
     """How many architectures the newest release has."""
@@ -123,11 +125,12 @@ def architectures_page(
     history: SweepHistory, pages: Sequence[ArchitecturePage], refused: Sequence[RefusedType]
 ) -> ArchitecturesPage:
     """Return the overview."""
-    releases = tuple(history.releases)
+    releases = history.whole
     newest = releases[-1] if releases else ""
     return ArchitecturesPage(
         pages=tuple(pages),
         releases=releases,
+        between=len(history.releases) - len(releases),
         probes=len(PROBES),
         types=history.releases[newest].types if newest else 0,
         built=history.built(newest),
@@ -250,11 +253,11 @@ def _span(names: Sequence[str]) -> str:
 
 
 def _counts(history: SweepHistory, kind: str) -> Iterator[Stretch]:
-    """Yield how many probes do not hold, release by release of the whole line."""
+    """Yield how many probes do not hold, release by release of those swept whole."""
     measured = {*history.measured(kind)}
     counts: list[tuple[str, int | None]] = [
         (name, len(history.bad_on(kind, name)) if name in measured else None)
-        for name in history.releases
+        for name in history.whole
     ]
     for number, some in groupby(counts, key=lambda pair: pair[1]):
         names = [name for name, _ in some]

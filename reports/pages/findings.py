@@ -49,6 +49,8 @@ class ReleaseFindings:
 
     release: str
     against: str
+    run: int
+    """How many architectures alone were run, as its neighbours differ on them; 0 where all were."""
     kinds: tuple[tuple[str, tuple[FindingLine, ...]], ...]
 
     @property
@@ -95,7 +97,7 @@ def findings_page(
     newest = names[-1] if names else ""
     return FindingsPage(
         releases=tuple(
-            _release(release, against, by_pair.get((release, against), []), triage)
+            _release(history, (against, release), by_pair.get((release, against), []), triage)
             for against, release in reversed([*pairwise(names)])
         ),
         newest=newest,
@@ -118,17 +120,19 @@ def _decided(triage: Iterable[TriagedFinding]) -> str:
 
 
 def _release(
-    release: str,
-    against: str,
+    history: SweepHistory,
+    sides: tuple[str, str],
     found: Iterable[PublishedFinding],
     triage: Mapping[str, TriagedFinding],
 ) -> ReleaseFindings:
+    against, release = sides
     by_kind: dict[str, list[FindingLine]] = {kind: [] for kind in _HEADS}
     for one in found:
         by_kind[one.kind].append(_finding(one, triage))
     return ReleaseFindings(
         release=release,
         against=against,
+        run=len(history.releases[release].chosen),
         kinds=tuple((_HEADS[kind], tuple(some)) for kind, some in by_kind.items() if some),
     )
 

@@ -18,6 +18,7 @@ from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.hardware import cores
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.budget import seconds as seconds_of
@@ -25,6 +26,7 @@ from repromatrix.runner.planning.selection import suggestion
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
 from repromatrix.runner.sweep import making, published, publishing, render
+from repromatrix.runner.sweep.between import next_runs
 from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import ProbeName
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
@@ -85,10 +87,18 @@ class SweepOptions:
             metavar="90s|10m|2h",
         ),
     ] = ""
+    between: Annotated[
+        bool,
+        typer.Option(
+            "--between",
+            help="Sweep the releases between swept ones, for the architectures on which those"
+            " differ.",
+        ),
+    ] = False
     publish: Annotated[
         bool,
         typer.Option(
-            "--publish", help="Write what was measured of whole releases into the repository."
+            "--publish", help="Write what was measured of the releases into the repository."
         ),
     ] = False
     jobs: Annotated[
@@ -110,10 +120,10 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
     release, against = _releases(loaded, options)
     recipes = load_recipes(paths.recipes)
     probes = _probes(options)
-    if options.make:
-        return _make(loaded, release, recipes, options, console)
-    if options.publish:
-        return _publish(loaded, recipes, options, console)
+    others = ((options.make, _make), (options.between, _between), (options.publish, _publish))
+    for is_asked, task in others:
+        if is_asked:
+            return task(loaded, recipes, options, console)
     names = _share(_matching("--model", options.model, recipes), options.shard)
     sides = {
         name: probe_cases(
@@ -125,14 +135,12 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         problem = Problem("--model", f"no architecture has a recipe on {release}")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
     if options.dry_run:
-        for name, cases in sides.items():
-            console.print(f"{name:>12}  {plural(len(cases), 'cell')}")
+        _print_planned(sides, console)
         return ExitCode.AS_EXPECTED
     with _runner(loaded, options, console) as runner:
         tally = runner.measure(sides)
         if tally.interrupted:
-            console.print("Interrupted. Results so far are kept; run the same command to continue.")
-            return ExitCode.INTERRUPTED
+            return _interrupted(console)
         found = {name: records(runner.rows(name, cases)) for name, cases in sides.items()}
         told = findings(changes(found[against], found[release]))
         if options.script:
@@ -143,6 +151,16 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
     _print(found, told, live, options, load_triage(paths.recipes))
     _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.UNBUILDABLE if tally.unbuilt else ExitCode.AS_EXPECTED
+
+
+def _print_planned(by_release: Mapping[str, Mapping[str, Case]], console: Console) -> None:
+    for name, cases in by_release.items():
+        console.print(f"{name:>12}  {plural(len(cases), 'cell')}")
+
+
+def _interrupted(console: Console) -> ExitCode:
+    console.print("Interrupted. Results so far are kept; run the same command to continue.")
+    return ExitCode.INTERRUPTED
 
 
 def _print_counts(runner: SweepRunner, seconds: float, console: Console) -> None:
@@ -256,15 +274,45 @@ def _runner(loaded: Project, options: SweepOptions, console: Console) -> Iterato
 
 def _make(
     loaded: Project,
-    release: str,
     recipes: Mapping[str, ModelRecipe],
     options: SweepOptions,
     console: Console,
 ) -> ExitCode:
+    release, _ = _releases(loaded, options)
     with _runner(loaded, options, console) as runner:
         made = making.make_recipes(runner, release, recipes, options.model)
     cli.print_stdout(render.coverage(release, made) + "\n")
     return ExitCode.INTERRUPTED if made.interrupted else ExitCode.AS_EXPECTED
+
+
+def _between(
+    loaded: Project,
+    recipes: Mapping[str, ModelRecipe],
+    options: SweepOptions,
+    console: Console,
+) -> ExitCode:
+    """Measure what lies between neighbours that differ, until none do or nothing is answered."""
+    began = time.monotonic()
+    earlier = published.read_history(loaded.paths.published)
+    chosen = {*_matching("--model", options.model, recipes)}
+    before = -1
+    with _runner(loaded, options, console) as runner:
+        while before < runner.counts["measured"]:
+            line = publishing.merged(runner, recipes, earlier, gaps=True).history
+            wanted = {
+                name: probe_cases(
+                    [recipes[kind] for kind in kinds if kind in chosen], _probes(options)
+                )
+                for name, kinds in next_runs(line, releases_of(loaded)).items()
+            }
+            if options.dry_run:
+                _print_planned(wanted, console)
+                return ExitCode.AS_EXPECTED
+            before = runner.counts["measured"]
+            if runner.measure(wanted).interrupted:
+                return _interrupted(console)
+    _print_counts(runner, time.monotonic() - began, console)
+    return ExitCode.AS_EXPECTED
 
 
 def _publish(
@@ -284,7 +332,7 @@ def _publish(
     for name, lacking in merged.incomplete.items():
         console.print(f"{name}: {plural(lacking, 'cell')} to measure; it is left as it was.")
     if not merged.fresh:
-        problem = Problem("the sweep", "no release was measured whole on this machine")
+        problem = Problem("the sweep", "no release was measured on this machine")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
     texts = published.texts(paths.published, merged.history, refused, told)
     files.write_all(texts)

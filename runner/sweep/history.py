@@ -56,6 +56,12 @@ class SweptRelease(NamedTuple):
     """Probes that were not run on it."""
     missing: tuple[str, ...]
     """Architectures that were not run on it."""
+    chosen: tuple[str, ...] = ()
+    """Those that alone were run, where the releases on both sides differ; empty where all were."""
+
+    def ran(self, kind: str) -> bool:
+        """Say whether an architecture was run on it, if it has it."""
+        return kind in self.chosen if self.chosen else kind not in self.missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +80,16 @@ class SweepHistory:
         """The place of each measured release."""
         return {name: at for at, name in enumerate(self.releases)}
 
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The releases on which every architecture was run."""
+        return tuple(name for name, release in self.releases.items() if not release.chosen)
+
     def measured(self, kind: str) -> tuple[str, ...]:
         """Return the releases on which an architecture was run."""
         first = self.order[self.architectures[kind].first]
         return tuple(
-            name
-            for name, release in [*self.releases.items()][first:]
-            if kind not in release.missing
+            name for name, release in [*self.releases.items()][first:] if release.ran(kind)
         )
 
     def record(self, key: ProbeKey, release: str) -> ProbeRecord | None:
@@ -90,7 +99,7 @@ class SweepHistory:
         swept = self.releases[release]
         if self.order[release] < self.order[self.architectures[key.kind].first]:
             return None
-        if key.kind in swept.missing or key.probe in swept.lacking:
+        if not swept.ran(key.kind) or key.probe in swept.lacking:
             return None
         if key.probe != BUILD and self._at(self.outcomes, ProbeKey(key.kind, BUILD), release):
             return None
@@ -172,6 +181,8 @@ def history(
                 if place[one.first] <= place[release.name] and kind not in ran[release.name]
             )
         )
+        if not release.chosen
+        else release
         for release in releases
     ]
     keys = dict.fromkeys(key for release in releases for key in found[release.name])

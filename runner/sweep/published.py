@@ -80,6 +80,7 @@ class _ReleaseRow(NamedTuple):
     probes: str
     """Those that were run: a probe that is written later was not."""
     missing: str
+    chosen: str
 
 
 def read_history(published: Path) -> SweepHistory:
@@ -98,6 +99,7 @@ def read_history(published: Path) -> SweepHistory:
                 int(row.types),
                 _others(row.probes.split()),
                 tuple(row.missing.split()),
+                tuple(row.chosen.split()),
             )
             for row in releases
         },
@@ -151,6 +153,7 @@ def _release_row(release: SweptRelease) -> _ReleaseRow:
         str(release.types),
         " ".join(_others(release.lacking)),
         " ".join(release.missing),
+        " ".join(release.chosen),
     )
 
 

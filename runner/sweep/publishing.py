@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
+from repromatrix.runner.sweep.between import lacking
 from repromatrix.runner.sweep.cells import chosen_probes, kind_and_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
@@ -40,25 +42,58 @@ class MergedHistory:
 
 
 def merged(
-    runner: SweepRunner, recipes: Mapping[str, ModelRecipe], earlier: SweepHistory
+    runner: SweepRunner,
+    recipes: Mapping[str, ModelRecipe],
+    earlier: SweepHistory,
+    *,
+    gaps: bool = False,
 ) -> MergedHistory:
     """Return the published history, each release replaced of which all cells were measured.
 
+    Of a release between others it is enough that the architectures were on which those differ;
+    with `gaps` any architecture is, as while they are measured.
     Summaries of outputs are compared with those that are published already, which other hardware
     may have computed: the tolerance is wider than what that changes.
     """
+    names = releases_of(runner.project)
+    mine = {name: one for name in names if (one := _measured(runner, name, recipes))}
+    kept = {
+        name: one
+        for name, one in mine.items()
+        if not one.lacking or name not in earlier.releases or earlier.releases[name].chosen
+    }
+    line = _line(names, kept, recipes, earlier)
+    if not gaps and (open_ := lacking(line, names).keys() & kept.keys()):
+        kept = {name: one for name, one in kept.items() if not one.lacking or name not in open_}
+        line = _line(names, kept, recipes, earlier)
+    return MergedHistory(
+        history=line,
+        fresh=tuple(kept),
+        incomplete={name: one.lacking for name, one in mine.items() if name not in kept},
+    )
+
+
+class _Measured(NamedTuple):
+    """What this machine measured of one release."""
+
+    release: SweptRelease
+    found: Found
+    lacking: int
+    """Cells of architectures that were not measured; 0 where the release is whole."""
+
+
+def _line(
+    names: Sequence[str],
+    mine: Mapping[str, _Measured],
+    recipes: Mapping[str, ModelRecipe],
+    earlier: SweepHistory,
+) -> SweepHistory:
     releases: list[SweptRelease] = []
     found: dict[str, Found] = {}
-    fresh: list[str] = []
-    incomplete: dict[str, int] = {}
-    for name in releases_of(runner.project):
-        measured = _measured(runner, name, recipes)
-        if isinstance(measured, int) and measured:
-            incomplete[name] = measured
-        if not isinstance(measured, int):
-            release, found[name] = measured
-            releases.append(release)
-            fresh.append(name)
+    for name in names:
+        if name in mine:
+            found[name] = mine[name].found
+            releases.append(mine[name].release)
         elif name in earlier.releases:
             found[name] = earlier.found(name)
             releases.append(earlier.releases[name])
@@ -67,11 +102,7 @@ def merged(
     named += [
         (one.name, one.class_name, one.home) for one in known.values() if one.name not in recipes
     ]
-    return MergedHistory(
-        history=history(releases, found, sorted(named)),
-        fresh=tuple(fresh),
-        incomplete=incomplete,
-    )
+    return history(releases, found, sorted(named))
 
 
 def told(
@@ -126,20 +157,24 @@ def _row(finding: SweepFinding, release: str, against: str) -> PublishedFinding:
 
 def _measured(
     runner: SweepRunner, name: str, recipes: Mapping[str, ModelRecipe]
-) -> tuple[SweptRelease, Found] | int:
-    """Return what a release was found to do, or how many of its cells lack; 0 where all do.
+) -> _Measured | None:
+    """Return what a release was found to do, of the architectures that are whole; None of none.
 
     Families of probes that were not begun on it are left out; one that was has to be whole.
     """
     there = recipes_there(recipes, name, runner.project)
     every = probe_cases(there, chosen_probes(fp16=True))
     rows = runner.rows(name, every)
-    ran = dict.fromkeys(kind_and_probes(row.cell.case)[1] for row in rows)
-    cells = Counter(kind_and_probes(case)[1] for case in every)
-    lacking = sum(cells[some] for some in ran) - len(rows)
-    if lacking or not rows:
-        return lacking
+    asked = {case: kind_and_probes(case) for case in every}
+    ran = {asked[row.cell.case][1] for row in rows}
+    measured = {row.cell.case for row in rows}
+    absent = [case for case in every if asked[case][1] in ran and case not in measured]
+    broken = {asked[case][0] for case in absent}
+    whole = [row for row in rows if asked[row.cell.case][0] not in broken]
+    if not whole:
+        return None
     probes = {probe for some in ran for probe in some}
+    kinds = dict.fromkeys(asked[row.cell.case][0] for row in whole)
     release = SweptRelease(
         name,
         rows[0].provenance.environment_digest,
@@ -147,8 +182,9 @@ def _measured(
         len(types_of(runner, name)),
         tuple(probe.name for probe in PROBES if probe.name not in probes),
         (),
+        tuple(kinds) if absent else (),
     )
-    return release, records(rows)
+    return _Measured(release, records(whole), len(absent))
 
 
 def refused(

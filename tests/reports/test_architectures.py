@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,6 +111,17 @@ def test_findings_stand_by_release_the_newest_first() -> None:
         "2 architectures",
         ["broken-2"],
     )
+
+
+def test_a_release_on_which_some_were_run_is_no_column_of_the_overview() -> None:
+    some = HISTORY.releases["4.50.0"]._replace(chosen=("llama",))
+    known = dataclasses.replace(HISTORY, releases={**HISTORY.releases, "4.50.0": some})
+    page = architectures_page(known, found := architectures(known, {}), ())
+
+    assert (page.releases, page.between) == (("4.49.0", "4.51.0"), 1)
+    assert [one.width for one in found[1].stretches] == [1, 1]
+    assert found[1].releases == ("4.49.0", "4.50.0", "4.51.0")
+    assert [one.run for one in findings_page(known, FINDINGS).releases] == [0, 1]
 
 
 @pytest.fixture

@@ -1,0 +1,85 @@
+"""Releases between two that differ: only there, only those architectures, the newest first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from swept import RECIPES, record
+
+from repromatrix.runner import files
+from repromatrix.runner.sweep.between import lacking, next_runs
+from repromatrix.runner.sweep.history import SweptRelease, history
+from repromatrix.runner.sweep.published import read_history, texts
+from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repromatrix.runner.sweep.history import SweepHistory
+
+RELEASES = ("4.50.0", "4.50.1", "4.50.2", "4.51.0", "4.51.1")
+
+
+def swept(**failing: str) -> SweepHistory:
+    """Return a line; a letter a release says what llama, then gpt2 does: h, f, or - for not run."""
+    found = {}
+    for name, text in failing.items():
+        states = {"h": ProbeStatus.HOLDS, "f": ProbeStatus.FAILS}
+        found[name.removeprefix("v").replace("_", ".")] = {
+            one.key: one
+            for kind, letter in zip(("llama", "gpt2"), text, strict=True)
+            if letter != "-"
+            for one in [record(kind, "static", states[letter])]
+        }
+    return history(
+        [
+            SweptRelease(
+                name,
+                "e1",
+                "x86_64",
+                300,
+                (),
+                (),
+                tuple(key.kind for key in some) if len(some) < len(RECIPES) else (),
+            )
+            for name, some in found.items()
+        ],
+        found,
+        RECIPES,
+    )
+
+
+def test_only_what_differs_is_run_on_the_newest_release_between() -> None:
+    known = swept(v4_50_0="hh", v4_51_0="fh")
+
+    assert next_runs(known, RELEASES) == {"4.50.2": ["llama"]}
+    assert lacking(known, RELEASES) == {"4.50.1": ["llama"], "4.50.2": ["llama"]}
+
+
+def test_a_gap_is_closed_where_the_newest_does_as_the_older_side() -> None:
+    assert next_runs(swept(v4_50_0="hh", v4_50_2="h-", v4_51_0="fh"), RELEASES) == {}
+
+
+def test_a_gap_becomes_smaller_where_the_newest_does_as_the_newer_side() -> None:
+    known = swept(v4_50_0="hh", v4_50_2="f-", v4_51_0="fh")
+
+    assert next_runs(known, RELEASES) == {"4.50.1": ["llama"]}
+
+
+def test_what_was_not_run_between_is_taken_from_neither_side(tmp_path: Path) -> None:
+    known = swept(v4_50_0="hh", v4_50_2="f-", v4_51_0="ff")
+    files.write_all(texts(tmp_path, known, (), ()))
+    again = read_history(tmp_path)
+
+    assert again.releases == known.releases
+    assert again.releases["4.50.2"].chosen == ("llama",)
+    assert again.measured("gpt2") == ("4.50.0", "4.51.0")
+    assert again.record(ProbeKey("gpt2", "static"), "4.50.2") is None
+    assert next_runs(again, RELEASES) == {"4.50.1": ["llama"], "4.50.2": ["gpt2"]}
+
+
+def test_an_architecture_is_whole_or_not_run() -> None:
+    one = swept(v4_50_0="h-").releases["4.50.0"]
+
+    assert (one.ran("llama"), one.ran("gpt2")) == (True, False)
+    assert one._replace(chosen=()).ran("gpt2")
