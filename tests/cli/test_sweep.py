@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from swept import line, record
 from tiny_recipes import CONTENT
 
+from repromatrix.runner import files
 from repromatrix.runner.cli.options import stderr_console
 from repromatrix.runner.cli.sweep import SweepOptions, sweep
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.published import texts
 from repromatrix.runner.sweep.recipes import write
+from repromatrix.runner.sweep.records import ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +40,24 @@ def test_a_dry_run_says_how_many_cells_each_release_has(
     # The recipe was made on 4.51.0: the release before it has no cell.
     assert capsys.readouterr().err.split() == ["4.50.3", "0", "cells", "4.51.0", "2", "cells"]
     assert not paths.sweep.exists()
+
+
+def test_between_two_releases_that_differ_the_newest_is_run_first(
+    paths: Paths,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(paths.recipes, {**CONTENT, "home": "4.49.0"})
+    states = (ProbeStatus.HOLDS, ProbeStatus.HOLDS, ProbeStatus.FAILS)
+    files.write_all(
+        texts(tmp_path, line(*([record("llama", "static", one)] for one in states)), (), ())
+    )
+    monkeypatch.setattr(Paths, "published", property(lambda _: tmp_path))
+    options = SweepOptions(between=True, probe=["static"], dry_run=True, sandbox=False)
+
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    assert capsys.readouterr().err.splitlines()[-1].split() == ["4.50.3", "1", "cell"]
 
 
 @pytest.mark.parametrize(
