@@ -205,7 +205,7 @@ class _Cells(NamedTuple):
         return dataclasses.replace(
             where,
             answer=answer,
-            reason=_reason(row, self.package, answer),
+            reason=_reason(question, row, self.package, answer),
             version=row.provenance.packages.get(self.package, ""),
             file=row.provenance.imported.get(self.package, ""),
         )
@@ -295,10 +295,10 @@ def _is_unimportable(row: Observation, package: str) -> bool:
     )
 
 
-def _reason(row: Observation, package: str, bad: Answer) -> str:
+def _reason(asked: CaseQuestion, row: Observation, package: str, bad: Answer) -> str:
     """Say what a commit did, or why it could not be judged."""
     if bad is not Answer.UNKNOWN:
-        return row.headline
+        return asked.told(row, bad)
     if _ended_before_import(row, package):
         return f"{row.described}, maybe while importing {package}"
     if row.unstable:
@@ -309,4 +309,4 @@ def _reason(row: Observation, package: str, bad: Answer) -> str:
         return f"cannot be imported: {row.failed.error_class}: {why}"
     if row.outcome is Outcome.PASSES and package not in row.provenance.imported:
         return f"passes without importing {package}"
-    return why_unknown(row)
+    return asked.told(row, bad)

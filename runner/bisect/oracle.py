@@ -63,6 +63,10 @@ class CaseQuestion:
             case True:
                 return Answer.YES if self.any_failure else self._failing(row)
 
+    def told(self, row: Observation, answer: Answer) -> str:
+        """Say what a cell did, in a line; why it gives no answer where it gives none."""
+        return why_unknown(row) if answer is Answer.UNKNOWN else row.headline
+
     def _failing(self, row: Observation) -> Answer:
         is_described = any(described(entry, row) for entry in self.case.block.fails)
         if not self.signature:

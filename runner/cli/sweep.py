@@ -5,21 +5,30 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import math
+import shlex
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from repromatrix.runner import files, project
+from repromatrix.runner.bisect.clone import Clone, open_clones
+from repromatrix.runner.bisect.commit_search import find_commits
+from repromatrix.runner.bisect.commits import commits_text, heard
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import ProgressDisplay
+from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.matrix import MAIN
+from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.budget import seconds as seconds_of
 from repromatrix.runner.planning.selection import suggestion
@@ -29,8 +38,16 @@ from repromatrix.runner.sweep import making, published, publishing, render
 from repromatrix.runner.sweep.between import next_runs
 from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import ProbeName
+from repromatrix.runner.sweep.commits import inquiry_of
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
-from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
+from repromatrix.runner.sweep.findings import (
+    Found,
+    ProbeChange,
+    SweepFinding,
+    bad,
+    changes,
+    findings,
+)
 from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, releases_of
 from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
 from repromatrix.runner.sweep.records import records
@@ -76,6 +93,16 @@ class SweepOptions:
             metavar="FINDING",
         ),
     ] = ""
+    commit: Annotated[
+        str,
+        cli.checked(
+            "Find the commit behind a finding, in the clone given by --repo.", metavar="FINDING"
+        ),
+    ] = ""
+    repo: Annotated[
+        Path | None,
+        typer.Option(help="A clone of transformers, accelerate or peft, for --commit."),
+    ] = None
     shard: Annotated[
         str,
         cli.checked("Run every Nth architecture from the Ith on: a share of them.", metavar="I/N"),
@@ -131,6 +158,7 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         )
         for name in (against, release)
     }
+    _clones(options)  # before anything is measured
     if not any(sides.values()):
         problem = Problem("--model", f"no architecture has a recipe on {release}")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
@@ -143,8 +171,9 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
             return _interrupted(console)
         found = {name: records(runner.rows(name, cases)) for name, cases in sides.items()}
         told = findings(changes(found[against], found[release]))
-        if options.script:
-            return _script(told, options.script, runner, recipes, (against, release))
+        if options.script or options.commit:
+            tell = _script if options.script else _commit
+            return tell(told, options, runner, recipes, (against, release))
         told = confirmed(told, runner, recipes, (against, release))
         dtypes = {probe.name: probe.dtype for probe in probes}
         live = confirmed_bad(bad(found[release], dtypes), runner, recipes, release)
@@ -174,20 +203,56 @@ def _print_counts(runner: SweepRunner, seconds: float, console: Console) -> None
         )
 
 
+def _clones(options: SweepOptions) -> tuple[Clone, ...]:
+    """Return the clone for `--commit`; raises RunnerError where it does not serve."""
+    if options.commit and options.repo is None:
+        fix = "Give the path of a clone of transformers, accelerate or peft."
+        raise refuse(Problem("--commit", "needs --repo", fix))
+    return open_clones([options.repo] if options.repo else [])
+
+
+def _named(told: Sequence[SweepFinding], option: str, name: str) -> ProbeChange:
+    """Return the first change of a finding; raises RunnerError where none has that name."""
+    by_name = {finding.name: finding for finding in told}
+    if name not in by_name:
+        near = suggestion(name, [*by_name]) or f"Run without {option} to list the findings."
+        raise refuse(Problem(option, f"no finding is called {name!r}", near))
+    return by_name[name].changes[0]
+
+
 def _script(
     told: Sequence[SweepFinding],
-    name: str,
+    options: SweepOptions,
     runner: SweepRunner,
     recipes: Mapping[str, ModelRecipe],
     sides: tuple[str, str],
 ) -> ExitCode:
-    by_name = {finding.name: finding for finding in told}
-    if name not in by_name:
-        near = suggestion(name, [*by_name]) or "Run without --script to list the findings."
-        raise refuse(Problem("--script", f"no finding is called {name!r}", near))
-    change = by_name[name].changes[0]
+    change = _named(told, "--script", options.script)
     cli.print_stdout(script_of(change, recipes[change.after.key.kind], runner, sides))
     return ExitCode.AS_EXPECTED
+
+
+def _commit(
+    told: Sequence[SweepFinding],
+    options: SweepOptions,
+    runner: SweepRunner,
+    recipes: Mapping[str, ModelRecipe],
+    sides: tuple[str, str],
+) -> ExitCode:
+    change = _named(told, "--commit", options.commit)
+    (clone,) = _clones(options)
+    loaded, console = runner.project, cli.stderr_console()
+    older, newer = (loaded.environments[name] for name in sides)
+    (answer,) = find_commits(
+        Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks),
+        clone,
+        [inquiry_of(change, recipes[change.after.key.kind], older, newer)],
+        Terms(limits=loaded.matrix.limits, device=Device.CPU, sandbox=runner.sandbox),
+        lambda event: console.print(f"  {heard(event)}", markup=False),
+    )
+    typed = f"nox -s sweep -- {shlex.join(cli.portable(sys.argv[2:]))}"
+    cli.print_stdout(commits_text(answer, typed))
+    return answer.ending.code
 
 
 def _print(

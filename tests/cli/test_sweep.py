@@ -70,6 +70,7 @@ def test_between_two_releases_that_differ_the_newest_is_run_first(
             "--model: nothing is called 'lama'. Did you mean 'llama'",
         ),
         (SweepOptions(probe=["statik"]), 2, "--probe: nothing is called 'statik'. Did you mean"),
+        (SweepOptions(commit="fixed-1"), 2, "--commit: needs --repo. Give the path of a clone"),
         (SweepOptions(release="4.50.0"), 3, "--model: no architecture has a recipe on 4.50.0"),
     ],
 )
