@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from swept import RECIPES, record
 
-from repromatrix.runner import files
+from repromatrix.runner import files, project
+from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.between import lacking, next_runs
 from repromatrix.runner.sweep.history import SweptRelease, history
+from repromatrix.runner.sweep.measure import releases_of
 from repromatrix.runner.sweep.published import read_history, texts
 from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
 
@@ -83,3 +85,9 @@ def test_an_architecture_is_whole_or_not_run() -> None:
 
     assert (one.ran("llama"), one.ran("gpt2")) == (True, False)
     assert one._replace(chosen=()).ran("gpt2")
+
+
+def test_every_published_change_stands_between_two_neighbours() -> None:
+    published = read_history(Paths().published)
+
+    assert lacking(published, releases_of(project.load(Paths(), []))) == {}
