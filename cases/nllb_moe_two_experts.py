@@ -43,12 +43,14 @@ WORKAROUNDS = {"", "dispatch"}
 measured: dict[str, float] = {}
 
 
-def dispatch(self, tokens, _, router_probs):
+def dispatch(
+    experts: torch.nn.ModuleDict, tokens: torch.Tensor, _: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
     found = torch.zeros_like(tokens)
-    for number in range(self.num_experts):
-        rows = router_probs[:, number].nonzero().flatten()
-        said = self[f"expert_{number}"](tokens[rows]) * router_probs[rows, number, None]
-        found[rows] += said.to(found.dtype) * (1 - self.moe_token_dropout)
+    for number in range(experts.num_experts):
+        rows = weights[:, number].nonzero().flatten()
+        said = experts[f"expert_{number}"](tokens[rows]) * weights[rows, number, None]
+        found[rows] += said.to(found.dtype) * (1 - experts.moe_token_dropout)
     return found
 
 

@@ -31,7 +31,7 @@ import os
 import sys
 
 import torch
-from transformers import UMT5Config, UMT5ForConditionalGeneration
+from transformers import AutoModelForSeq2SeqLM, UMT5Config
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SIZES = {"vocab_size": 99, "d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2}
@@ -45,7 +45,7 @@ def main(precision: str, workaround: str = "") -> None:
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     how = {"attn_implementation": "eager"} if workaround == "eager" else {}
     config = UMT5Config(**SIZES, decoder_start_token_id=0)
-    model = UMT5ForConditionalGeneration._from_config(config, **how).eval()
+    model = AutoModelForSeq2SeqLM.from_config(config, **how).eval()
     for name, parameter in model.named_parameters():
         if parameter.ndim == 2:
             torch.nn.init.normal_(parameter, std=1.0 if "shared" in name else 0.2)
