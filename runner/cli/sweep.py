@@ -360,15 +360,16 @@ def _between(
     began = time.monotonic()
     earlier = published.read_history(loaded.paths.published)
     chosen = {*_matching("--model", options.model, recipes)}
-    before = -1
+    before, names = -1, releases_of(loaded)
     with _runner(loaded, options, console) as runner:
+        mine = publishing.measured(runner, recipes, names)
         while before < runner.counts["measured"]:
-            line = publishing.merged(runner, recipes, earlier, gaps=True).history
+            line = publishing.merged(mine, names, recipes, earlier, gaps=True).history
             wanted = {
                 name: probe_cases(
                     [recipes[kind] for kind in kinds if kind in chosen], _probes(options)
                 )
-                for name, kinds in next_runs(line, releases_of(loaded)).items()
+                for name, kinds in next_runs(line, names).items()
             }
             if options.dry_run:
                 _print_planned(wanted, console)
@@ -376,6 +377,7 @@ def _between(
             before = runner.counts["measured"]
             if runner.measure(wanted).interrupted:
                 return _interrupted(console)
+            mine |= publishing.measured(runner, recipes, wanted)
     _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.AS_EXPECTED
 
@@ -389,7 +391,9 @@ def _publish(
     paths = loaded.paths
     earlier = published.read_history(paths.published)
     with _runner(loaded, options, console) as runner:
-        merged = publishing.merged(runner, recipes, earlier)
+        names = releases_of(loaded)
+        mine = publishing.measured(runner, recipes, names)
+        merged = publishing.merged(mine, names, recipes, earlier)
         refused = publishing.refused(
             runner, recipes, merged, published.read_refused(paths.published)
         )

@@ -15,7 +15,7 @@ from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
 from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.making import refused_types, types_of
-from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, releases_of
+from repromatrix.runner.sweep.measure import SweepRunner, recipes_there
 from repromatrix.runner.sweep.published import (
     BAD_IN_16_BIT,
     BAD_IN_FP32,
@@ -41,8 +41,25 @@ class MergedHistory:
     """Releases that were begun: how many cells lack. They stay as they were published."""
 
 
+class MeasuredRelease(NamedTuple):
+    """What this machine measured of one release."""
+
+    release: SweptRelease
+    found: Found
+    lacking: int
+    """Cells of architectures that were not measured; 0 where the release is whole."""
+
+
+def measured(
+    runner: SweepRunner, recipes: Mapping[str, ModelRecipe], names: Iterable[str]
+) -> dict[str, MeasuredRelease]:
+    """Return what this machine measured of some releases, by their names."""
+    return {name: one for name in names if (one := _measured(runner, name, recipes))}
+
+
 def merged(
-    runner: SweepRunner,
+    mine: Mapping[str, MeasuredRelease],
+    names: Sequence[str],
     recipes: Mapping[str, ModelRecipe],
     earlier: SweepHistory,
     *,
@@ -50,13 +67,12 @@ def merged(
 ) -> MergedHistory:
     """Return the published history, each release replaced of which all cells were measured.
 
+    `names` are all releases, in their order.
     Of a release between others it is enough that the architectures were on which those differ;
     with `gaps` any architecture is, as while they are measured.
     Summaries of outputs are compared with those that are published already, which other hardware
     may have computed: the tolerance is wider than what that changes.
     """
-    names = releases_of(runner.project)
-    mine = {name: one for name in names if (one := _measured(runner, name, recipes))}
     kept = {
         name: one
         for name, one in mine.items()
@@ -73,18 +89,9 @@ def merged(
     )
 
 
-class _Measured(NamedTuple):
-    """What this machine measured of one release."""
-
-    release: SweptRelease
-    found: Found
-    lacking: int
-    """Cells of architectures that were not measured; 0 where the release is whole."""
-
-
 def _line(
     names: Sequence[str],
-    mine: Mapping[str, _Measured],
+    mine: Mapping[str, MeasuredRelease],
     recipes: Mapping[str, ModelRecipe],
     earlier: SweepHistory,
 ) -> SweepHistory:
@@ -157,7 +164,7 @@ def _row(finding: SweepFinding, release: str, against: str) -> PublishedFinding:
 
 def _measured(
     runner: SweepRunner, name: str, recipes: Mapping[str, ModelRecipe]
-) -> _Measured | None:
+) -> MeasuredRelease | None:
     """Return what a release was found to do, of the architectures that are whole; None of none.
 
     Families of probes that were not begun on it are left out; one that was has to be whole.
@@ -184,7 +191,7 @@ def _measured(
         (),
         tuple(kinds) if absent else (),
     )
-    return _Measured(release, records(whole), len(absent))
+    return MeasuredRelease(release, records(whole), len(absent))
 
 
 def refused(
