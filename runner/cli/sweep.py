@@ -35,6 +35,7 @@ from repromatrix.runner.planning.selection import suggestion
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
 from repromatrix.runner.sweep import making, published, publishing, render
+from repromatrix.runner.sweep.baseline import published_baseline
 from repromatrix.runner.sweep.between import next_runs
 from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import ProbeName
@@ -48,9 +49,14 @@ from repromatrix.runner.sweep.findings import (
     changes,
     findings,
 )
-from repromatrix.runner.sweep.measure import SweepRunner, recipes_there, releases_of
+from repromatrix.runner.sweep.measure import (
+    MeasuredSides,
+    SweepRunner,
+    measure_sides,
+    recipes_there,
+    releases_of,
+)
 from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
-from repromatrix.runner.sweep.records import records
 from repromatrix.runner.sweep.script import script_of
 from repromatrix.runner.sweep.triage import TriagedFinding, load_triage
 from repromatrix.runner.text import plural
@@ -166,20 +172,30 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         _print_planned(sides, console)
         return ExitCode.AS_EXPECTED
     with _runner(loaded, options, console) as runner:
-        tally = runner.measure(sides)
-        if tally.interrupted:
+        swept = measure_sides(runner, sides, _baseline(loaded, recipes, against, options))
+        if swept.interrupted:
             return _interrupted(console)
-        found = {name: records(runner.rows(name, cases)) for name, cases in sides.items()}
-        told = findings(changes(found[against], found[release]))
+        told = findings(changes(swept.older, swept.newer))
         if options.script or options.commit:
             tell = _script if options.script else _commit
             return tell(told, options, runner, recipes, (against, release))
         told = confirmed(told, runner, recipes, (against, release))
         dtypes = {probe.name: probe.dtype for probe in probes}
-        live = confirmed_bad(bad(found[release], dtypes), runner, recipes, release)
-    _print(found, told, live, options, load_triage(paths.recipes))
+        live = confirmed_bad(bad(swept.newer, dtypes), runner, recipes, release)
+    _print(swept, told, live, options, load_triage(paths.recipes))
     _print_counts(runner, time.monotonic() - began, console)
-    return ExitCode.UNBUILDABLE if tally.unbuilt else ExitCode.AS_EXPECTED
+    return ExitCode.UNBUILDABLE if swept.unbuilt else ExitCode.AS_EXPECTED
+
+
+def _baseline(
+    loaded: Project, recipes: Mapping[str, ModelRecipe], against: str, options: SweepOptions
+) -> Found:
+    """Return what was published of the older release, if it stands; nothing with `--rerun`."""
+    if options.rerun or against == MAIN:
+        return {}
+    line = published.read_history(loaded.paths.published)
+    there = recipes_there(recipes, against, loaded)
+    return published_baseline(line, loaded.environments[against], there)
 
 
 def _print_planned(by_release: Mapping[str, Mapping[str, Case]], console: Console) -> None:
@@ -256,17 +272,21 @@ def _commit(
 
 
 def _print(
-    found: Mapping[str, Found],
+    swept: MeasuredSides,
     told: Sequence[SweepFinding],
     live: Sequence[SweepFinding],
     options: SweepOptions,
     triage: Mapping[str, TriagedFinding],
 ) -> None:
-    names = [*found]
-    against, release = names[0], names[-1]
+    against, release = swept.names
     listed = 10**6 if options.every else _LISTED
-    lines = [f"{release} against {against}"]
-    lines += [f"  {name}: {render.counted(found[name].values())}" for name in (against, release)]
+    stands = plural(swept.as_published, "cell")
+    known = f"; {stands} as published" if swept.as_published else ""
+    lines = [
+        f"{release} against {against}",
+        f"  {against}: {render.counted(swept.older.values())}{known}",
+        f"  {release}: {render.counted(swept.newer.values())}",
+    ]
     lines += render.told(told, listed, triage)
     if not told:
         lines.append("Nothing changed.")

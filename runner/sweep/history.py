@@ -58,6 +58,8 @@ class SweptRelease(NamedTuple):
     """Architectures that were not run on it."""
     chosen: tuple[str, ...] = ()
     """Those that alone were run, where the releases on both sides differ; empty where all were."""
+    sources: str = ""
+    """The digest of the recipes and of the probes' code that were run; empty where not all were."""
 
     def ran(self, kind: str) -> bool:
         """Say whether an architecture was run on it, if it has it."""

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
@@ -19,8 +19,11 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project
+from repromatrix.runner.sweep.baseline import published_of, to_measure
 from repromatrix.runner.sweep.cells import cell_of, kind_and_probes
+from repromatrix.runner.sweep.findings import Found
 from repromatrix.runner.sweep.recipes import ModelRecipe
+from repromatrix.runner.sweep.records import records
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,42 @@ class SweepRunner:
     def rows(self, release: str, cases: Mapping[str, Case]) -> list[Observation]:
         """Return the current answers of some scripts on a release."""
         return [*self.planned({release: cases}).known.values()]
+
+
+class MeasuredSides(NamedTuple):
+    """Two releases, measured to be compared."""
+
+    names: tuple[str, str]
+    """The older one first."""
+    older: Found
+    newer: Found
+    as_published: int
+    """Cells of the older release that were not measured: what was published of them stands."""
+    unbuilt: bool
+    interrupted: bool
+
+
+def measure_sides(
+    runner: SweepRunner, sides: Mapping[str, Mapping[str, Case]], published: Found
+) -> MeasuredSides:
+    """Measure two releases, the older one first in `sides`.
+
+    With `published`, what the older one is known to do, only those of its cells are measured that
+    do otherwise on the newer one, or that are not among it.
+    """
+    (against, older), (release, newer) = [*sides.items()]
+    tally = runner.measure({release: newer} if published else sides)
+    found = records(runner.rows(release, newer))
+    unbuilt, interrupted = bool(tally.unbuilt), tally.interrupted
+    known = {row.cell.case for row in runner.rows(against, older)}
+    due = to_measure(older, published, found)
+    if published and due and not interrupted:
+        tally = runner.measure({against: due})
+        unbuilt, interrupted = unbuilt or bool(tally.unbuilt), tally.interrupted
+    standing = older.keys() - due.keys() - known
+    before = {**published_of(published, standing), **records(runner.rows(against, older))}
+    names = (against, release)
+    return MeasuredSides(names, before, found, len(standing), unbuilt, interrupted)
 
 
 def payload(rows: Iterable[Observation]) -> Iterator[tuple[str, dict[str, Any]]]:

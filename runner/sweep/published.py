@@ -81,6 +81,7 @@ class _ReleaseRow(NamedTuple):
     """Those that were run: a probe that is written later was not."""
     missing: str
     chosen: str
+    sources: str
 
 
 def read_history(published: Path) -> SweepHistory:
@@ -100,6 +101,7 @@ def read_history(published: Path) -> SweepHistory:
                 _others(row.probes.split()),
                 tuple(row.missing.split()),
                 tuple(row.chosen.split()),
+                row.sources,
             )
             for row in releases
         },
@@ -154,6 +156,7 @@ def _release_row(release: SweptRelease) -> _ReleaseRow:
         " ".join(_others(release.lacking)),
         " ".join(release.missing),
         " ".join(release.chosen),
+        release.sources,
     )
 
 

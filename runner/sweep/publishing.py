@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from repromatrix.runner.sweep.baseline import sources_of
 from repromatrix.runner.sweep.between import lacking
 from repromatrix.runner.sweep.cells import chosen_probes, kind_and_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import PROBES
@@ -181,15 +182,17 @@ def _measured(
     if not whole:
         return None
     probes = {probe for some in ran for probe in some}
+    lacking_probes = tuple(probe.name for probe in PROBES if probe.name not in probes)
     kinds = dict.fromkeys(asked[row.cell.case][0] for row in whole)
     release = SweptRelease(
         name,
         rows[0].provenance.environment_digest,
         rows[0].provenance.hardware,
         len(types_of(runner, name)),
-        tuple(probe.name for probe in PROBES if probe.name not in probes),
+        lacking_probes,
         (),
         tuple(kinds) if absent else (),
+        "" if absent else sources_of(there, lacking_probes),
     )
     return MeasuredRelease(release, records(whole), len(absent))
 
