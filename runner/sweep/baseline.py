@@ -16,6 +16,7 @@ from repromatrix.runner.sweep.cells import kind_and_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
 from repromatrix.runner.sweep.findings import Found, change_of
 from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.published import shortened
 from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import ProbeKey
 
@@ -68,7 +69,11 @@ def _stands(name: str, published: Found, newer: Found) -> bool:
     asked = [key for key in _keys(name) if key in newer]
     if not asked:
         return False
-    return all(key in published and change_of(published[key], newer[key]) is None for key in asked)
+    # Of a long message only the beginning is published.
+    return all(
+        key in published and change_of(published[key], shortened(newer[key])) is None
+        for key in asked
+    )
 
 
 def _keys(name: str) -> tuple[ProbeKey, ...]:

@@ -87,6 +87,18 @@ def test_only_cells_are_measured_that_do_otherwise_on_the_newer_release() -> Non
     assert to_measure(CASES, known, unknown) == {}
 
 
+def test_of_a_long_message_only_what_is_published_is_compared() -> None:
+    long = "no " * 100
+    known = found(record("llama", "build", HOLDS), record("llama", "static", FAILS, long[:200]))
+    newer = {**known, **found(record("llama", "static", FAILS, long))}
+    generate = {"llama/generate": CASES["llama/generate"]}
+
+    assert to_measure(generate, known, newer) == {}
+    assert [
+        *to_measure(generate, known, {**newer, **found(record("llama", "static", FAILS, "no"))})
+    ] == ["llama/generate"]
+
+
 def test_numbers_that_differ_by_more_than_the_tolerance_are_measured_again() -> None:
     known = found(record("llama", "build", HOLDS), numbers("llama", 12.0))
     forward = {name: case for name, case in CASES.items() if name == "llama/forward"}
