@@ -29,11 +29,11 @@ QUIET = Console(quiet=True)
 
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
-    """Return the checkout, with a published sweep in which llama and gpt2 fail on 4.50.0."""
+    """Return the checkout, with a published sweep in which llama and gptj fail on 4.50.0."""
     fails, holds = ProbeStatus.FAILS, ProbeStatus.HOLDS
     known = line(
         *(
-            [record(kind, "static-bf16", how, "size 3") for kind in ("llama", "gpt2")]
+            [record(kind, "static-bf16", how, "size 3") for kind in ("llama", "gptj")]
             for how in (holds, fails, holds)
         )
     )
@@ -67,7 +67,7 @@ def test_a_model_that_no_case_is_about_is_answered_from_the_sweep(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = AuditOptions(path=requirements(tmp_path, version), model=["gpt2"], format="json")
+    options = AuditOptions(path=requirements(tmp_path, version), model=["gptj"], format="json")
 
     assert audit_packages(paths, options, lambda: QUIET) is code
     answer = json.loads(capsys.readouterr().out)
@@ -94,12 +94,12 @@ def test_a_model_with_cases_has_both_answers_and_cases_decide(
 def test_advice_says_what_the_sweep_found_on_the_release(
     paths: Paths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = QuestionOptions(model=["gpt2"], format="markdown")
+    options = QuestionOptions(model=["gptj"], format="markdown")
     advise_release(paths, options, lambda: QUIET)
 
     text = capsys.readouterr().out
     assert text.startswith("**No case is about what")
-    assert "- gpt2 (GPT2LMHeadModel): " in text
+    assert "- gptj (GPTJForCausalLM): " in text
 
 
 def test_a_model_that_nobody_knows_is_refused(paths: Paths, tmp_path: Path) -> None:

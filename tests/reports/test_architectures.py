@@ -33,21 +33,21 @@ HISTORY = line(
     [
         record("llama", "static", FAILS, "<b>size</b> 4"),
         record("llama", "tied", SKIPPED, "not tied"),
-        numbers("gpt2", 1.0),
+        numbers("gptj", 1.0),
     ],
 )
-"""static fails on llama since 4.50.0; gpt2 is there from 4.51.0."""
+"""static fails on llama since 4.50.0; gptj is there from 4.51.0."""
 REFUSED = RefusedType("bark", "4.51.0", "inputs", "a forward that nobody wrote")
 FINDINGS = (
     PublishedFinding("4.50.0", "4.49.0", "broken-1", "broken", "llama", "static", "<b>", "m:f"),
     PublishedFinding(
-        "4.51.0", "", "broken-2", "bad in 16 bit", "llama gpt2", "loaded-bf16", "no", ""
+        "4.51.0", "", "broken-2", "bad in 16 bit", "llama gptj", "loaded-bf16", "no", ""
     ),
 )
 
 
 def test_a_page_says_where_a_probe_does_not_hold_and_since_when() -> None:
-    gpt2, llama = architectures(HISTORY, {"llama": Link(text="llama", href="model/llama.html")})
+    gptj, llama = architectures(HISTORY, {"llama": Link(text="llama", href="model/llama.html")})
     (bad,) = llama.bad
 
     assert (llama.live, llama.is_bad, llama.cases) == (
@@ -81,7 +81,7 @@ def test_a_page_says_where_a_probe_does_not_hold_and_since_when() -> None:
     )
     assert "static" not in llama.holding
     assert ("not tied", ("tied",)) in llama.skipped
-    assert (gpt2.is_bad, gpt2.changes, gpt2.releases) == (False, (), ("4.51.0",))
+    assert (gptj.is_bad, gptj.changes, gptj.releases) == (False, (), ("4.51.0",))
 
 
 def test_the_overview_counts_what_does_not_hold_on_each_release() -> None:

@@ -8,7 +8,7 @@ from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 LINE = ("4.49.0", "4.50.0", "4.51.0", "5.0.0")
-RECIPES = [("gpt2", "GPT2LMHeadModel", "4.49.0"), ("llama", "LlamaForCausalLM", "4.49.0")]
+RECIPES = [("gptj", "GPTJForCausalLM", "4.49.0"), ("llama", "LlamaForCausalLM", "4.49.0")]
 
 
 def record(kind: str, probe: str, status: ProbeStatus, message: str = "") -> ProbeRecord:

@@ -60,7 +60,7 @@ def test_only_the_probes_in_the_precisions_that_are_asked_for_count() -> None:
 
 def test_models_are_found_as_configs_and_as_families_write_them() -> None:
     assert named(HISTORY, ["lla*", "bert"]) == ("llama",)
-    assert named(HISTORY, ["gpt2,llama"]) == ("llama",)
+    assert named(HISTORY, ["gptj,llama"]) == ("llama",)
     assert named(HISTORY, ["L-La.m_a"]) == ("llama",)
 
 

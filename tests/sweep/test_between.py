@@ -23,13 +23,13 @@ RELEASES = ("4.50.0", "4.50.1", "4.50.2", "4.51.0", "4.51.1")
 
 
 def swept(**failing: str) -> SweepHistory:
-    """Return a line; a letter a release says what llama, then gpt2 does: h, f, or - for not run."""
+    """Return a line; a letter a release says what llama, then gptj does: h, f, or - for not run."""
     found = {}
     for name, text in failing.items():
         states = {"h": ProbeStatus.HOLDS, "f": ProbeStatus.FAILS}
         found[name.removeprefix("v").replace("_", ".")] = {
             one.key: one
-            for kind, letter in zip(("llama", "gpt2"), text, strict=True)
+            for kind, letter in zip(("llama", "gptj"), text, strict=True)
             if letter != "-"
             for one in [record(kind, "static", states[letter])]
         }
@@ -75,16 +75,16 @@ def test_what_was_not_run_between_is_taken_from_neither_side(tmp_path: Path) -> 
 
     assert again.releases == known.releases
     assert again.releases["4.50.2"].chosen == ("llama",)
-    assert again.measured("gpt2") == ("4.50.0", "4.51.0")
-    assert again.record(ProbeKey("gpt2", "static"), "4.50.2") is None
-    assert next_runs(again, RELEASES) == {"4.50.1": ["llama"], "4.50.2": ["gpt2"]}
+    assert again.measured("gptj") == ("4.50.0", "4.51.0")
+    assert again.record(ProbeKey("gptj", "static"), "4.50.2") is None
+    assert next_runs(again, RELEASES) == {"4.50.1": ["llama"], "4.50.2": ["gptj"]}
 
 
 def test_an_architecture_is_whole_or_not_run() -> None:
     one = swept(v4_50_0="h-").releases["4.50.0"]
 
-    assert (one.ran("llama"), one.ran("gpt2")) == (True, False)
-    assert one._replace(chosen=()).ran("gpt2")
+    assert (one.ran("llama"), one.ran("gptj")) == (True, False)
+    assert one._replace(chosen=()).ran("gptj")
 
 
 def test_every_published_change_stands_between_two_neighbours() -> None:

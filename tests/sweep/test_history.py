@@ -72,13 +72,13 @@ def test_a_run_ends_where_a_failure_moves_or_says_something_else() -> None:
 
 def test_a_release_on_which_an_architecture_was_not_run_ends_no_run() -> None:
     fails = ProbeStatus.FAILS
-    known = line(static(fails), [record("gpt2", "static", fails)], static(fails))
+    known = line(static(fails), [record("gptj", "static", fails)], static(fails))
 
     assert runs(known, "llama", "static") == [("4.49.0", "4.51.0", "fails")]
     assert known.measured("llama") == ("4.49.0", "4.51.0")
-    assert known.measured("gpt2") == ("4.50.0",)
+    assert known.measured("gptj") == ("4.50.0",)
     assert known.record(ProbeKey("llama", "static"), "4.50.0") is None
-    assert known.record(ProbeKey("gpt2", "static"), "4.49.0") is None
+    assert known.record(ProbeKey("gptj", "static"), "4.49.0") is None
     assert known.record(ProbeKey("bert", "static"), "4.49.0") is None
 
 
@@ -115,7 +115,7 @@ def test_numbers_begin_a_new_run_where_they_change_or_weights_are_renamed() -> N
 
 
 def test_the_files_give_back_what_was_written(tmp_path: Path) -> None:
-    lost = [record("gpt2", BUILD, ProbeStatus.FAILS, "gone")]
+    lost = [record("gptj", BUILD, ProbeStatus.FAILS, "gone")]
     differs = dataclasses.replace(
         record("llama", "cached", ProbeStatus.DIFFERS, "relative error 0.5"), value=0.5
     )
