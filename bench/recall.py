@@ -66,11 +66,12 @@ def lines_of(rows: Iterable[Observation]) -> dict[tuple[str, Precision], dict[st
 def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory) -> Recalled:
     """Return the probe that fails where a case does, on every release that was swept.
 
+    It may be one of a family that shares the code, where the case builds a part of it alone.
     Where the case fails with an exception of a library, the probe does so with the described
     words, in the same function. Wrong numbers are found, too, where a probe's numbers change on
     just those releases on which the case begins or ends to fail.
     """
-    families = {plain(family) for family in case.block.families}
+    families = {plain(family) for family in case.block.answers_for}
     kinds = [
         kind
         for kind in history.architectures

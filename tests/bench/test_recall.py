@@ -20,7 +20,11 @@ FAILS_ON = {"4.49.0": False, "4.50.0": True, "4.51.0": False, "5.0.0": False}
 
 
 def found(
-    toml: str, *messages: str, probe: str = "loaded-bf16", lacking: tuple[str, ...] = ()
+    toml: str,
+    *messages: str,
+    probe: str = "loaded-bf16",
+    lacking: tuple[str, ...] = (),
+    about_llama: str = "models",
 ) -> tuple[str, int]:
     """Return the probe that finds a case about `llama`, failing where a message is not empty."""
     statuses = [ProbeStatus.FAILS if text else ProbeStatus.HOLDS for text in messages]
@@ -29,13 +33,19 @@ def found(
         for status, text in zip(statuses, messages, strict=True)
     ]
     about = case(toml)
-    about = replace(about, block=about.block.model_copy(update={"models": ("llama",)}))
+    said = {"models": ("siglip",), about_llama: ("llama",)}
+    about = replace(about, block=about.block.model_copy(update=said))
     one = recall.recalled(about, {Precision.BF16: FAILS_ON}, line(*ran, lacking=lacking))
     return one.probe, one.releases
 
 
 def test_a_case_is_found_where_a_probe_fails_as_it_does_on_the_same_releases() -> None:
     assert found(BREAKS, "", "it breaks", "", "") == ("llama/loaded-bf16", len(LINE))
+
+
+def test_a_family_that_shares_the_code_finds_it_as_well() -> None:
+    shared = found(BREAKS, "", "it breaks", "", "", about_llama="same_code")
+    assert shared == ("llama/loaded-bf16", len(LINE))
 
 
 @pytest.mark.parametrize(
