@@ -22,6 +22,7 @@
 # match = [
 #     "Input type (CPUBFloat16Type) and weight type (torch.FloatTensor) should be the same or input should be a MKLDNN tensor a",
 #     "expected scalar type Half but found Float",
+#     "expected scalar type BFloat16 but found Float",
 # ]
 # where = "transformers.models.mimi.modeling_mimi:MimiConvTranspose1d.forward"
 # ///

@@ -16,6 +16,7 @@ from needs import bubblewrap
 from drills import truth
 from drills.ways import Seen, Way, measure
 from repromatrix.runner import project
+from repromatrix.runner.execution.hardware import hardware
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -61,7 +62,13 @@ def test_the_slice_gives_what_the_committed_evidence_says(
         if release_of(cell) == FAILING or cell in telling
     }
 
-    assert expected == forked
+    # A processor without kernels for bf16 fails in the same cells, once in other words.
+    if "avx512_bf16" in hardware():
+        assert expected == forked
+    else:
+        assert {cell: seen.outcome for cell, seen in expected.items()} == {
+            cell: seen.outcome for cell, seen in forked.items()
+        }
 
 
 def test_a_fresh_process_gives_the_outcome_of_a_fork(
