@@ -99,12 +99,13 @@ class MeasuredSides(NamedTuple):
 def measure_sides(
     runner: SweepRunner, sides: Mapping[str, Mapping[str, Case]], published: Found
 ) -> MeasuredSides:
-    """Measure two releases, the older one first in `sides`.
+    """Measure two releases, the older one first in `sides`, or one that is held against itself.
 
     With `published`, what the older one is known to do, only those of its cells are measured that
     do otherwise on the newer one, or that are not among it.
     """
-    (against, older), (release, newer) = [*sides.items()]
+    measured = [*sides.items()]
+    (against, older), (release, newer) = measured[0], measured[-1]
     tally = runner.measure({release: newer} if published else sides)
     found = records(runner.rows(release, newer))
     unbuilt, interrupted = bool(tally.unbuilt), tally.interrupted
