@@ -38,16 +38,13 @@ ENVIRONMENTS = [*(release["name"] for release in MATRIX["releases"]), "main", *D
 @nox.session(default=False)
 def matrix(session: nox.Session) -> None:
     """Build missing environments, run the cells that are due, and render the table."""
-    # Only who has a cluster needs Ray, and it has to be the cluster's own version.
-    wanted = any(one.partition("=")[0] == "--ray" for one in session.posargs)
-    python = _python(session, "ray" if wanted else "runner")
-    _through(session, [python, "-m", "repromatrix", "matrix", *session.posargs])
+    _on_any_engine(session, "matrix")
 
 
 @nox.session(default=False)
 def sweep(session: nox.Session) -> None:
     """Run every architecture of a release through the probes, against the release before."""
-    _runner(session, "sweep", *session.posargs)
+    _on_any_engine(session, "sweep")
 
 
 @nox.session(default=False)
@@ -195,6 +192,13 @@ def lock(session: nox.Session) -> None:
 def environment(session: nox.Session, name: str) -> None:
     """Build one pinned virtualenv and print its path."""
     _runner(session, "environment", name, *session.posargs)
+
+
+def _on_any_engine(session: nox.Session, command: str) -> None:
+    # Only who has a cluster needs Ray, and it has to be the cluster's own version.
+    wanted = any(one.partition("=")[0] == "--ray" for one in session.posargs)
+    python = _python(session, "ray" if wanted else "runner")
+    _through(session, [python, "-m", "repromatrix", command, *session.posargs])
 
 
 def _runner(session: nox.Session, *arguments: str) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import resource
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +16,7 @@ import typer
 
 from repromatrix.runner import project, site
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.engine import NO_SANDBOX, engine_of
 from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
 from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
@@ -27,9 +27,7 @@ from repromatrix.runner.evidence.store import Store, take_in_late
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.execution.ray import connect as ray
-from repromatrix.runner.execution.ray.driver import Cluster
-from repromatrix.runner.execution.ray.parcel import choices
-from repromatrix.runner.execution.run import Engine, Run, RunTally, known_rows
+from repromatrix.runner.execution.run import Run, RunTally, known_rows
 from repromatrix.runner.judging.verdicts import Judged, is_current
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import MAIN
@@ -90,13 +88,7 @@ class MatrixOptions(cli.CellOptions):
         str,
         cli.checked("Run shard I of N; the split is the same on every machine.", metavar="I/N"),
     ] = ""
-    ray: Annotated[
-        str,
-        cli.checked(
-            "Run on a Ray cluster: HOST:PORT, `auto`, or `local` for this machine alone.",
-            metavar="ADDRESS",
-        ),
-    ] = ""
+    ray: cli.OnRay = ""
     strategy: Annotated[
         Strategy,
         typer.Option(
@@ -357,12 +349,12 @@ def _run(planned: Run, updates: SiteUpdates, options: MatrixOptions, console: Co
             updates.render_if_due(left)
 
     if options.ray:
-        console.print("Not sandboxed: a case can use the network and the rights of Ray's workers.")
+        console.print(NO_SANDBOX)
     else:
         sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
         terms = dataclasses.replace(planned.terms, sandbox=sandbox)
         planned = dataclasses.replace(planned, terms=terms)
-    with ProgressDisplay(console) as display, _engine(planned, options, display) as engine:
+    with ProgressDisplay(console) as display, engine_of(planned, options.ray, display) as engine:
         tally = planned.execute(updates.store, display, pause, engine)
     shown = updates.render()
     code = _summary(planned, shown, tally, options, console, time.monotonic() - begin)
@@ -372,18 +364,6 @@ def _run(planned: Run, updates: SiteUpdates, options: MatrixOptions, console: Co
     table = site.index(planned.project.paths)
     console.print(f"The table: {table} (first drawn after {updates.first:.0f} s)")
     return code
-
-
-@contextlib.contextmanager
-def _engine(planned: Run, options: MatrixOptions, display: ProgressDisplay) -> Iterator[Engine]:
-    """Yield what runs the plan: this machine, or a cluster for as long as it is connected."""
-    if not options.ray:
-        yield planned.pool()
-        return
-    # What a cluster of this machine starts has all that this process has.
-    chosen = {} if options.ray == ray.LOCAL else choices(planned)
-    with ray.connected(options.ray, planned.project.paths.built):
-        yield Cluster(planned, lambda text: display.say(text, "yellow"), chosen)
 
 
 def _end_shard(part: Share, planned: Run, store: Store, console: Console) -> None:

@@ -95,6 +95,13 @@ Sandbox = Annotated[
         show_default=False,
     ),
 ]
+OnRay = Annotated[
+    str,
+    checked(
+        "Run on a Ray cluster: HOST:PORT, `auto`, or `local` for this machine alone.",
+        metavar="ADDRESS",
+    ),
+]
 OnDevice = Annotated[Device, typer.Option(help="The device to compute on.")]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Re-run cells that already have results.")]
 AnyFailure = Annotated[

@@ -20,12 +20,14 @@ from repromatrix.runner.bisect.clone import Clone, open_clones
 from repromatrix.runner.bisect.commit_search import find_commits
 from repromatrix.runner.bisect.commits import commits_text, heard
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.engine import NO_SANDBOX, engine_of
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.environments.commits import Home
-from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
+from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores
+from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LISTED = 20
+_ON_A_NODE = 200
+"""Scripts of a release that a node of a cluster gets at once: about two minutes of one core."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,6 +141,7 @@ class SweepOptions:
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Processes at once; 0 means all cores.")
     ] = 0
+    ray: cli.OnRay = ""
     every: Annotated[bool, typer.Option("--all", help="Print every finding.")] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run, and run nothing.")
@@ -149,6 +154,7 @@ class SweepOptions:
 def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
     """Run every architecture through the probes, and tell what changed since the release before."""
     began = time.monotonic()
+    _refuse_with_ray(options)
     loaded = project.load(paths, [])
     release, against = _releases(loaded, options)
     recipes = load_recipes(paths.recipes)
@@ -185,6 +191,18 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
     _print(swept, told, live, options, load_triage(paths.recipes))
     _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.UNBUILDABLE if swept.unbuilt else ExitCode.AS_EXPECTED
+
+
+def _refuse_with_ray(options: SweepOptions) -> None:
+    if not options.ray:
+        return
+    for option, given, why in (
+        ("--budget", options.budget, "a budget works on one machine only"),
+        ("--sandbox", options.sandbox, "the nodes have no sandbox"),
+    ):
+        if given:
+            raise refuse(Conflict(option, "--ray", why))
+    ray.check(options.ray)
 
 
 def _baseline(
@@ -342,14 +360,19 @@ def _share(names: list[str], text: str) -> list[str]:
 
 @contextlib.contextmanager
 def _runner(loaded: Project, options: SweepOptions, console: Console) -> Iterator[SweepRunner]:
-    sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
+    if options.ray:
+        console.print(NO_SANDBOX)
+    say = cli.line_printer(console, "dim")
+    sandbox = not options.ray and cli.decide_sandbox(options.sandbox, say)
     until = time.monotonic() + seconds_of(options.budget) if options.budget else math.inf
     store = Store(loaded.paths.sweep, cli.line_printer(console, "yellow"))
     with contextlib.closing(store), ProgressDisplay(console) as display:
         yield SweepRunner(
             project=loaded,
             store=store,
-            jobs=options.jobs or cores(),
+            jobs=options.jobs or (0 if options.ray else cores()),
+            engine=lambda planned: engine_of(planned, options.ray, display),
+            largest=_ON_A_NODE if options.ray else 0,
             sandbox=sandbox,
             listener=display,
             rerun=options.rerun,

@@ -77,6 +77,8 @@ class Run:
     asked: frozenset[Cell] | None = None
     """The cells that decide something, where no others are to be run."""
     budget: Budget | None = None
+    largest: int = 0
+    """The most cells of a unit, so that several nodes share an environment; 0 for all of them."""
     interpreter: tuple[Environment, Built] | None = None
 
     def selected(self, environment: str) -> tuple[Cell, ...]:
@@ -152,6 +154,8 @@ class Run:
 
         names = [name for name in self.project.names if name in self.selection.environments]
         units = plan(names, cells_in)
+        if self.largest:
+            units = tuple(part for unit in units for part in unit.parts(self.largest))
         return units if self.budget is None else self.budget.ordered(units)
 
     def prepare(self, unit: Unit) -> Ready:

@@ -30,6 +30,11 @@ class Unit:
     environment: str
     cells: tuple[Cell, ...]
 
+    def parts(self, largest: int) -> Iterator[Unit]:
+        """Yield units of at most that many cells, which together have all of them."""
+        for first in range(0, len(self.cells), largest):
+            yield Unit(environment=self.environment, cells=self.cells[first : first + largest])
+
 
 _CASE = itemgetter(0, 4)
 """The case and the device of a cell."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
-from repromatrix.runner.execution.run import Run, RunListener, RunTally, known_rows
+from repromatrix.runner.execution.run import Engine, Run, RunListener, RunTally, known_rows
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.matrix import MAIN
@@ -38,12 +40,20 @@ class SweepRunner:
     rerun: bool = False
     until: float = math.inf
     """When nothing is begun any more, on the monotonic clock."""
+    engine: Callable[[Run], AbstractContextManager[Engine | None]] = lambda _: (
+        contextlib.nullcontext()
+    )
+    """What runs the scripts; this machine where it yields None."""
+    largest: int = 0
+    """The most scripts of a release that one node of a cluster gets; 0 for all of them."""
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
     """How many cells were `measured` so far, and how many are `left` because time was up."""
 
     def measure(self, by_release: Mapping[str, Mapping[str, Case]]) -> RunTally:
         """Run the scripts of each release that have no answer yet, all releases in one run."""
-        tally = self.planned(by_release).execute(self.store, self.listener)
+        planned = self.planned(by_release)
+        with self.engine(planned) as engine:
+            tally = planned.execute(self.store, self.listener, engine=engine)
         self.counts["measured"] += tally.measured
         self.counts["left"] += len(tally.left)
         return tally
@@ -76,6 +86,7 @@ class SweepRunner:
             ),
             known=known_rows(rows, loaded),
             rerun=self.rerun,
+            largest=self.largest,
         )
 
     def rows(self, release: str, cases: Mapping[str, Case]) -> list[Observation]:

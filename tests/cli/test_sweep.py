@@ -42,6 +42,15 @@ def test_a_dry_run_says_how_many_cells_each_release_has(
     assert not paths.sweep.exists()
 
 
+def test_a_budget_or_a_sandbox_is_refused_on_a_cluster(paths: Paths) -> None:
+    for given in ({"budget": "1m"}, {"sandbox": True}):
+        options = SweepOptions(ray="local", **given)  # type: ignore[arg-type]
+        (option,) = given
+
+        with pytest.raises(RunnerError, match=f"--{option} cannot be combined with --ray"):
+            sweep(paths, options, stderr_console())
+
+
 def test_between_two_releases_that_differ_the_newest_is_run_first(
     paths: Paths,
     tmp_path: Path,

@@ -116,3 +116,22 @@ def test_layers_that_an_adapter_does_not_reach_are_told_and_jumps_are_not(
     )
     assert (head, finding.split()[1:]) == ("Fixed: 1 finding", ["1", "architecture:", "videomae"])
     assert what.startswith("      lora-everywhere: 6 of 13 adapters have no gradient: ")
+
+
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore")  # what Ray leaves open is not ours to mend
+def test_nodes_of_a_cluster_share_the_architectures_of_a_release(
+    paths: Paths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repromatrix.runner.cli.sweep._ON_A_NODE", 1)
+    probes = ["outputs-fp32", "static"]
+    options = SweepOptions(release="5.23.0", against="4.50.0", probe=probes, ray="local", jobs=2)
+
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[:3] == [
+        "5.23.0 against 4.50.0",
+        "  4.50.0: 2 hold",
+        "  5.23.0: 2 hold",
+    ]
+    assert "4 cells measured" in printed.err

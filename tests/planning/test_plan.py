@@ -115,3 +115,12 @@ def test_environments_with_nothing_to_do_are_left_out_of_the_plan() -> None:
     )
 
     assert expected == plan("abc", cells_in)
+
+
+def test_a_large_unit_is_cut_into_parts_for_several_nodes() -> None:
+    cells = tuple(cells_of(TOY, "4.50.0", tuple(Precision), Device.CPU))
+
+    parts = [part.cells for part in Unit(environment="4.50.0", cells=cells).parts(4)]
+
+    assert parts == [cells[:4], cells[4:]]
+    assert [*Unit(environment="4.50.0", cells=()).parts(4)] == []

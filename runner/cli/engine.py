@@ -1,0 +1,29 @@
+"""What runs the cells of a command: this machine, or a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from repromatrix.runner.cli.progress import ProgressDisplay
+from repromatrix.runner.execution.ray import connect as ray
+from repromatrix.runner.execution.ray.driver import Cluster
+from repromatrix.runner.execution.ray.parcel import choices
+from repromatrix.runner.execution.run import Engine, Run
+
+NO_SANDBOX = "Not sandboxed: a case can use the network and the rights of Ray's workers."
+
+
+@contextlib.contextmanager
+def engine_of(planned: Run, address: str, display: ProgressDisplay) -> Iterator[Engine]:
+    """Yield what runs the plan: the cluster at an address while it is connected, or this machine.
+
+    Raises RunnerError where no cluster answers at that address.
+    """
+    if not address:
+        yield planned.pool()
+        return
+    # What a cluster of this machine starts has all that this process has.
+    chosen = {} if address == ray.LOCAL else choices(planned)
+    with ray.connected(address, planned.project.paths.built):
+        yield Cluster(planned, lambda text: display.say(text, "yellow"), chosen)
