@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -16,23 +17,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from packaging.utils import canonicalize_name
 
-from repromatrix.runner import files
+from repromatrix.runner import files, project
 from repromatrix.runner.cases import load_case
 from repromatrix.runner.cli.options import command
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.judging.lint import NAME, scrutinise
+from repromatrix.runner.judging.proposals import BlockProposal, propose
 from repromatrix.runner.model.case import Script, decode, parse_python, parse_script
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.model.packages import COMPANIONS, UNDER_TEST
 from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.recipes import read_recipes
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
     from rich.console import Console
 
 _SOURCE = "SOURCE"
+_NOTHING = BlockProposal()
 _THREAD = re.compile(
     r"https://github\.com/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+)/(?P<what>issues|pull)/(?P<number>\d+)(?!\w)"
 )
@@ -89,13 +93,21 @@ def begin(
         ),
     ],
     name: Annotated[str, typer.Option(help="The name of the file, without `.py`.")] = "",
+    text: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="The text of the report, or `-` for standard input; from it title, area, models,"
+            " trigger, symptom, error and the releases to try are proposed.",
+        ),
+    ] = "",
 ) -> ExitCode:
     """Create a case file from the address of a report, or from a script.
 
     Prints what is left to do; raises RunnerError instead.
     """
     if "://" in source:
-        draft = from_address(source)
+        draft = from_address(source, _proposed(paths, text) if text else _NOTHING)
     elif Path(source).is_file():
         draft = from_script(decode(Path(source).read_bytes(), source), source)
     else:
@@ -127,7 +139,23 @@ def _left(paths: Paths, path: Path) -> list[Fault]:
     return scrutinise(case, {}, matrix.precisions, Device)
 
 
-def from_address(address: str) -> Draft:
+def _proposed(paths: Paths, where: str) -> BlockProposal:
+    """Return what the text of a report suggests; raises RunnerError where it cannot be read."""
+    if where == "-":
+        text = sys.stdin.read()
+    elif Path(where).is_file():
+        text = decode(Path(where).read_bytes(), where)
+    else:
+        fix = "Save the text of the report, or pipe it in and give `-`."
+        raise refuse(Problem("--text", f"the file {where!r} does not exist", fix))
+    loaded, _ = project.read(paths, None)
+    cases = loaded.cases.values()
+    families = {family for case in cases for family in case.block.families}
+    families |= {recipe.type for recipe in read_recipes(paths.recipes)[0].values()}
+    return propose(text, cases, families, [release.name for release in loaded.matrix.releases])
+
+
+def from_address(address: str, proposal: BlockProposal = _NOTHING) -> Draft:
     """Return a draft for an issue or a pull request; nothing is fetched. Raises RunnerError."""
     thread = _THREAD.match(address)
     if thread is None:
@@ -138,9 +166,23 @@ def from_address(address: str) -> Draft:
     name = f"{package.replace('-', '_')}_{thread['what'].rstrip('s')}_{thread['number']}"
     return Draft(
         name=name,
-        text=_block([thread.group()], ["torch", "transformers", *beside], ">=3.10") + _BODY,
-        remarks=("Name the file after the model and what it does wrong: readers search for that.",),
+        text=_block([thread.group()], ["torch", "transformers", *beside], ">=3.10", proposal)
+        + _BODY,
+        remarks=(
+            "Name the file after the model and what it does wrong: readers search for that.",
+            *_remarks(proposal, thread.group()),
+        ),
     )
+
+
+def _remarks(proposal: BlockProposal, address: str) -> Iterator[str]:
+    if proposal == _NOTHING:
+        yield f"To have the block proposed: gh issue view {address} | … {address} --text -"
+        return
+    yield "The block was proposed from the text of the report: check every value of it."
+    if proposal.raises:
+        yield f"The report shows {proposal.raises}: {proposal.match}"
+    yield f"Try it on {','.join(proposal.releases)} first."
 
 
 def from_script(text: str, where: str) -> Draft:
@@ -199,19 +241,24 @@ def _is_varied(item: Requirement) -> bool:
     return (exact or bool(item.url)) and canonicalize_name(item.name) in UNDER_TEST
 
 
-def _block(reports: Sequence[str], dependencies: Iterable[str], requires: str) -> str:
+def _block(
+    reports: Sequence[str],
+    dependencies: Iterable[str],
+    requires: str,
+    proposal: BlockProposal = _NOTHING,
+) -> str:
     """Return the block; `check` will ask for the empty values."""
     lines = [
         f"requires-python = {json.dumps(requires)}",
         f"dependencies = {json.dumps(list(dependencies))}",
         "",
         "[tool.repromatrix]",
-        'title = ""',
+        f"title = {json.dumps(proposal.title, ensure_ascii=False)}",
         f"reports = {json.dumps(list(reports))}",
-        'area = ""',
-        "models = []",
-        "trigger = []",
-        "symptom = []",
+        f"area = {json.dumps(proposal.area)}",
+        f"models = {json.dumps(list(proposal.models))}",
+        f"trigger = {json.dumps(list(proposal.trigger))}",
+        f"symptom = {json.dumps(list(proposal.symptom))}",
     ]
     block = "".join(f"# {line}".rstrip() + "\n" for line in lines)
     return f"# /// script\n{block}# ///\n"

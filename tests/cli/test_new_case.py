@@ -127,3 +127,25 @@ def test_a_development_version_becomes_the_package_itself(places: Paths, tmp_pat
     path = _begin(places, _script(tmp_path, SCRIPT.replace("transformers==4.50.0", address)))
 
     assert '"transformers",' in path.read_text()
+
+
+def test_the_text_of_a_report_fills_the_block(
+    places: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.txt"
+    report.write_text("title: Loading GPT-2 in fp16\nfrom_pretrained\nValueError: it is odd\n")
+    address = "https://github.com/huggingface/transformers/issues/1"
+
+    begin(places, Console(width=200, stderr=True), address, "gpt2_load", str(report))
+
+    block = load_case(places.cases / "gpt2_load.py", "gpt2_load.py").block
+    assert (block.title, block.trigger, block.symptom) == (
+        "Loading GPT-2 in fp16",
+        ("load",),
+        ("error",),
+    )
+    printed = capsys.readouterr().err
+    assert "The report shows ValueError: it is odd" in printed
+    assert "Try it on 4.49.0,5.23.0 first." in printed
+    with pytest.raises(RunnerError, match="--text: the file 'nosuch' does not exist"):
+        begin(places, Console(quiet=True), address, "gpt2_other", "nosuch")

@@ -44,7 +44,7 @@ def test_a_dry_run_says_how_many_cells_each_release_has(
 
 def test_a_budget_or_a_sandbox_is_refused_on_a_cluster(paths: Paths) -> None:
     for given in ({"budget": "1m"}, {"sandbox": True}):
-        options = SweepOptions(ray="local", **given)  # type: ignore[arg-type]
+        options = SweepOptions(ray="local", **given)
         (option,) = given
 
         with pytest.raises(RunnerError, match=f"--{option} cannot be combined with --ray"):
