@@ -21,6 +21,7 @@ from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.evidence.margins import MarginRow, read_margins
 from repromatrix.runner.judging.lint import crosses, lacking, scrutinise
 from repromatrix.runner.judging.margins import LEAST, thresholds
+from repromatrix.runner.judging.missing import missing
 from repromatrix.runner.judging.places import apart, by_place, never_seen
 from repromatrix.runner.judging.verdicts import Judged, by_case, described, judge_all
 from repromatrix.runner.model.impact import Impact
@@ -44,8 +45,14 @@ def examine(
     console: Console,
     files: Annotated[
         Sequence[Path],
-        typer.Argument(metavar="FILE", help="Case files; all of `cases/` by default."),
+        typer.Argument(
+            metavar="FILE", help="Case files, or names of cases; all of `cases/` by default."
+        ),
     ] = (),
+    explain: Annotated[  # noqa: FBT002 - an option
+        bool,
+        typer.Option("--explain", help="Print what each case still lacks, and what gives it."),
+    ] = False,
     margins: Annotated[  # noqa: FBT002 - an option
         bool,
         typer.Option("--margins", help="Print how far off their thresholds cases stand."),
@@ -56,6 +63,7 @@ def examine(
     Prints every case that is not proven, and every fix on record that measurement contradicts;
     raises RunnerError with every fault.
     """
+    files = [_file(paths, each) for each in files]
     loaded, faults = project.read(paths, files or None)
     for case in {case.where: case for case in loaded.cases.values()}.values():
         faults += scrutinise(case, loaded.environments, loaded.matrix.precisions, Device)
@@ -73,6 +81,9 @@ def examine(
     for name in filter(lacks.__getitem__, lacks):
         where = loaded.cases[name].label
         console.print(f"{where}: not proven: {'; '.join(lacks[name])}.", markup=False)
+    if explain:
+        for line in _explained(loaded, judged):
+            console.print(line, markup=False)
     notes = [_other_places(loaded, judged), _other_fixes(loaded), _hidden(loaded)]
     notes.append(_without_impact(loaded, judged))
     for note in (*chain.from_iterable(notes), *_margins(loaded, every=margins)):
@@ -89,6 +100,22 @@ def examine(
         f" {plural(_placed(loaded), 'case says', 'cases say')} where it happens."
     )
     return ExitCode.AS_EXPECTED
+
+
+def _file(paths: Paths, typed: Path) -> Path:
+    """Return the file of a case that was given by its name, else what was typed."""
+    named = paths.cases / f"{typed}.py"
+    return named if not typed.exists() and named.exists() else typed
+
+
+def _explained(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
+    seeds = {(row.case, row.case_digest) for row in read_margins(loaded.paths)}
+    for name, case in loaded.cases.items():
+        known = (case.name, case.digest) in seeds
+        unmeasured = [] if known else [*map(str, thresholds(case.script.code))]
+        lacks = [*missing(case, judged[name], unmeasured)]
+        yield f"{case.label}: {'lacks nothing' if not lacks else 'lacks'}"
+        yield from (f"  {lack}" for lack in lacks)
 
 
 def _counted(loaded: Project) -> str:
