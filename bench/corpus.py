@@ -146,6 +146,7 @@ def _requests(loaded: Project, cells: Sequence[Cell], *, witness: bool) -> list[
             "seconds": limits.seconds,
             "memory": limits.memory,
             "processes": limits.processes,
+            "ranks": loaded.cases[cell.case].block.processes,
             "threads": 1,
             "front": None,
         }

@@ -87,6 +87,7 @@ def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
         "seconds": 30,
         "memory": 2048,
         "processes": 512,
+        "ranks": 1,
         "threads": 1,
         "front": None,
         **changed,

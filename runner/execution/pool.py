@@ -250,6 +250,7 @@ class Batch:
             "seconds": case.block.timeout or limits.seconds,
             "memory": limits.memory,
             "processes": limits.processes,
+            "ranks": case.block.processes,
             "threads": self.terms.threads,
             "front": self._front,
         }

@@ -321,6 +321,7 @@ def _probe(limits: Limits) -> Request:
         "seconds": _PROBING,
         "memory": limits.memory,
         "processes": limits.processes,
+        "ranks": 1,
         "threads": 1,
         "front": None,
     }

@@ -237,6 +237,8 @@ class Block(TomlRecord):
     simulates: str | None = None
     environments: tuple[str, ...] = ()
     timeout: float | None = Field(default=None, gt=0)
+    processes: int = Field(default=1, ge=1, le=4)
+    """How many it computes in at once, where it says more than one; the first is its own."""
     workarounds: dict[str, WorkaroundText] = Field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     fails: tuple[Failure, ...] = ()
@@ -421,6 +423,8 @@ class Case:
             runs["environ"] = dict(self.environ)
         if self.block.exercises is not Exercise.COMPUTE:
             runs["exercises"] = self.block.exercises  # it decides what the witness asks for
+        if self.block.processes > 1:
+            runs["processes"] = self.block.processes
         return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -46,6 +46,9 @@ class Request(Read):
     seconds: float
     memory: int
     processes: int
+    """The most processes and threads."""
+    ranks: int
+    """The most processes of a case that computes in several; of any other they are not counted."""
     threads: int
     front: Overlay | None
 

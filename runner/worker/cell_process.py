@@ -160,6 +160,9 @@ _CROWDED = {
     "error_class": "TooManyProcesses",
     "message": "more processes and threads at once than a cell may have",
 }
+RANKS = "ranks"
+_TOO_MANY_RANKS = {**_CROWDED, "message": "more processes than `processes` in its block says"}
+_STOPPED = {CROWD: _CROWDED, RANKS: _TOO_MANY_RANKS}
 # Class names by which Python and torch say that memory ran out.
 _MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})
 # What else torch says of it, under the names of other errors.
@@ -176,7 +179,7 @@ _OUT_OF_MEMORY = (
 def classify(stopped: str, status: int, report: dict[str, Any] | None) -> dict[str, Any]:
     """Turn how a process ended and what it reported into an outcome."""
     if stopped:
-        ended = _CROWDED if stopped == CROWD else {"outcome": stopped}
+        ended = _STOPPED.get(stopped, {"outcome": stopped})
         return {**(report or {}), **ended}
     if report is None:
         return _without_report(status)
@@ -357,6 +360,8 @@ class CellProcess:
             self._stop(CROWD)
         elif held > self.request["memory"] << 20:
             self._stop("out-of-memory")
+        elif 1 < self.request["ranks"] < len(tree - {self.first}):
+            self._stop(RANKS)
 
     def tree(self) -> set[int]:
         """Return the processes of the cell, also those whose own parents have ended."""

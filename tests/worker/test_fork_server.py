@@ -672,3 +672,58 @@ def test_a_report_cannot_speak_for_another_cell(start: Starter, tmp_path: Path) 
     ((number, answer),) = list(start().run([request(path, 5)]))
 
     assert (number, answer["output"], answer["wall"] > 0) == (5, "", True)
+
+
+def _with_others(tmp_path: Path, others: int, rank_0: str, rank_1: str) -> Path:
+    """Write a case that forks others: each does the one thing, and the case itself the other."""
+    return case(
+        tmp_path,
+        "import multiprocessing, os, signal, time",
+        "context = multiprocessing.get_context('fork')",
+        "def rank(number):",
+        f"    {rank_1}",
+        f"others = [context.Process(target=rank, args=(one,)) for one in range({others})]",
+        "for other in others: other.start()",
+        rank_0,
+        "for other in others: other.join()",
+        name=f"others_{others}_{len(rank_0)}",
+    )
+
+
+@with_walls_and_without
+@pytest.mark.parametrize(
+    ("ranks", "others", "expected"),
+    [(2, 1, ("passes", None)), (2, 2, ("crashes", "TooManyProcesses")), (1, 2, ("passes", None))],
+    ids=["as many as it says", "more than it says", "it says nothing"],
+)
+def test_a_case_has_no_more_processes_than_it_says(  # noqa: PLR0913 - a value of each kind
+    start: Starter,
+    tmp_path: Path,
+    ranks: int,
+    others: int,
+    expected: tuple[str, str | None],
+    *,
+    walls: bool,
+) -> None:
+    path = _with_others(tmp_path, others, "pass", "time.sleep(1)")
+
+    [(_, answer)] = start(sandbox=walls, cases=[path]).run([request(path, ranks=ranks)])
+
+    assert (answer["outcome"], answer.get("error_class")) == expected
+
+
+@with_walls_and_without
+def test_of_two_ranks_neither_outlives_the_other(
+    start: Starter, tmp_path: Path, temporary: Path, *, walls: bool
+) -> None:
+    killed = "os.kill(os.getpid(), signal.SIGKILL)"
+    waits = _with_others(tmp_path, 1, "time.sleep(600)", killed)
+    dies = _with_others(tmp_path, 1, killed, "time.sleep(600)")
+    worker = start(sandbox=walls, cases=[waits, dies])
+
+    answers = dict(worker.run([request(waits, 1, ranks=2, seconds=2), request(dies, 2, ranks=2)]))
+    worker.close()
+
+    ended = {number: answer["outcome"] for number, answer in answers.items()}
+    assert ended == {1: "times-out", 2: "crashes"}
+    wait_until(lambda: not processes_of(temporary))
