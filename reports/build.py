@@ -32,6 +32,7 @@ from repromatrix.reports.exports.rows import (
 from repromatrix.reports.exports.swept_js import swept_data
 from repromatrix.reports.pages.architecture import (
     ArchitecturePage,
+    ArchitecturesPage,
     architectures,
     architectures_page,
     outcomes_sheet,
@@ -78,6 +79,8 @@ class SweptSite:
     findings: tuple[PublishedFinding, ...] = ()
     refused: tuple[RefusedType, ...] = ()
     triage: Mapping[str, TriagedFinding] = field(default_factory=dict)
+    classes: SweptSite | None = None
+    """The same about further classes of the architectures."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,13 +172,24 @@ class Site:
     def architectures(self) -> tuple[ArchitecturePage, ...]:
         """The pages of architectures."""
         links = {one.name: Link(text=one.name, href=one.href) for one in self.families}
-        return architectures(self.published.swept.history, links)
+        swept = self.published.swept
+        classes = swept.classes or SweptSite()
+        return architectures(swept.history, links, classes.history)
+
+    @cached_property
+    def overview(self) -> ArchitecturesPage:
+        """All architectures on all releases."""
+        swept = self.published.swept
+        further = swept.classes.refused if swept.classes else ()
+        return architectures_page(swept.history, self.architectures, swept.refused, further)
 
     @cached_property
     def findings(self) -> FindingsPage:
         """What the sweep found, by release."""
         swept = self.published.swept
-        return findings_page(swept.history, swept.findings, swept.triage)
+        classes = swept.classes or SweptSite()
+        further = findings_page(classes.history, classes.findings, swept.triage)
+        return findings_page(swept.history, swept.findings, swept.triage, further)
 
     @cached_property
     def documents(self) -> tuple[Document, ...]:
@@ -360,9 +374,7 @@ ROUTES = (
     PageRoute(
         "architectures",
         "Architectures",
-        lambda site: architectures_page(
-            site.published.swept.history, site.architectures, site.published.swept.refused
-        ),
+        lambda site: site.overview,
         lambda site: [outcomes_sheet(site.published.swept.history)],
     ),
     PageRoute("findings", "Findings", lambda site: site.findings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.evidence.answering import Grid, answering_rows, dispute, survey
@@ -18,9 +19,18 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project, informed
-from repromatrix.runner.sweep.published import FOLDER, read_findings, read_history, read_refused
+from repromatrix.runner.sweep.published import (
+    CLASSES,
+    FOLDER,
+    read_findings,
+    read_history,
+    read_refused,
+)
 from repromatrix.runner.sweep.triage import NAME as TRIAGE
 from repromatrix.runner.sweep.triage import load_triage
+
+if TYPE_CHECKING:
+    from repromatrix.reports.build import SweptSite
 
 _SHOWN = ("publications.toml", snapshots.NAME, HISTORY)
 """The published files that pages show beside the cells."""
@@ -54,7 +64,7 @@ def identity(
     """Identify what a rendering would show, so that an unchanged one is left alone."""
     content = hashlib.sha256(f"{base_url} {source}".encode())
     published = (project.paths.published / name for name in _SHOWN)
-    swept = sorted((project.paths.published / FOLDER).glob("*.csv"))
+    swept = sorted((project.paths.published / FOLDER).rglob("*.csv"))
     decided = project.paths.recipes / TRIAGE
     for path in (*published, *swept, decided, project.paths.history):
         content.update(path.read_bytes() if path.exists() else b"absent")
@@ -110,7 +120,7 @@ def render(
     wanted = identity(project, rows, base_url, source)
     if stamp.exists() and stamp.read_text() == wanted and (paths.site / "index.html").exists():
         return False
-    from repromatrix.reports.build import Published, SweptSite  # noqa: PLC0415
+    from repromatrix.reports.build import Published  # noqa: PLC0415
     from repromatrix.reports.build import render as draw  # noqa: PLC0415 - pandas costs half a second
 
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
@@ -120,12 +130,7 @@ def render(
         records=snapshots.read_changes(paths.published),
         base_url=base_url,
         source=source,
-        swept=SweptSite(
-            history=read_history(paths.published),
-            findings=read_findings(paths.published),
-            refused=read_refused(paths.published),
-            triage=load_triage(paths.recipes),
-        ),
+        swept=_swept(paths, FOLDER, _swept(paths, CLASSES)),
         checkout=paths.root,
     )
     environments = _shown_in_the_table(known_to, judged)
@@ -140,6 +145,19 @@ def render(
     )
     stamp.write_text(wanted)
     return True
+
+
+def _swept(paths: Paths, folder: str, classes: SweptSite | None = None) -> SweptSite:
+    """Return what the sweep published in a folder, with what it did of further classes."""
+    from repromatrix.reports.build import SweptSite  # noqa: PLC0415
+
+    return SweptSite(
+        history=read_history(paths.published, folder),
+        findings=read_findings(paths.published, folder),
+        refused=read_refused(paths.published, folder),
+        triage=load_triage(paths.recipes),
+        classes=classes,
+    )
 
 
 def _shown_in_the_table(project: Project, judged: Iterable[Judged]) -> list[Environment]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -32,6 +33,7 @@ _GLYPHS = {
     ProbeStatus.UNKNOWN: "?",
 }
 _LONGEST = 240
+_NONE = SweepHistory()
 _SEVERAL, _MANY = 3, 8
 """From how many probes on that do not hold a cell of the overview is darker."""
 
@@ -98,6 +100,8 @@ class ArchitecturePage:
     """The page of the reported bugs of a family of the same name."""
     stretches: tuple[Stretch, ...]
     """How many probes do not hold, on every release that was measured."""
+    classes: tuple[ArchitecturePage, ...] = ()
+    """Its further classes, each as a page of its own would say it."""
 
     @property
     def is_bad(self) -> bool:
@@ -119,10 +123,16 @@ class ArchitecturesPage:
     built: int
     """How many of them were built on it."""
     refused: tuple[RefusedType, ...]
+    classes: int
+    """How many further classes were run."""
+    refused_classes: tuple[RefusedType, ...]
 
 
 def architectures_page(
-    history: SweepHistory, pages: Sequence[ArchitecturePage], refused: Sequence[RefusedType]
+    history: SweepHistory,
+    pages: Sequence[ArchitecturePage],
+    refused: Sequence[RefusedType],
+    refused_classes: Sequence[RefusedType] = (),
 ) -> ArchitecturesPage:
     """Return the overview."""
     releases = history.whole
@@ -134,26 +144,46 @@ def architectures_page(
         probes=len(PROBES),
         types=history.releases[newest].types if newest else 0,
         built=history.built(newest),
-        refused=tuple(one._replace(reason=shortened(one.reason, _LONGEST)) for one in refused),
+        refused=tuple(map(_short, refused)),
+        classes=sum(len(one.classes) for one in pages),
+        refused_classes=tuple(map(_short, refused_classes)),
     )
+
+
+def _short(one: RefusedType) -> RefusedType:
+    return one._replace(reason=shortened(one.reason, _LONGEST))
 
 
 def address_of(kind: str) -> str:
-    """Return the address of the page of an architecture, from the first page."""
-    return f"architecture/{in_address(filed(kind))}.html"
+    """Return the address of an architecture, or of a further class on its page."""
+    architecture, _, name = kind.partition(":")
+    place = f"#{in_address(name)}" if name else ""
+    return f"architecture/{in_address(filed(architecture))}.html{place}"
 
 
 def architectures(
-    history: SweepHistory, families: Mapping[str, Link]
+    history: SweepHistory, families: Mapping[str, Link], classes: SweepHistory = _NONE
 ) -> tuple[ArchitecturePage, ...]:
-    """Return the pages in alphabetical order; `families` are those that cases are about."""
+    """Return the pages in alphabetical order; `families` are those that cases are about.
+
+    `classes` is what was found of further classes.
+    """
     known = {plain(name): link for name, link in families.items()}
+    further: defaultdict[str, list[ArchitecturePage]] = defaultdict(list)
+    for name in sorted(classes.architectures):
+        further[name.partition(":")[0]].append(_page(classes, name, None))
     return tuple(
-        _page(history, kind, known.get(plain(kind))) for kind in sorted(history.architectures)
+        _page(history, kind, known.get(plain(kind)), further[kind])
+        for kind in sorted(history.architectures)
     )
 
 
-def _page(history: SweepHistory, kind: str, cases: Link | None) -> ArchitecturePage:
+def _page(
+    history: SweepHistory,
+    kind: str,
+    cases: Link | None,
+    classes: Sequence[ArchitecturePage] = (),
+) -> ArchitecturePage:
     one = history.architectures[kind]
     releases = history.measured(kind)
     lines = {key: history.line(key) for key in history.keys(kind)}
@@ -188,6 +218,7 @@ def _page(history: SweepHistory, kind: str, cases: Link | None) -> ArchitectureP
         live=len(history.bad_on(kind, releases[-1])),
         cases=cases,
         stretches=tuple(_counts(history, kind)),
+        classes=tuple(classes),
     )
 
 

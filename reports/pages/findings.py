@@ -81,14 +81,17 @@ class FindingsPage:
     """How many architectures were built on the newest release."""
     decided: str
     """How many findings were decided to be what; empty where none was."""
+    classes: FindingsPage | None = None
+    """The same about further classes of the architectures; None where none was run."""
 
 
 def findings_page(
     history: SweepHistory,
     found: Iterable[PublishedFinding],
     triage: Mapping[str, TriagedFinding] | None = None,
+    classes: FindingsPage | None = None,
 ) -> FindingsPage:
-    """Return the page; without a history it is empty."""
+    """Return the page; without a history it is empty. `classes` is that of further classes."""
     triage = triage or {}
     names = [*history.releases]
     by_pair: dict[tuple[str, str], list[PublishedFinding]] = {}
@@ -105,6 +108,7 @@ def findings_page(
         live_in_fp32=_live(by_pair.get((newest, ""), []), BAD_IN_FP32, triage),
         decided=_decided(triage.values()),
         measured=plural(history.built(newest), "architecture"),
+        classes=classes if classes and classes.newest else None,
     )
 
 

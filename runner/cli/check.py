@@ -29,8 +29,9 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
+from repromatrix.runner.sweep.classes import read_classes
 from repromatrix.runner.sweep.making import needless_hints, read_hints
-from repromatrix.runner.sweep.published import read_findings
+from repromatrix.runner.sweep.published import CLASSES, FOLDER, read_findings
 from repromatrix.runner.sweep.recipes import read_recipes
 from repromatrix.runner.sweep.triage import read_triage, unknown_names
 from repromatrix.runner.text import join, plural
@@ -69,7 +70,6 @@ def examine(
         faults += scrutinise(case, loaded.environments, loaded.matrix.precisions, Device)
     if not files:
         faults += _needless_locks(paths, loaded)
-        faults += read_recipes(paths.recipes)[1]
         faults += _untenable(paths, loaded)
     if faults:
         raise RunnerError(faults)
@@ -126,13 +126,17 @@ def _counted(loaded: Project) -> str:
 
 
 def _untenable(paths: Paths, loaded: Project) -> list[Fault]:
-    """Return what is wrong with the decisions and hints of the sweep."""
+    """Return what is wrong with the recipes, decisions and hints of the sweep."""
+    recipes, damaged = read_recipes(paths.recipes)
     triage, faults = read_triage(paths.recipes)
-    findings = {one.name for one in read_findings(paths.published)}
+    found = (read_findings(paths.published, folder) for folder in (FOLDER, CLASSES))
+    findings = {one.name for one in chain.from_iterable(found)}
     return [
+        *damaged,
+        *read_classes(paths.recipes, recipes)[1],
         *faults,
         *unknown_names(triage, findings, {case.stem for case in loaded.cases.values()}),
-        *needless_hints(read_hints(paths.recipes), read_recipes(paths.recipes)[0]),
+        *needless_hints(read_hints(paths.recipes), recipes),
     ]
 
 

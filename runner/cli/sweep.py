@@ -39,7 +39,7 @@ from repromatrix.runner.project import Project
 from repromatrix.runner.sweep import making, published, publishing, render
 from repromatrix.runner.sweep.baseline import published_baseline
 from repromatrix.runner.sweep.between import next_runs
-from repromatrix.runner.sweep.cells import chosen_probes, probe_cases
+from repromatrix.runner.sweep.cells import cheap_probes, chosen_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import ProbeName
 from repromatrix.runner.sweep.commits import inquiry_of
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
@@ -89,6 +89,13 @@ class SweepOptions:
         Sequence[str], typer.Option(help="Only architectures of this name or glob.")
     ] = ()
     probe: Annotated[Sequence[str], typer.Option(help="Only probes of this name or glob.")] = ()
+    classes: Annotated[
+        bool,
+        typer.Option(
+            "--classes",
+            help="Sweep the other classes of each architecture, with the cheapest probes.",
+        ),
+    ] = False
     fp16: Annotated[bool, typer.Option("--fp16", help="Run the probes in fp16, too.")] = False
     make: Annotated[
         bool,
@@ -157,13 +164,13 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
     _refuse_with_ray(options)
     loaded = project.load(paths, [])
     release, against = _releases(loaded, options)
-    recipes = load_recipes(paths.recipes)
-    probes = _probes(options)
+    scope = _scope(paths, options)
+    recipes, probes = scope.recipes, _probes(options)
     others = ((options.make, _make), (options.between, _between), (options.publish, _publish))
     for is_asked, task in others:
         if is_asked:
-            return task(loaded, recipes, options, console)
-    names = _share(_matching("--model", options.model, recipes), options.shard)
+            return task(loaded, scope, options, console)
+    names = _share(_models(options, recipes), options.shard)
     sides = {
         name: probe_cases(
             recipes_there({kind: recipes[kind] for kind in names}, name, loaded), probes
@@ -178,7 +185,7 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         _print_planned(sides, console)
         return ExitCode.AS_EXPECTED
     with _runner(loaded, options, console) as runner:
-        swept = measure_sides(runner, sides, _baseline(loaded, recipes, against, options))
+        swept = measure_sides(runner, sides, _baseline(loaded, scope, against, options))
         if swept.interrupted:
             return _interrupted(console)
         told = findings(changes(swept.older, swept.newer))
@@ -205,14 +212,21 @@ def _refuse_with_ray(options: SweepOptions) -> None:
     ray.check(options.ray)
 
 
+def _scope(paths: Paths, options: SweepOptions) -> making.SweepScope:
+    """Return what is swept; raises RunnerError."""
+    recipes = load_recipes(paths.recipes)
+    chosen = making.further_classes if options.classes else making.architectures
+    return chosen(paths.recipes, recipes)
+
+
 def _baseline(
-    loaded: Project, recipes: Mapping[str, ModelRecipe], against: str, options: SweepOptions
+    loaded: Project, scope: making.SweepScope, against: str, options: SweepOptions
 ) -> Found:
     """Return what was published of the older release, if it stands; nothing with `--rerun`."""
     if options.rerun or against == MAIN:
         return {}
-    line = published.read_history(loaded.paths.published)
-    there = recipes_there(recipes, against, loaded)
+    line = published.read_history(loaded.paths.published, scope.folder)
+    there = recipes_there(scope.recipes, against, loaded)
     return published_baseline(line, loaded.environments[against], there)
 
 
@@ -333,7 +347,16 @@ def _probes(options: SweepOptions) -> tuple[ProbeName, ...]:
     every = {probe.name: probe for probe in chosen_probes(fp16=True)}
     if options.probe:
         return tuple(every[name] for name in _matching("--probe", options.probe, every))
-    return chosen_probes(fp16=options.fp16)
+    return cheap_probes() if options.classes else chosen_probes(fp16=options.fp16)
+
+
+def _models(options: SweepOptions, recipes: Mapping[str, ModelRecipe]) -> list[str]:
+    """Return the recipes that are asked for; the name of an architecture is all its classes."""
+    if not options.classes or not options.model:
+        return _matching("--model", options.model, recipes)
+    types = dict.fromkeys(recipe.type for recipe in recipes.values())
+    chosen = [name for name in recipes if making.is_named(name, options.model)]
+    return chosen or _matching("--model", options.model, types)
 
 
 def _matching(option: str, patterns: Sequence[str], known: Mapping[str, object]) -> list[str]:
@@ -381,31 +404,25 @@ def _runner(loaded: Project, options: SweepOptions, console: Console) -> Iterato
 
 
 def _make(
-    loaded: Project,
-    recipes: Mapping[str, ModelRecipe],
-    options: SweepOptions,
-    console: Console,
+    loaded: Project, scope: making.SweepScope, options: SweepOptions, console: Console
 ) -> ExitCode:
     release, _ = _releases(loaded, options)
     with _runner(loaded, options, console) as runner:
-        made = making.make_recipes(runner, release, recipes, options.model)
+        made = making.make_recipes(runner, release, scope, options.model)
     cli.print_stdout(render.coverage(release, made) + "\n")
     return ExitCode.INTERRUPTED if made.interrupted else ExitCode.AS_EXPECTED
 
 
 def _between(
-    loaded: Project,
-    recipes: Mapping[str, ModelRecipe],
-    options: SweepOptions,
-    console: Console,
+    loaded: Project, scope: making.SweepScope, options: SweepOptions, console: Console
 ) -> ExitCode:
     """Measure what lies between neighbours that differ, until none do or nothing is answered."""
-    began = time.monotonic()
-    earlier = published.read_history(loaded.paths.published)
-    chosen = {*_matching("--model", options.model, recipes)}
+    began, recipes = time.monotonic(), scope.recipes
+    earlier = published.read_history(loaded.paths.published, scope.folder)
+    chosen = {*_models(options, recipes)}
     before, names = -1, releases_of(loaded)
     with _runner(loaded, options, console) as runner:
-        mine = publishing.measured(runner, recipes, names)
+        mine = publishing.measured(runner, scope, names)
         while before < runner.counts["measured"]:
             line = publishing.merged(mine, names, recipes, earlier, gaps=True).history
             wanted = {
@@ -420,35 +437,33 @@ def _between(
             before = runner.counts["measured"]
             if runner.measure(wanted).interrupted:
                 return _interrupted(console)
-            mine |= publishing.measured(runner, recipes, wanted)
+            mine |= publishing.measured(runner, scope, wanted)
     _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.AS_EXPECTED
 
 
 def _publish(
-    loaded: Project,
-    recipes: Mapping[str, ModelRecipe],
-    options: SweepOptions,
-    console: Console,
+    loaded: Project, scope: making.SweepScope, options: SweepOptions, console: Console
 ) -> ExitCode:
-    paths = loaded.paths
-    earlier = published.read_history(paths.published)
+    paths, recipes, folder = loaded.paths, scope.recipes, scope.folder
+    earlier = published.read_history(paths.published, folder)
     with _runner(loaded, options, console) as runner:
         names = releases_of(loaded)
-        mine = publishing.measured(runner, recipes, names)
+        mine = publishing.measured(runner, scope, names)
         merged = publishing.merged(mine, names, recipes, earlier)
         refused = publishing.refused(
-            runner, recipes, merged, published.read_refused(paths.published)
+            runner, scope, merged, published.read_refused(paths.published, folder)
         )
-        told = publishing.told(runner, recipes, merged, published.read_findings(paths.published))
+        known = published.read_findings(paths.published, folder)
+        told = publishing.told(runner, recipes, merged, known)
     for name, lacking in merged.incomplete.items():
         console.print(f"{name}: {plural(lacking, 'cell')} to measure; it is left as it was.")
     if not merged.fresh:
         problem = Problem("the sweep", "no release was measured on this machine")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
-    texts = published.texts(paths.published, merged.history, refused, told)
+    texts = published.texts(paths.published, merged.history, refused, told, folder)
     files.write_all(texts)
     size = sum(len(text) for text in texts.values()) / 1e6
     number = plural(len(merged.history.releases), "release")
-    console.print(f"{number}, {size:.1f} MB: {paths.shown(paths.published / published.FOLDER)}")
+    console.print(f"{number}, {size:.1f} MB: {paths.shown(paths.published / folder)}")
     return ExitCode.AS_EXPECTED

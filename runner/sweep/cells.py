@@ -1,6 +1,7 @@
 """The cells of the sweep: scripts of ours that the runner takes for cases, one per question.
 
-A family of probes on one architecture is one cell, in a process of its own: `llama/forward`.
+A family of probes on one architecture is one cell, in a process of its own: `llama/forward`. On
+further classes all cheap probes share one: `bert:BertForMaskedLM/cheap`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ SECONDS = 120.0
 """What the probes of a family may take on one architecture."""
 TYPES = "*/types"
 """The cell that lists the architectures of a release."""
+CHEAP = "cheap"
+"""The cell of the cheap probes of a further class."""
 _FP16 = "-fp16"
 _MAKING, _LISTING = "recipe", "types"
 _SHARED = ("cell.py", "main.py", "recipe.py")
@@ -55,11 +58,12 @@ def probe_case(
         "probes": [probe.name for probe in probes],
         "seed": seed,
     }
-    name = f"{recipe.type}/{family}"
+    name = f"{recipe.name}/{family}"
     name += _FP16 if all(probe.dtype == "fp16" for probe in probes) and not alone else ""
     name += f"#{probes[0].name}@{seed}" if alone else ""
-    modules = (*_PROBING, f"probes/{family}.py", *_USED.get(family, ()))
-    return _script(name, request, modules)
+    families = dict.fromkeys(probe.family for probe in probes)
+    used = (module for one in families for module in (f"probes/{one}.py", *_USED.get(one, ())))
+    return _script(name, request, (*_PROBING, *used))
 
 
 def probe_cases(recipes: Iterable[ModelRecipe], probes: Sequence[ProbeName]) -> dict[str, Case]:
@@ -67,21 +71,37 @@ def probe_cases(recipes: Iterable[ModelRecipe], probes: Sequence[ProbeName]) -> 
 
     Probes in fp16 have cells of their own (`llama/forward-fp16`): most sweeps leave them out.
     """
-    families: dict[tuple[str, bool], list[ProbeName]] = {}
-    for probe in probes:
-        families.setdefault((probe.family, probe.dtype == "fp16"), []).append(probe)
+    families = {further: _families(probes, further=further) for further in (False, True)}
     cases = (
         probe_case(recipe, family, some)
         for recipe in recipes
-        for (family, _), some in families.items()
+        for (family, _), some in families[recipe.is_further].items()
     )
     return {case.name: case for case in cases}
+
+
+def _families(
+    probes: Iterable[ProbeName], *, further: bool
+) -> dict[tuple[str, bool], list[ProbeName]]:
+    """Return the probes that share a process, by its name and whether they are in fp16."""
+    found: dict[tuple[str, bool], list[ProbeName]] = {}
+    for probe in probes:
+        family = CHEAP if further and probe.cheap else probe.family
+        found.setdefault((family, probe.dtype == "fp16"), []).append(probe)
+    return found
 
 
 def recipe_case(kind: str, hints: Mapping[str, Any]) -> Case:
     """Return the script that makes a recipe for an architecture."""
     request = {"task": _MAKING, "type": kind, "hints": dict(hints)}
     return _script(f"{kind}/{_MAKING}", request, _SHRINKING)
+
+
+def class_case(base: ModelRecipe, class_name: str) -> Case:
+    """Return the script that makes the recipe of a further class from that of its architecture."""
+    content = {key: value for key, value in base.content.items() if key != "weights"}
+    request = {"task": _MAKING, "recipe": content, "class": class_name}
+    return _script(f"{base.type}:{class_name}/{_MAKING}", request, (*_SHRINKING, "further.py"))
 
 
 def types_case() -> Case:
@@ -101,15 +121,18 @@ def kind_and_probes(name: str) -> tuple[str, tuple[str, ...]]:
     if alone:
         return kind, (alone.partition("@")[0],)
     fp16 = family.endswith(_FP16)
-    family = family.removesuffix(_FP16)
-    return kind, tuple(
-        probe.name for probe in PROBES if probe.family == family and (probe.dtype == "fp16") is fp16
-    )
+    shared = _families(PROBES, further=":" in kind)
+    return kind, tuple(probe.name for probe in shared.get((family.removesuffix(_FP16), fp16), ()))
 
 
 def chosen_probes(*, fp16: bool) -> tuple[ProbeName, ...]:
     """Return the probes, those in fp16 only where they are asked for."""
     return tuple(probe for probe in PROBES if fp16 or probe.dtype != "fp16")
+
+
+def cheap_probes() -> tuple[ProbeName, ...]:
+    """Return the probes that are run on every class of an architecture."""
+    return tuple(probe for probe in PROBES if probe.cheap)
 
 
 def _script(name: str, request: Mapping[str, Any], modules: Sequence[str]) -> Case:

@@ -194,15 +194,16 @@ def _cause(change: ProbeChange) -> str:
     An exception in code that models share is known by its place, one in the file of a model by its
     words and by the function without the name of the model: most of those files are copies of each
     other. That weights in 16 bit refuse inputs in fp32 is one cause wherever it happens. Numbers
-    are a matter of each architecture, whatever their size.
+    are a matter of each architecture with all its classes, whatever their size.
     """
     record = change.telling
+    architecture = record.key.architecture
     if record.key.probe in RAW:
         return f"{record.key.probe}: {record.signature or record.why}"
     if change.kind in {Kind.NUMBERS, Kind.SHAPES}:
-        return f"{change.kind}: {record.key.kind}"
+        return f"{change.kind}: {architecture}"
     if record.value is not None:
-        return f"{record.key.probe}: {record.key.kind}"
+        return f"{record.key.probe}: {architecture}"
     if not record.error:
         return f"{record.key.probe}{signature('', record.why)}"
     if record.place and not record.place.startswith(_MODELS):

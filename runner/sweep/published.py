@@ -17,15 +17,18 @@ from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 FOLDER = "sweep"
 """Where it lies in the published set."""
+CLASSES = f"{FOLDER}/classes"
+"""Where the same tables lie about further classes of architectures."""
 _WRITTEN = "`nox -s sweep -- --publish` writes this file; git has its last version."
 _LONGEST = 200
 """Characters of a message that are published."""
 
 
 class RefusedType(NamedTuple):
-    """An architecture without a recipe, and why."""
+    """An architecture or a further class without a recipe, and why."""
 
     architecture: str
+    """Of a class `bert:BertForMaskedLM`."""
     release: str
     """The release on which it was last tried."""
     kind: str
@@ -85,13 +88,13 @@ class _ReleaseRow(NamedTuple):
     sources: str
 
 
-def read_history(published: Path) -> SweepHistory:
-    """Return the published history, an empty one without files; raises RunnerError."""
-    folder = published / FOLDER
-    releases = read_rows(folder / "releases.csv", _ReleaseRow, _WRITTEN)
-    architectures = read_rows(folder / "architectures.csv", Architecture, _WRITTEN)
-    outcomes = read_rows(folder / "outcomes.csv", _OutcomeRow, _WRITTEN)
-    numbers = read_rows(folder / "numbers.csv", _NumbersRow, _WRITTEN)
+def read_history(published: Path, folder: str = FOLDER) -> SweepHistory:
+    """Return a published history, an empty one without files; raises RunnerError."""
+    where = published / folder
+    releases = read_rows(where / "releases.csv", _ReleaseRow, _WRITTEN)
+    architectures = read_rows(where / "architectures.csv", Architecture, _WRITTEN)
+    outcomes = read_rows(where / "outcomes.csv", _OutcomeRow, _WRITTEN)
+    numbers = read_rows(where / "numbers.csv", _NumbersRow, _WRITTEN)
     return SweepHistory(
         releases={
             row.release: SweptRelease(
@@ -112,14 +115,14 @@ def read_history(published: Path) -> SweepHistory:
     )
 
 
-def read_refused(published: Path) -> tuple[RefusedType, ...]:
+def read_refused(published: Path, folder: str = FOLDER) -> tuple[RefusedType, ...]:
     """Return the architectures that have no recipe; raises RunnerError."""
-    return read_rows(published / FOLDER / "refused.csv", RefusedType, _WRITTEN)
+    return read_rows(published / folder / "refused.csv", RefusedType, _WRITTEN)
 
 
-def read_findings(published: Path) -> tuple[PublishedFinding, ...]:
+def read_findings(published: Path, folder: str = FOLDER) -> tuple[PublishedFinding, ...]:
     """Return what releases changed, in their order; raises RunnerError."""
-    return read_rows(published / FOLDER / "findings.csv", PublishedFinding, _WRITTEN)
+    return read_rows(published / folder / "findings.csv", PublishedFinding, _WRITTEN)
 
 
 def texts(
@@ -127,6 +130,7 @@ def texts(
     history: SweepHistory,
     refused: Iterable[RefusedType],
     findings: Iterable[PublishedFinding],
+    folder: str = FOLDER,
 ) -> dict[Path, str]:
     """Return the files of a history."""
     tables = {
@@ -137,8 +141,8 @@ def texts(
         "findings": (PublishedFinding._fields, findings),
         "refused": (RefusedType._fields, sorted(refused)),
     }
-    folder = published / FOLDER
-    return {folder / f"{name}.csv": as_csv(*table) for name, table in tables.items()}
+    where = published / folder
+    return {where / f"{name}.csv": as_csv(*table) for name, table in tables.items()}
 
 
 def shortened(record: ProbeRecord) -> ProbeRecord:

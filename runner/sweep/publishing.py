@@ -15,7 +15,7 @@ from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
 from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
-from repromatrix.runner.sweep.making import refused_types, types_of
+from repromatrix.runner.sweep.making import SweepScope, refused_types
 from repromatrix.runner.sweep.measure import SweepRunner, recipes_there
 from repromatrix.runner.sweep.published import (
     BAD_IN_16_BIT,
@@ -52,10 +52,10 @@ class MeasuredRelease(NamedTuple):
 
 
 def measured(
-    runner: SweepRunner, recipes: Mapping[str, ModelRecipe], names: Iterable[str]
+    runner: SweepRunner, scope: SweepScope, names: Iterable[str]
 ) -> dict[str, MeasuredRelease]:
     """Return what this machine measured of some releases, by their names."""
-    return {name: one for name in names if (one := _measured(runner, name, recipes))}
+    return {name: one for name in names if (one := _measured(runner, name, scope))}
 
 
 def merged(
@@ -106,7 +106,7 @@ def _line(
             found[name] = earlier.found(name)
             releases.append(earlier.releases[name])
     known = {one.name: one for one in earlier.architectures.values()}
-    named = [(each.type, each.class_name, each.home) for each in recipes.values()]
+    named = [(each.name, each.class_name, each.home) for each in recipes.values()]
     named += [
         (one.name, one.class_name, one.home) for one in known.values() if one.name not in recipes
     ]
@@ -163,15 +163,13 @@ def _row(finding: SweepFinding, release: str, against: str) -> PublishedFinding:
     )
 
 
-def _measured(
-    runner: SweepRunner, name: str, recipes: Mapping[str, ModelRecipe]
-) -> MeasuredRelease | None:
+def _measured(runner: SweepRunner, name: str, scope: SweepScope) -> MeasuredRelease | None:
     """Return what a release was found to do, of the architectures that are whole; None of none.
 
     Families of probes that were not begun on it are left out; one that was has to be whole.
     """
-    there = recipes_there(recipes, name, runner.project)
-    every = probe_cases(there, chosen_probes(fp16=True))
+    there = recipes_there(scope.recipes, name, runner.project)
+    every = probe_cases(there, scope.probes)
     rows = runner.rows(name, every)
     asked = {case: kind_and_probes(case) for case in every}
     ran = {asked[row.cell.case][1] for row in rows}
@@ -188,7 +186,7 @@ def _measured(
         name,
         rows[0].provenance.environment_digest,
         rows[0].provenance.hardware,
-        len(types_of(runner, name)),
+        len(scope.makings(runner, name)),
         lacking_probes,
         (),
         tuple(kinds) if absent else (),
@@ -199,12 +197,12 @@ def _measured(
 
 def refused(
     runner: SweepRunner,
-    recipes: Mapping[str, ModelRecipe],
+    scope: SweepScope,
     line: MergedHistory,
     earlier: Iterable[RefusedType],
 ) -> tuple[RefusedType, ...]:
-    """Return the architectures without a recipe, each as the last release said that tried it."""
-    known = {one.architecture: one for one in earlier if one.architecture not in recipes}
+    """Return what has no recipe, each as the last release said that tried it."""
+    known = {one.architecture: one for one in earlier if one.architecture not in scope.recipes}
     for name in line.fresh:
-        known |= {one.architecture: one for one in refused_types(runner, name, recipes)}
+        known |= {one.architecture: one for one in refused_types(runner, name, scope)}
     return tuple(known.values())

@@ -29,6 +29,16 @@ class ModelRecipe:
         return str(self.content["type"])
 
     @property
+    def name(self) -> str:
+        """What it is called: the architecture, of a further class `bert:BertForMaskedLM`."""
+        return f"{self.type}:{self.class_name}" if self.is_further else self.type
+
+    @property
+    def is_further(self) -> bool:
+        """Whether it is another class of an architecture that has a recipe, its base."""
+        return "base" in self.content
+
+    @property
     def class_name(self) -> str:
         """The class that is built: `LlamaForCausalLM`."""
         return str(self.content["class"])

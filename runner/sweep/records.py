@@ -36,8 +36,13 @@ class ProbeKey(NamedTuple):
     """One probe on one architecture."""
 
     kind: str
-    """The architecture, as configs name it."""
+    """The architecture, as configs name it; of a further class `bert:BertForMaskedLM`."""
     probe: str
+
+    @property
+    def architecture(self) -> str:
+        """The architecture, whatever the class."""
+        return self.kind.partition(":")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

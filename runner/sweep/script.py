@@ -100,9 +100,9 @@ def script_of(
     """Return the script of a change; raises RunnerError where none shows it on both sides."""
     probe = next(one for one in PROBES if one.name == change.after.key.probe)
     known = change.telling
-    where = f"{recipe.type} {probe.name}"
+    where = f"{recipe.name} {probe.name}"
     if probe.name not in WAYS or not known.error:
-        fix = f"Run it again alone: --model {recipe.type} --probe {probe.name}."
+        fix = f"Run it again alone: --model {recipe.name} --probe {probe.name}."
         raise refuse(Problem(where, "has no script: it is no exception of a plain call", fix))
     before, after = sides
     ends = Sides(before, after) if change.kind is Kind.FIXED else Sides(after, before)

@@ -13,8 +13,10 @@ from repromatrix.runner.cli.options import stderr_console
 from repromatrix.runner.cli.sweep import SweepOptions, sweep
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.classes import made_class
+from repromatrix.runner.sweep.classes import write as write_classes
 from repromatrix.runner.sweep.published import texts
-from repromatrix.runner.sweep.recipes import write
+from repromatrix.runner.sweep.recipes import load_recipes, write
 from repromatrix.runner.sweep.records import ProbeStatus
 
 if TYPE_CHECKING:
@@ -49,6 +51,21 @@ def test_a_budget_or_a_sandbox_is_refused_on_a_cluster(paths: Paths) -> None:
 
         with pytest.raises(RunnerError, match=f"--{option} cannot be combined with --ray"):
             sweep(paths, options, stderr_console())
+
+
+def test_further_classes_have_one_cell_each_and_answer_to_their_architecture(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipes = load_recipes(paths.recipes)
+    made = {**CONTENT, "class": "LlamaModel"}
+    write_classes(paths.recipes, [made_class(recipes["llama"], "5.0.0", made)], recipes)
+    options = SweepOptions(release="5.1.0", classes=True, model=["llama"], dry_run=True)
+
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    assert capsys.readouterr().err.split() == ["5.0.0", "1", "cell", "5.1.0", "1", "cell"]
+    with pytest.raises(RunnerError) as raised:
+        sweep(paths, SweepOptions(classes=True, model=["lama"]), stderr_console())
+    assert "nothing is called 'lama'. Did you mean 'llama'" in str(raised.value.faults[0])
 
 
 def test_between_two_releases_that_differ_the_newest_is_run_first(

@@ -13,6 +13,7 @@ from repromatrix.runner.cli.options import stderr_console
 from repromatrix.runner.cli.sweep import SweepOptions, sweep
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.classes import load_classes
 from repromatrix.runner.sweep.recipes import load_recipes, write
 
 pytestmark = pytest.mark.builds
@@ -91,6 +92,31 @@ def test_a_recipe_is_made_and_holds_what_the_probes_ask_in_fp32(
     options = SweepOptions(release=release, against=release, model=["gpt2"], probe=probes)
     assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
     assert f"  {release}: 3 hold" in capsys.readouterr().out
+
+
+def test_further_classes_are_made_and_run_through_the_cheapest_probes(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    making = SweepOptions(release="5.23.0", classes=True, make=True)
+    assert sweep(paths, making, stderr_console()) is ExitCode.AS_EXPECTED
+    first, *told = capsys.readouterr().out.splitlines()
+    made = load_classes(paths.recipes, load_recipes(paths.recipes))
+    # Of all other architectures there is no recipe here.
+    assert first.startswith("5.23.0: recipes: 0 known, 4 made, 1")
+    assert told[0].endswith("refused: no recipe")
+    assert [*made] == [
+        "llama:LlamaForQuestionAnswering",
+        "llama:LlamaForSequenceClassification",
+        "llama:LlamaForTokenClassification",
+        "llama:LlamaModel",
+    ]
+    assert "pad_token_id" in made["llama:LlamaForSequenceClassification"].content["config"]
+
+    options = SweepOptions(release="5.23.0", against="5.23.0", classes=True, jobs=2)
+    assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+    printed = capsys.readouterr()
+    assert "  5.23.0: 20 hold" in printed.out
+    assert "4 cells measured" in printed.err
 
 
 def test_layers_that_an_adapter_does_not_reach_are_told_and_jumps_are_not(

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 from one_case import ENVIRONMENTS, a_case, judged
 from rendered import Markup, pages
-from swept import line, numbers, record
+from swept import LINE, line, numbers, record
 
 from repromatrix.reports.build import Published, SweptSite, render
 from repromatrix.reports.pages.architecture import (
     ChangeLine,
     Stretch,
+    address_of,
     architectures,
     architectures_page,
     outcomes_sheet,
 )
 from repromatrix.reports.pages.findings import findings_page
 from repromatrix.reports.text import Link
+from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
 from repromatrix.runner.sweep.records import ProbeStatus
 
@@ -113,6 +115,39 @@ def test_findings_stand_by_release_the_newest_first() -> None:
     )
 
 
+def classes(*names: str) -> SweepHistory:
+    """Return what was found of further classes: the last one fails on 4.50.0."""
+    return history(
+        [SweptRelease(name, "e1", "x86_64", 3, ("static",), ()) for name in LINE[:2]],
+        {
+            name: {
+                one.key: one
+                for kind in names
+                for one in [record(kind, "outputs-bf16", state if kind == names[-1] else HOLDS)]
+            }
+            for name, state in zip(LINE[:2], (HOLDS, FAILS), strict=True)
+        },
+        [(name, name.partition(":")[2], "4.49.0") for name in names],
+    )
+
+
+FURTHER = classes("llama:LlamaForTokenClassification", "llama:LlamaModel")
+
+
+def test_the_page_of_an_architecture_lists_its_further_classes() -> None:
+    gptj, llama = architectures(HISTORY, {}, FURTHER)
+    refused = RefusedType("llama:LlamaForDecision", "4.51.0", "inputs", "no")
+    page = architectures_page(HISTORY, [gptj, llama], [REFUSED], [refused])
+
+    assert (gptj.classes, [(one.class_name, one.live) for one in llama.classes]) == (
+        (),
+        [("LlamaForTokenClassification", 0), ("LlamaModel", 1)],
+    )
+    assert llama.classes[1].bad[0].name == "outputs-bf16"
+    assert (page.classes, page.refused_classes) == (2, (refused,))
+    assert address_of("llama:LlamaModel") == "architecture/llama.html#LlamaModel"
+
+
 def test_a_release_on_which_some_were_run_is_no_column_of_the_overview() -> None:
     some = HISTORY.releases["4.50.0"]._replace(chosen=("llama",))
     known = dataclasses.replace(HISTORY, releases={**HISTORY.releases, "4.50.0": some})
@@ -127,7 +162,15 @@ def test_a_release_on_which_some_were_run_is_no_column_of_the_overview() -> None
 @pytest.fixture
 def site(tmp_path: Path) -> dict[str, bytes]:
     """Return the files of a site with this history."""
-    swept = SweptSite(history=HISTORY, findings=FINDINGS, refused=(REFUSED,))
+    further = PublishedFinding(
+        *("4.50.0", "4.49.0", "broken-3", "broken", "llama:LlamaModel", "outputs-bf16", "no", "")
+    )
+    swept = SweptSite(
+        history=HISTORY,
+        findings=FINDINGS,
+        refused=(REFUSED,),
+        classes=SweptSite(history=FURTHER, findings=(further,)),
+    )
     case = a_case()
     told = Published(swept=swept)
     render({case.name: case}, ENVIRONMENTS, judged(), tmp_path, published=told)
@@ -150,6 +193,12 @@ def test_the_site_leads_from_the_first_page_to_an_architecture(site: dict[str, b
         folder = "architecture/" if "/" in name else ""
         lost = {link for link in links if link and _target(folder, link) not in site}
         assert {link for link in lost if "release/" not in link} == set()
+
+
+def test_a_finding_of_a_further_class_leads_to_its_place(site: dict[str, bytes]) -> None:
+    assert b'href="architecture/llama.html#LlamaModel"' in site["findings.html"]
+    assert b'id="LlamaModel"' in site["architecture/llama.html"]
+    assert b'id="LlamaForTokenClassification"' in site["architecture/llama.html"]
 
 
 def _target(folder: str, link: str) -> str:

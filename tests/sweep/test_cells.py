@@ -7,11 +7,18 @@ from collections import Counter
 
 from tiny_recipes import CONTENT
 
-from repromatrix.runner.sweep.cells import CHILD, chosen_probes, kind_and_probes, probe_cases
+from repromatrix.runner.sweep.cells import (
+    CHILD,
+    cheap_probes,
+    chosen_probes,
+    kind_and_probes,
+    probe_cases,
+)
 from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.recipes import ModelRecipe
 
 LLAMA = ModelRecipe(content=CONTENT)
+FURTHER = ModelRecipe(content={**CONTENT, "class": "LlamaModel", "base": LLAMA.digest})
 
 
 def test_an_architecture_has_one_cell_per_family() -> None:
@@ -31,6 +38,19 @@ def test_what_computes_in_fp16_has_cells_of_its_own() -> None:
     }
     assert sorted(every.keys() - plain.keys()) == ["llama/build-fp16", "llama/forward-fp16"]
     assert kind_and_probes("llama/build-fp16")[1] == ("reload-fp16", "keep-fp32")
+
+
+def test_the_cheap_probes_of_a_further_class_share_a_cell() -> None:
+    cheap = tuple(probe.name for probe in cheap_probes())
+    cases = probe_cases([FURTHER], cheap_probes())
+
+    assert [*cases] == ["llama:LlamaModel/cheap"]
+    assert kind_and_probes("llama:LlamaModel/cheap") == ("llama:LlamaModel", cheap)
+    assert kind_and_probes("llama:LlamaModel/forward#twice@1")[1] == ("twice",)
+    every = {name: kind_and_probes(name)[1] for name in probe_cases([FURTHER], PROBES)}
+    assert sorted(one for some in every.values() for one in some) == sorted(
+        probe.name for probe in PROBES
+    )
 
 
 def test_the_digest_changes_with_the_recipe_and_with_the_probes() -> None:

@@ -128,6 +128,19 @@ def test_what_differs_is_known_by_its_words_and_by_its_architecture_where_it_is_
     ]
 
 
+def test_other_numbers_of_the_classes_of_an_architecture_are_one_finding() -> None:
+    classes = ("bert:BertForMaskedLM", "bert:BertModel", "t5:T5Model")
+    before = {one.key: one for one in (outputs(kind=kind) for kind in classes)}
+    after = {one.key: one for one in (outputs(norm=3.0, kind=kind) for kind in classes)}
+    plain = findings(
+        changes(*({one.key: one} for one in (outputs(kind="bert"), outputs(3.0, "bert"))))
+    )
+
+    found = findings(changes(before, after))
+    assert [one.kinds for one in found] == [classes[:2], classes[2:]]
+    assert found[0].name == plain[0].name
+
+
 def test_other_numbers_are_a_finding_of_each_architecture() -> None:
     before = {one.key: one for one in (outputs(kind="llama"), outputs(kind="opt"))}
     after = {one.key: one for one in (outputs(4.0, "llama"), outputs(4.0, "opt"))}

@@ -165,6 +165,17 @@ def test_an_open_size_is_filled_where_the_failing_line_names_it() -> None:
             "",
             ("sections", ([16, 24, 24], 8)),
         ),
+        (
+            "Cannot handle batch sizes > 1 if no padding token is defined.",
+            "",
+            ("field", "pad_token_id"),
+        ),
+        ("All examples must have the same number of <eos> tokens.", "", ("sizes", ("end", 1))),
+        (
+            "self.model.config.decoder_start_token_id has to be defined. In T5 it is",
+            "",
+            ("field", "decoder_start_token_id"),
+        ),
     ],
 )
 def test_an_error_tells_what_is_wanted(message: str, line: str, change: object) -> None:

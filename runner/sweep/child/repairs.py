@@ -105,12 +105,28 @@ def _open_fields(message: str, _line: str, _arguments: list[str]) -> list[Change
     found: list[Change] = []
     if match := re.search(r"`(\w+)` (?:argument in the config|config needs to be)", message):
         found.append(("field", match[1]))
+    if "no padding token is defined" in message:
+        found.append(("field", "pad_token_id"))
+    if "does not define the vocabulary size" in message:
+        found.append(("field", "vocab_size"))
+    if match := re.search(r"config\.(\w+_token_id) has to be defined", message):
+        found.append(("field", match[1]))
     if match := re.search(r"'(\w+)Config' object has no attribute '(\w+)'", message):
         found.append(("attribute", (match[1] + "Config", match[2])))
     pattern = r"`(\w+)\.(\w+)` \((\d+)\) must match `\w+\.\w+` \((\d+)\)"
     if match := re.search(pattern, message):
         found.append(("nested", (match[1], match[2], int(match[4]))))
     return found
+
+
+def _ends(message: str, _line: str, arguments: list[str]) -> list[Change]:
+    """Find that a class reads a text at the token that ends it, in both halves."""
+    pattern = r"number of <eos> tokens|tensor of 0 elements|index -1 is out of .* with size 0"
+    if re.search(pattern, message):
+        return [("sizes", ("end", 1))]
+    if "shape of the mask" in message and "decoder_input_ids" in arguments:
+        return [("refused", "decoder_input_ids")]
+    return []
 
 
 def _both(message: str, _line: str, _arguments: list[str]) -> list[Change]:
@@ -171,6 +187,7 @@ RULES = (
         _images,
         _pairs,
         _axes,
+        _ends,
         _mel,
         _both,
         _too_small,

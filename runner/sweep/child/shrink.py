@@ -8,6 +8,7 @@ import json
 import linecache
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +25,7 @@ from repromatrix.runner.sweep.child.recipe import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 PARAMETERS = 5_000_000
 REPAIRS = 9
@@ -48,7 +49,12 @@ def make(request: dict[str, Any]) -> dict[str, Any]:
 
     `{"recipe": …, "parameters": how many, "repairs": what errors taught}`, or
     `{"refused": reason, "kind": …, "tried": reasons}` of the first class and strategy.
+    A request that holds a recipe is for another class on it.
     """
+    if "recipe" in request:
+        from repromatrix.runner.sweep.child import further  # what is there builds on this module
+
+        return further.make(request)
     kind, hints = request["type"], request.get("hints") or {}
     classes = universe.types()["types"].get(kind, {}).get("classes", {})
     names = [hints["class"]] if "class" in hints else _fitting(kind, universe.ranked(classes))
@@ -59,7 +65,7 @@ def make(request: dict[str, Any]) -> dict[str, Any]:
         for name in names:
             for strategy in STRATEGIES:
                 try:
-                    return _varied(kind, name, strategy, hints, until)
+                    return varied(partial(Attempt, kind, name, strategy, hints), until)
                 except NotBuiltError as error:
                     first = first or error
                     trail.append(f"{name} {strategy} {error.kind}: {error.reason}")
@@ -83,11 +89,9 @@ def _fitting(kind: str, names: list[str]) -> list[str]:
     return sorted(names, key=strange)
 
 
-def _varied(
-    kind: str, name: str, strategy: str, hints: Mapping[str, Any], until: float
-) -> dict[str, Any]:
+def varied(attempt: Callable[[], Attempt], until: float) -> dict[str, Any]:
     """Return a recipe by one strategy: the usual inputs, then those of another layout."""
-    first = Attempt(kind, name, strategy, hints)
+    first = attempt()
     try:
         return first.made(until)
     except NotBuiltError as error:
@@ -96,7 +100,7 @@ def _varied(
         refused = error
     for sizes, left_out in guess_inputs.layouts(first.guess):
         with contextlib.suppress(NotBuiltError):
-            other = Attempt(kind, name, strategy, hints)
+            other = attempt()
             other.guess.sizes.update(sizes)
             other.guess.refused += left_out
             other.done.append(f"layout {sizes} without {left_out}")
@@ -140,7 +144,7 @@ class Attempt:
         small = fields.tiny(tree, self.strategy)
         tokens.move_tokens(small)
         tokens.place_tokens(small)
-        _merge(small, self.hints.get("config", {}))
+        merge(small, self.hints.get("config", {}))
         return small
 
     def _arguments(self) -> tuple[list[str], list[str]]:
@@ -173,8 +177,12 @@ class Attempt:
         _check(model, recipe)
         recipe["targets"] = self._targets(model, recipe)
         with contextlib.suppress(Exception):  # what cannot be saved has no checkpoint
-            recipe["weights"] = saved_weights(model)
+            recipe |= self._checkpoint(model)
         return {"recipe": recipe, "parameters": parameters, "repairs": self.done}
+
+    def _checkpoint(self, model: Any) -> dict[str, Any]:
+        """Return what else a recipe holds: the names under which its weights are saved."""
+        return {"weights": saved_weights(model)}
 
     def _config(self) -> dict[str, Any]:
         """Return the config as it would be saved."""
@@ -295,10 +303,15 @@ class Attempt:
                 inner[name] = number
                 return True
         if what == "grow":
-            size = 2 * guess_inputs.image_size(self.guess)[0]
-            self.guess.sizes["image"] = size
-            return size <= LARGEST_IMAGE
+            return self._grow()
         return what == "dimension" and guess_inputs.resize(self.guess, self.inputs, *value)
+
+    def _grow(self) -> bool:
+        """Double the size of images and the length of audio; say whether they may be so large."""
+        sizes = self.guess.sizes
+        sizes["image"] = 2 * guess_inputs.image_size(self.guess)[0]
+        sizes["samples"] = 2 * sizes.get("samples", guess_inputs.SAMPLES)
+        return sizes["image"] <= LARGEST_IMAGE
 
 
 def _path(config: Any, name: str, at: tuple[str, ...] = ()) -> tuple[str, ...] | None:
@@ -326,10 +339,11 @@ def _default(kind: str, hinted: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def _merge(tree: dict[str, Any], more: Mapping[str, Any]) -> None:
+def merge(tree: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Lay fields over a config, in place."""
     for name, value in more.items():
         if isinstance(value, dict) and isinstance(tree.get(name), dict):
-            _merge(tree[name], value)
+            merge(tree[name], value)
         else:
             tree[name] = value
 

@@ -31,18 +31,21 @@ LAST = ("", "AUDIO_TOKENIZATION", "BACKBONE", "TEXT_ENCODING", "IMAGE")
 def types() -> dict[str, Any]:
     """Return the types of config that have a model class, with their classes by mapping.
 
-    `{"types": {type: {"classes": {mapping: class}}}}`; of several classes in one mapping, the
-    first. Mappings are called by what stands between `MODEL_FOR_` and `_MAPPING_NAMES`.
+    `{"types": {type: {"classes": {mapping: class}, "every": [class]}}}`; of several classes in one
+    mapping, `classes` has the first. Mappings are called by what stands between `MODEL_FOR_` and
+    `_MAPPING_NAMES`.
     """
     from transformers import CONFIG_MAPPING
 
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for mapping, classes in _mappings().items():
         for kind, named in classes.items():
-            name = named if isinstance(named, str) else named[0]
-            found.setdefault(kind, {})[mapping] = name
+            names = [named] if isinstance(named, str) else [*named]
+            one = found.setdefault(kind, {"classes": {}, "every": []})
+            one["classes"][mapping] = names[0]
+            one["every"] = sorted({*one["every"], *names})
     known = set(CONFIG_MAPPING.keys())
-    return {"types": {kind: {"classes": found[kind]} for kind in sorted(found) if kind in known}}
+    return {"types": {kind: found[kind] for kind in sorted(found) if kind in known}}
 
 
 def _mappings() -> dict[str, dict[str, Any]]:
