@@ -16,7 +16,7 @@ from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.cli.options import ENVIRONMENT, command
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
-from repromatrix.runner.model.environment_name import asked, taken_apart
+from repromatrix.runner.model.environment_name import asked, taken_apart, under_torch
 from repromatrix.runner.model.matrix import WHERE, Matrix, read_matrix
 from repromatrix.runner.paths import Paths
 
@@ -34,7 +34,7 @@ def pin(
         Sequence[str],
         typer.Argument(
             metavar=ENVIRONMENT,
-            help="Releases, 4.50.0+timm or 4.53.3+peft0.15.2; all by default.",
+            help="Releases, 4.50.0+timm, 4.53.3+peft0.15.2 or torch2.6.0; all by default.",
         ),
     ] = (),
     *,
@@ -53,7 +53,8 @@ def pin(
     Without names: of every environment that is needed, or of those whose lock is `missing`.
     """
     matrix = locks.load_matrix(paths)
-    known = set(matrix.pinned)
+    torches = [torch.lock for torch in matrix.torch.others]
+    known = {*matrix.pinned, *torches}
     if new:
         names = [name for name in locks.released() if name not in known]
         console.print(f"new: {', '.join(names) or 'nothing'}")
@@ -64,6 +65,9 @@ def pin(
             _add(paths, name)
     matrix = locks.load_matrix(paths)
     for name in filter(_is_derived, names):
+        if torch := under_torch(name):
+            what = f"{name!r} has no lock of its own"
+            raise refuse(Problem(ENVIRONMENT, what, f"Make that of torch{torch[1]}."))
         locks.base_of(matrix, name)  # an unknown release is refused before any work
     derived = _derived(paths, matrix)
     if names:
@@ -71,7 +75,7 @@ def pin(
         over = (name for name in derived if taken_apart(name).base in names)
         wanted = [*dict.fromkeys((*names, *over))]
     else:
-        wanted = [*matrix.pinned, *derived]
+        wanted = [*matrix.pinned, *torches, *derived]
     if missing:
         wanted = [name for name in wanted if not (paths.locks / f"{name}.txt").exists()]
     plain = [name for name in wanted if not _is_derived(name)]
@@ -96,6 +100,9 @@ def _resolve(paths: Paths, matrix: Matrix, name: str) -> str:
     if _is_derived(name):
         base = locks.load_lock(paths, matrix, locks.base_of(matrix, name))
         return locks.resolve_derived(matrix, base, name)
+    for torch in matrix.torch.others:
+        if torch.lock == name:
+            return locks.resolve_torch(matrix, torch)
     stack = matrix.stack(name)
     if stack is not None:
         return locks.resolve_stack(matrix, stack)

@@ -27,11 +27,11 @@ _MARKER = "complete.json"
 class Recipe:
     """What to install under which name; `digest` identifies it.
 
-    `lock` is the text of the lock, `torch` its version, `beside` are requirements that stand in
-    no lock (a development version), `overrides` those that the lock was resolved against what a
-    package says, `metadata` is what packages are taken to need whatever they say (a `uv.toml`),
-    `sdists` are packages of the lock that are built here, `versions` is what must be installed
-    afterwards.
+    `lock` is the text of the lock, `torch` its version, empty where the lock pins it. `beside` are
+    requirements that stand in no lock (a development version), `overrides` those that the lock was
+    resolved against what a package says, `metadata` is what packages are taken to need whatever
+    they say (a `uv.toml`), `sdists` are packages of the lock that are built here, `versions` is
+    what must be installed afterwards.
     """
 
     name: str
@@ -105,10 +105,7 @@ def _complete(folder: Path, name: str) -> Built | None:
 def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
-    try:
-        torch, options = uv.choose_torch(recipe.torch, recipe.python)
-    except SilentError as error:
-        raise UnbuildableError(_reason(str(error))) from error
+    torch, options = _torch(recipe)
     lock, _ = parted(recipe.lock, {one.name for one in recipe.sdists})
     beside = [*recipe.beside, *(str(need) for one in recipe.sdists for need in one.beside)]
     wanted = folder / "requirements.txt"
@@ -120,7 +117,9 @@ def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     if recipe.metadata:
         (folder / "uv.toml").write_text(recipe.metadata)
         given += ["--config-file", folder / "uv.toml"]
-    _run("pip", "install", "--quiet", "--python", python, *given, *options)
+    # A backend is another index for torch, where nothing has the hashes of a lock that pins it.
+    without = frozenset() if recipe.torch else frozenset({uv.BACKEND})
+    _run("pip", "install", "--quiet", "--python", python, *given, *options, without=without)
     install_sdists(recipe, python, folder)
     versions = installed(folder)
     _verify(recipe, versions)
@@ -128,6 +127,16 @@ def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     marker = {"versions": versions, "digest": recipe.digest}
     (folder / _MARKER).write_text(json.dumps(marker, indent=1, sort_keys=True))
     return Built(name=recipe.name, folder=folder, python=python, versions=versions)
+
+
+def _torch(recipe: Recipe) -> tuple[str, tuple[str, ...]]:
+    """Return torch's requirement and the options that find it; nothing where the lock pins it."""
+    if not recipe.torch:
+        return "", ()
+    try:
+        return uv.choose_torch(recipe.torch, recipe.python)
+    except SilentError as error:
+        raise UnbuildableError(_reason(str(error))) from error
 
 
 def install_sdists(recipe: Recipe, python: Path, folder: Path, *options: str | Path) -> None:
@@ -143,8 +152,12 @@ def install_sdists(recipe: Recipe, python: Path, folder: Path, *options: str | P
         _run("pip", "install", "--quiet", "--python", python, *alone, *options, told=one.told)
 
 
-def _run(*arguments: str | Path, told: Mapping[str, str] | None = None) -> None:
-    done = uv.call(*arguments, told=told)
+def _run(
+    *arguments: str | Path,
+    told: Mapping[str, str] | None = None,
+    without: frozenset[str] = frozenset(),
+) -> None:
+    done = uv.call(*arguments, told=told, without=without)
     if done.code is None:
         msg = f"the installer was given up: {done.err} ({uv.PATIENCE} allows more)"
         raise UnbuildableError(msg)

@@ -6,6 +6,7 @@ Locks are of releases, derived environments (pairs, extras) and downstream stack
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import hashlib
 import json
@@ -22,7 +23,7 @@ from repromatrix.runner.environments.uv import SilentError
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.model.case import decode
 from repromatrix.runner.model.cell import Environment, Source
-from repromatrix.runner.model.environment_name import EnvironmentName, taken_apart
+from repromatrix.runner.model.environment_name import EnvironmentName, taken_apart, under_torch
 from repromatrix.runner.model.lock import (
     Lock,
     difference,
@@ -30,8 +31,9 @@ from repromatrix.runner.model.lock import (
     left_out,
     overlaid,
     read_lock,
+    torch_part,
 )
-from repromatrix.runner.model.matrix import WHERE, Matrix, Release, Stack, read_matrix
+from repromatrix.runner.model.matrix import WHERE, Matrix, OtherTorch, Release, Stack, read_matrix
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.subprocesses import anonymous
 from repromatrix.runner.tempdirs import scratch
@@ -42,15 +44,17 @@ def recipe(matrix: Matrix, lock: Lock, environment: Environment) -> Recipe:
     """Return what to install for an environment."""
     stack = matrix.stack(lock.name)
     overrides = tuple(map(str, stack.overrides)) if stack else ()
-    chosen = uv.torch_backend()
+    # A lock that pins torch leaves no build to choose.
+    torch = "" if environment.source is Source.TORCH else matrix.torch.version
+    chosen = uv.torch_backend() if torch else ""
     sdists = matrix.sdists_among(environment.pins)
-    facts = (lock.digest, matrix.python, matrix.torch.version, chosen, *overrides)
+    facts = (lock.digest, matrix.python, torch, chosen, *overrides)
     return Recipe(
         name=lock.name,
         digest=hashlib.sha256("\n".join((*facts, *environment.built)).encode()).hexdigest()[:16],
         python=matrix.python,
         lock=lock.text,
-        torch=matrix.torch.version,
+        torch=torch,
         overrides=overrides,
         sdists=sdists,
         versions=environment.pins,
@@ -330,6 +334,70 @@ def resolve_stack(matrix: Matrix, stack: Stack) -> str:
     )
 
 
+def torch_inputs(matrix: Matrix, torch: OtherTorch) -> tuple[str, ...]:
+    """Return what the lock of another torch is resolved from, one fact per line."""
+    return (
+        f"torch=={torch.version}",
+        *map(str, torch.requires),
+        f"python {matrix.python} on {STACK_PLATFORM}",
+        f"as of {matrix.torch.as_of}",
+    )
+
+
+def resolve_torch(matrix: Matrix, torch: OtherTorch) -> str:
+    """Return the text of the lock of another torch; raises RunnerError with the reason.
+
+    The index has one build of it, which brings its accelerator packages.
+    """
+    lines = torch_inputs(matrix, torch)
+    wanted = [f"torch=={torch.version}", *map(str, torch.requires)]
+    whole = compile_torch(matrix, wanted, where=torch.lock)
+    named = {canonicalize_name(requirement.name) for requirement in torch.requires}
+    note = "what is laid over the lock of a release"
+    return _head(torch.lock, lines, note) + torch_part(whole, named)
+
+
+def compile_torch(matrix: Matrix, wanted: Sequence[str], *, where: str) -> str:
+    """Resolve a torch with all that it needs, for Linux on x86-64 alone."""
+    with scratch() as folder:
+        (folder / "in.txt").write_text("\n".join([*wanted, ""]))
+        done = uv.call(
+            *("pip", "compile", folder / "in.txt", "--output-file", folder / "out.txt"),
+            *("--python-platform", STACK_PLATFORM, "--python-version", matrix.python),
+            *("--generate-hashes", "--no-annotate", "--no-header", "--quiet"),
+            *("--exclude-newer", f"{matrix.torch.as_of}T23:59:59Z"),
+            without=_FIND_LINKS | {uv.BACKEND},
+        )
+        if done.code != 0:
+            raise _unresolved(where, done.err)
+        return (folder / "out.txt").read_text()
+
+
+def load_torch(paths: Paths, matrix: Matrix, version: str) -> Lock:
+    """Read the lock of another torch; raises RunnerError when it is missing or stale."""
+    torch = matrix.torch.other(version)
+    if torch is None:
+        what = f"torch {version} is none of those that {WHERE} declares as `others`"
+        raise refuse(Problem(f"torch{version}", what))
+    lock, faults = _read(paths, torch.lock, torch_inputs(matrix, torch), of_torch=True)
+    _refuse(faults)
+    return lock
+
+
+def load_under_torch(paths: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
+    """Read the lock of the torch that a name ends in, and lay it over `base`.
+
+    Raises RunnerError.
+    """
+    _, version = under_torch(name) or ("", "")
+    return under_torch_lock(base, load_torch(paths, matrix, version), name)
+
+
+def under_torch_lock(base: Lock, torch: Lock, name: str) -> Lock:
+    """Lay the lock of another torch over that of a release: where both pin a package it wins."""
+    return dataclasses.replace(overlaid(base, torch), name=name)
+
+
 def load_matrix(paths: Paths) -> Matrix:
     """Read `environments/matrix.toml`; raises RunnerError."""
     if not paths.matrix.exists():
@@ -389,12 +457,14 @@ def _own(paths: Paths, name: str, inputs: Sequence[str], package: str, version: 
     return lock
 
 
-def _read(paths: Paths, name: str, inputs: Sequence[str]) -> tuple[Lock, list[Fault]]:
+def _read(
+    paths: Paths, name: str, inputs: Sequence[str], *, of_torch: bool = False
+) -> tuple[Lock, list[Fault]]:
     """Read a lock; the fault is that it was resolved from other inputs. Raises RunnerError."""
     path, where = paths.locks / f"{name}.txt", _shown(paths, name)
     if not path.exists():
         raise refuse(Problem(where, "the file does not exist", _remedy(name)))
-    lock = read_lock(decode(path.read_bytes(), where), name, where)
+    lock = read_lock(decode(path.read_bytes(), where), name, where, of_torch=of_torch)
     wanted = inputs_digest(inputs)
     if lock.inputs == wanted:
         return lock, []
@@ -426,9 +496,11 @@ def markers(python: str) -> dict[str, str]:
 def environment(matrix: Matrix, lock: Lock) -> Environment:
     """Return the environment that a lock describes."""
     here = markers(matrix.python)
-    pins = {**lock.versions(here), "torch": matrix.torch.version}
+    pins = {"torch": matrix.torch.version, **lock.versions(here)}
     if matrix.stack(lock.name):
         source = Source.STACK
+    elif under_torch(lock.name):
+        source = Source.TORCH
     else:
         source = Source.PAIR if taken_apart(lock.name).changed else Source.RELEASE
     return Environment(
@@ -453,15 +525,27 @@ def load_all(
     for release in matrix.releases:
         with _collecting(faults):
             locks[release.name] = load_lock(paths, matrix, release)
-    for name in derived:
+    for name in _with_what_is_under(derived):
         with _collecting(faults):
-            base = locks.get(base_of(matrix, name).name)
+            release, torch = base_of(matrix, name), under_torch(name)
+            base = locks.get(torch[0] if torch else release.name)
             if base is not None:  # else the fault of the base is reported
-                locks[name] = load_derived(paths, matrix, base, name)
+                load = load_under_torch if torch else load_derived
+                locks[name] = load(paths, matrix, base, name)
     for stack in matrix.stacks:
         with _collecting(faults):
             locks[stack.name] = load_stack(paths, matrix, stack)
     return locks, faults + _strangers(paths, matrix)
+
+
+def _with_what_is_under(names: Iterable[str]) -> Iterator[str]:
+    """Yield derived environments, each after the extras that its torch is laid over."""
+    every = dict.fromkeys(names)
+    for name in every:
+        torch = under_torch(name)
+        if torch and "+" in torch[0] and torch[0] not in every:
+            yield torch[0]
+    yield from sorted(every, key=lambda name: under_torch(name) is not None)
 
 
 @contextlib.contextmanager
@@ -483,7 +567,7 @@ def base_of(matrix: Matrix, name: str) -> Release:
 
 
 def _strangers(paths: Paths, matrix: Matrix) -> list[Fault]:
-    names = set(matrix.pinned)
+    names = {*matrix.pinned, *(torch.lock for torch in matrix.torch.others)}
     return [
         Problem(
             paths.shown(path),

@@ -149,7 +149,7 @@ def resolves(requirement: str, *options: str, python: str, seconds: float | None
 
 
 _PROBE_SECONDS = 30
-_BACKEND = "UV_TORCH_BACKEND"
+BACKEND = "UV_TORCH_BACKEND"
 
 
 @functools.cache
@@ -176,9 +176,9 @@ def choose_torch(version: str, python: str) -> tuple[str, tuple[str, ...]]:
 
 def serve_gpu() -> None:
     """Let torch be installed for this machine's GPU driver, unless the user chose a build."""
-    os.environ.setdefault(_BACKEND, "auto")
+    os.environ.setdefault(BACKEND, "auto")
 
 
 def torch_backend() -> str:
     """Return the backend that the user chose, part of what identifies an environment's folder."""
-    return os.environ.get(_BACKEND, "")
+    return os.environ.get(BACKEND, "")

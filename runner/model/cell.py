@@ -27,6 +27,7 @@ class Source(StrEnum):
     RELEASE = "release"
     MAIN = "main"
     PAIR = "pair"
+    TORCH = "torch"
     STACK = "stack"
     INTERPRETER = "interpreter"
 
@@ -34,7 +35,7 @@ class Source(StrEnum):
     def has_lock(self) -> bool:
         """Whether all that is installed is pinned in the repository."""
         match self:
-            case Source.RELEASE | Source.PAIR | Source.STACK:
+            case Source.RELEASE | Source.PAIR | Source.TORCH | Source.STACK:
                 return True
             case Source.MAIN | Source.INTERPRETER:
                 return False
@@ -130,6 +131,8 @@ def belongs(case: Case, environment: Environment) -> bool:
             return environment.extras == case.extras
         case Source.PAIR:
             return environment.name in case.block.environments
+        case Source.TORCH:
+            return taken_apart(environment.name).extras == case.extras
         case Source.STACK:
             return environment.program in case.packages
         case Source.INTERPRETER:

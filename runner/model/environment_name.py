@@ -1,5 +1,6 @@
 """Names of environments: `4.50.0`, `4.50.0+timm`, a pair `4.53.3+peft0.15.2`, `ms-swift3.3.0`.
 
+Under another torch a release is `4.50.0+torch2.6.0`, and with extras `4.50.0+timm+torch2.6.0`.
 A commit in which a failure was seen stands among them as `main@0123456789ab`.
 """
 
@@ -39,6 +40,20 @@ class EnvironmentName:
 def with_extras(base: str, extras: Iterable[str]) -> str:
     """Return the name of an environment with its extras."""
     return "+".join([base, *extras])
+
+
+_TORCH = re.compile(r"(?P<under>.+)\+torch(?P<version>\d[^+]*)")
+
+
+def with_torch(name: str, version: str) -> str:
+    """Return the name of an environment under another torch."""
+    return f"{name}+torch{version}"
+
+
+def under_torch(name: str) -> tuple[str, str] | None:
+    """Return what a torch is laid over, and its version; None where a name ends in no torch."""
+    found = _TORCH.fullmatch(name)
+    return (found["under"], found["version"]) if found else None
 
 
 def taken_apart(text: str) -> EnvironmentName:

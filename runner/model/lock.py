@@ -56,15 +56,18 @@ def inputs_digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def read_lock(text: str, name: str, where: str) -> Lock:
-    """Read a lock; raises RunnerError with every line that pins nothing or carries no hash."""
+def read_lock(text: str, name: str, where: str, *, of_torch: bool = False) -> Lock:
+    """Read a lock; raises RunnerError with every line that pins nothing or carries no hash.
+
+    Only the lock `of_torch` itself pins torch and its accelerator packages.
+    """
     pins: list[Requirement] = []
     faults: list[Fault] = []
     for line in map(str.strip, text.replace("\\\n", " ").splitlines()):
         if not line or line[0] == "#":
             continue
         try:
-            pins.append(_pin(line))
+            pins.append(_pin(line, of_torch=of_torch))
         except ValueError as error:
             fix = "Every line is name==version with a hash, and none is of torch's packages."
             faults.append(Problem(f"{where}: {line[:60]}", str(error), fix))
@@ -99,6 +102,15 @@ def parted(text: str, names: Collection[str]) -> tuple[str, str]:
     blocks = _blocks(text)
     apart = [block for block in blocks if _name(block) in names]
     return "".join(block for block in blocks if block not in apart), "".join(apart)
+
+
+def torch_part(text: str, also: Collection[str]) -> str:
+    """Return of a resolution what belongs to torch's build, and the pins of some packages.
+
+    All else that torch needs stays as the lock has it that this one is laid over.
+    """
+    blocks = _blocks(text)
+    return "".join(block for block in blocks if left_out(_name(block)) or _name(block) in also)
 
 
 def difference(base: str, whole: str) -> str:
@@ -137,11 +149,14 @@ def _name(block: str) -> str:
     return canonicalize_name(re.split(r"[=\s\[;]", block, maxsplit=1)[0])
 
 
-def _pin(line: str) -> Requirement:
+def _pin(line: str, *, of_torch: bool) -> Requirement:
     requirement, *hashes = line.split(" --hash=", 1)
     pin = _read(requirement.strip())
     if not hashes:
         msg = f"{pin.name} has no hash"
+        raise ValueError(msg)
+    if left_out(pin.name) and not of_torch:
+        msg = f"{pin.name} is chosen by matrix.toml"
         raise ValueError(msg)
     return pin
 
@@ -156,8 +171,5 @@ def _read(text: str) -> Requirement:
         raise ValueError(reason) from error
     if not re.fullmatch(r"==[^*,]+", str(pin.specifier)):
         msg = f"{pin.name} has no exact version"
-        raise ValueError(msg)
-    if left_out(pin.name):
-        msg = f"{pin.name} is chosen by matrix.toml"
         raise ValueError(msg)
     return pin

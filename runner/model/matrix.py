@@ -92,16 +92,37 @@ class Sdist(TomlRecord):
         return " ".join([self.name, "told", *told, "beside", *map(str, self.beside)])
 
 
+class OtherTorch(TomlRecord):
+    """Another torch, under which releases are measured as well.
+
+    `requires` is what it needs in a version that the lock of no release has.
+    """
+
+    version: VersionText
+    requires: tuple[RequirementText, ...] = ()
+
+    @property
+    def lock(self) -> str:
+        """The name of its lock, which is laid over that of a release."""
+        return f"torch{self.version}"
+
+
 class TorchPin(TomlRecord):
-    """The one torch of every environment, and what it needs beside its accelerator packages.
+    """The torch of every environment, and what it needs beside its accelerator packages.
 
     A version of a package in `built_against` goes with one torch; it is as young as torch is.
+    `others` are laid over releases on demand.
     """
 
     version: VersionText
     as_of: dt.date
     requires: tuple[str, ...]
     built_against: tuple[str, ...] = ()
+    others: tuple[OtherTorch, ...] = ()
+
+    def other(self, version: str) -> OtherTorch | None:
+        """Return the other torch of that version; None where none is declared."""
+        return next((one for one in self.others if one.version == version), None)
 
 
 class Limits(TomlRecord):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from repromatrix.runner.model.environment_name import EnvironmentName, taken_apart, with_extras
+from repromatrix.runner.model.environment_name import (
+    EnvironmentName,
+    taken_apart,
+    under_torch,
+    with_extras,
+    with_torch,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +47,14 @@ def test_a_part_that_names_no_package_is_refused(text: str) -> None:
 def test_extras_are_written_behind_their_base() -> None:
     assert with_extras("4.50.0", ("librosa", "timm")) == "4.50.0+librosa+timm"
     assert with_extras("4.50.0", ()) == "4.50.0"
+
+
+@pytest.mark.parametrize("base", ["4.50.0", "4.50.0+timm", "4.53.3+peft0.15.2"])
+def test_a_torch_is_written_last_and_is_laid_over_the_rest(base: str) -> None:
+    assert under_torch(with_torch(base, "2.6.0")) == (base, "2.6.0")
+    assert under_torch(base) is None
+
+
+@pytest.mark.parametrize("name", ["torch2.6.0", "4.50.0+torch2.6.0+timm", "4.50.0+torchvision0.21"])
+def test_a_name_that_ends_in_no_torch_is_under_none(name: str) -> None:
+    assert under_torch(name) is None
