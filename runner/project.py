@@ -15,7 +15,7 @@ from repromatrix.runner.environments.building import Recipe
 from repromatrix.runner.errors import Fault, RunnerError
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source
-from repromatrix.runner.model.environment_name import taken_apart, with_extras
+from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_extras
 from repromatrix.runner.model.lock import Lock
 from repromatrix.runner.model.matrix import MAIN, Matrix
 from repromatrix.runner.model.observation import Observation
@@ -128,6 +128,37 @@ def environments_of(matrix: Matrix, by_name: Mapping[str, Lock]) -> dict[str, En
     return {**releases, **main, **made, **mains}
 
 
+def with_torches(loaded: Project, names: Iterable[str]) -> Project:
+    """Return a checkout with some of its releases under other torches; raises RunnerError.
+
+    A name whose release or torch the matrix does not have is left out: it is older evidence.
+    """
+    torches: dict[str, Lock] = {}
+    found: dict[str, Lock] = {}
+    for name in names:
+        base, version = under_torch(name) or ("", "")
+        if base in loaded.locks and loaded.matrix.torch.other(version):
+            if version not in torches:
+                torches[version] = locks.load_torch(loaded.paths, loaded.matrix, version)
+            found[name] = locks.under_torch_lock(loaded.locks[base], torches[version], name)
+    made = {name: locks.environment(loaded.matrix, lock) for name, lock in found.items()}
+    return dataclasses.replace(
+        loaded, locks={**loaded.locks, **found}, environments={**loaded.environments, **made}
+    )
+
+
+def torches_in(loaded: Project, rows: Iterable[Observation]) -> tuple[str, ...]:
+    """Return the environments under other torches that rows are of, in the order of the table.
+
+    What the matrix no longer has is left out.
+    """
+    names = {row.cell.environment for row in rows}
+    under = {parts: name for name in names if (parts := under_torch(name))}
+    declared = [torch.version for torch in loaded.matrix.torch.others]
+    every = ((base, version) for base in loaded.names for version in declared)
+    return tuple(under[parts] for parts in every if parts in under)
+
+
 def recipe(loaded: Project, name: str) -> Recipe:
     """Return what to install for an environment of a checkout that has a lock."""
     lock, environment = loaded.locks[name], loaded.environments[name]
@@ -170,6 +201,8 @@ def _behind(names: Sequence[str], matrix: Matrix) -> int:
 def _described(row: Observation, known: Environment | None) -> Environment | None:
     provenance = row.provenance
     if not provenance.environment_digest or (known and known.source.has_lock):
+        return None
+    if known is None and under_torch(row.cell.environment):
         return None
     python = ".".join(provenance.python.split(".")[:2])
     return Environment(

@@ -18,7 +18,7 @@ from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.project import Project, informed
+from repromatrix.runner.project import Project, informed, torches_in, with_torches
 from repromatrix.runner.sweep.published import (
     CLASSES,
     FOLDER,
@@ -50,6 +50,26 @@ def judged_grid(
     )
     judged = judge_all(survey(grid, known), known_to.cases, known_to.environments)
     return known_to, infer(judged, known_to.cases, known_to.environments)
+
+
+def judged_under_torches(
+    project: Project, rows: Sequence[Observation]
+) -> tuple[Project, tuple[Judged, ...]]:
+    """Return what was measured under other torches with its meaning, and the project with them.
+
+    They are no part of the grid: what was not measured of them is missed by nobody.
+    """
+    names = torches_in(project, rows)
+    known_to = with_torches(project, names)
+    own = [row for row in rows if row.cell.environment in {*names}]
+    known = answering_rows(own, known_to.cases, known_to.environments)
+    place = {name: number for number, name in enumerate(names)}
+    cases = {name: number for number, name in enumerate(known_to.cases)}
+    ordered = sorted(
+        (row for cell, row in known.items() if cell.case in cases),
+        key=lambda row: (cases[row.cell.case], place[row.cell.environment], row.cell),
+    )
+    return known_to, judge_all(ordered, known_to.cases, known_to.environments)
 
 
 def devices(rows: Iterable[Observation]) -> tuple[Device, ...]:

@@ -16,10 +16,12 @@ import typer
 
 from repromatrix.runner import project, site
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli import under_torch
 from repromatrix.runner.cli.engine import NO_SANDBOX, engine_of
 from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
 from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
+from repromatrix.runner.cli.under_torch import TorchUpdates
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.errors import Conflict, ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers
@@ -88,6 +90,14 @@ class MatrixOptions(cli.CellOptions):
         str,
         cli.checked("Run shard I of N; the split is the same on every machine.", metavar="I/N"),
     ] = ""
+    torch: Annotated[
+        str,
+        cli.checked(
+            "Run under another torch of environments/matrix.toml, on the releases at the changes"
+            " of each case and at both ends.",
+            metavar="VERSION",
+        ),
+    ] = ""
     ray: cli.OnRay = ""
     strategy: Annotated[
         Strategy,
@@ -153,7 +163,10 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
             console.print(f"Shard {mine} has nothing to run: there are more shards than releases.")
             code = ExitCode.AS_EXPECTED
         else:
-            updates = SiteUpdates(loaded, store, stored, options.workers)
+            if options.torch:
+                updates: _Updates = TorchUpdates(loaded, store)
+            else:
+                updates = SiteUpdates(loaded, store, stored, options.workers)
             code = _run(planned, updates, options, console)
         if part and code in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
             _end_shard(part, planned, store, console)
@@ -164,6 +177,7 @@ def _refuse_conflicts(options: MatrixOptions) -> None:
     """Raise RunnerError for options that exclude each other, and for a missing device."""
     boundaries = options.strategy is Strategy.BOUNDARIES
     alone = "shards are computed from the checkout alone"
+    chosen = "the cells that decide are chosen already"
     placed, lacking = "the interpreter takes their place", "the nodes do not have this interpreter"
     pairs = (
         ("--shard", options.shard, "--only", options.only, alone),
@@ -172,6 +186,10 @@ def _refuse_conflicts(options: MatrixOptions) -> None:
         ("--budget", options.budget, "--ray", options.ray, "a budget works on one machine only"),
         ("--python", options.python, "--release", options.release, placed),
         ("--python", options.python, "--ray", options.ray, lacking),
+        (under_torch.OPTION, options.torch, "--ray", options.ray, "the nodes read no evidence"),
+        (under_torch.OPTION, options.torch, "--python", options.python, placed),
+        (under_torch.OPTION, options.torch, "--shard", options.shard, alone),
+        (under_torch.OPTION, options.torch, "--strategy boundaries", boundaries, chosen),
         ("--sandbox", options.sandbox, "--ray", options.ray, "the nodes have no sandbox"),
     )
     for option, first, other, second, why in pairs:
@@ -207,6 +225,9 @@ def _planned(loaded: Project, options: MatrixOptions, rows: list[Observation]) -
         rerun=options.rerun,
         interpreter=ready,
     )
+    if options.torch:
+        evidence = [*answers.published_rows(loaded.paths), *rows]
+        planned = under_torch.under(planned, options.torch, rows, evidence)
     return _only_unexpected(planned) if options.only else planned
 
 
@@ -341,7 +362,10 @@ def _print_left(budget: Budget, left: Collection[Cell], console: Console) -> Non
 # How it is run
 
 
-def _run(planned: Run, updates: SiteUpdates, options: MatrixOptions, console: Console) -> ExitCode:
+_Updates = SiteUpdates | TorchUpdates
+
+
+def _run(planned: Run, updates: _Updates, options: MatrixOptions, console: Console) -> ExitCode:
     begin = time.monotonic()
 
     def pause(left: int) -> None:
@@ -361,6 +385,8 @@ def _run(planned: Run, updates: SiteUpdates, options: MatrixOptions, console: Co
     if updates.undrawn:
         console.print(f"The table is not drawn: {updates.undrawn}", markup=False)
         return max(code, updates.undrawn.code)
+    if options.torch:
+        return code
     table = site.index(planned.project.paths)
     console.print(f"The table: {table} (first drawn after {updates.first:.0f} s)")
     return code

@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.model.case import PLAIN, Case, stem_of
 from repromatrix.runner.model.cell import Cell, cells_of
-from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_torch
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.text import join
@@ -164,7 +164,8 @@ def environments_of(
 ) -> list[str]:
     """Return the environments that `--release` selects, in the order of the table; without any all.
 
-    A release stands for itself and for its environments with extras; pairs are named.
+    A release, also one under another torch, stands for itself and for its environments with
+    extras; pairs are named.
     """
     if not texts:
         return list(names)
@@ -180,6 +181,8 @@ def environments_of(
 
 def _bare(name: str) -> str:
     """Return a name without its extras; of a pair, the name itself."""
+    if torch := under_torch(name):
+        return with_torch(_bare(torch[0]), torch[1])
     parts = taken_apart(name) if "+" in name else None
     return parts.base if parts and not parts.changed else name
 
