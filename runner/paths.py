@@ -104,6 +104,11 @@ class Paths:
         return self.state / "own-published" if self.own else self.root / "reports" / "published"
 
     @property
+    def torches(self) -> Path:
+        """The published evidence under other torches, a set of its own."""
+        return self.published / "torch"
+
+    @property
     def site(self) -> Path:
         """The rendered pages."""
         path = _chosen("REPROMATRIX_SITE", self.root / "reports" / "site")

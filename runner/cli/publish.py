@@ -46,10 +46,14 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     checkout = project.load(paths)
     loaded, grid = site.judged_grid(checkout, rows)
     grid = tuple(each for each in grid if each.seen.cell.environment in checkout.environments)
-    searched = _searched(paths, loaded)
-    if not any(map(_is_fresh, grid)) and (new := [*filter(_differs, searched.items())]):
-        files.write_all(searched)
-        console.print(f"Published {join([paths.shown(path) for path, _ in new])}.")
+    searched, torches = _searched(paths, loaded), _under_torches(checkout, rows)
+    new = [*filter(_differs, searched.items())]
+    if not any(map(_is_fresh, grid)) and (new or torches):
+        _write(paths.torches, searched | torches)
+        sets = [paths.torches] if torches else []
+        console.print(
+            f"Published {join([*map(paths.shown, [*sets, *(path for path, _ in new)])])}."
+        )
         return ExitCode.AS_EXPECTED
     _refuse_gaps(grid)
     earlier = read_publications(paths.published)
@@ -62,17 +66,43 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     texts[paths.published / snapshots.NAME] = snapshots.written(
         _records(paths, loaded, final, next(iter(fresh.values())))
     )
-    files.write_all(texts)
-    tables, about = (published.cell_files(paths.published, one) for one in ("csv", "json"))
-    for path in [*tables, *about]:
-        if path not in texts:
-            path.unlink()
+    _write(paths.published, texts)
+    if torches:
+        _write(paths.torches, torches)
     if disputes := sum(bool(row.sides) for row in final):
         cells = plural(disputes, "cell")
         console.print(f"{cells} disputed between machines; published as unstable.")
     number = f"{plural(len(final), 'cell')} in {plural(len(texts), 'file')}"
     console.print(f"{number}: {paths.shown(paths.published)}")
     return ExitCode.AS_EXPECTED
+
+
+def _write(folder: Path, texts: Mapping[Path, str]) -> None:
+    """Write files, and remove those of cells in the folder that are none of them."""
+    files.write_all(texts)
+    tables, about = (published.cell_files(folder, one) for one in ("csv", "json"))
+    for path in [*tables, *about]:
+        if path not in texts:
+            path.unlink()
+
+
+def _under_torches(checkout: Project, rows: Iterable[Observation]) -> dict[Path, str]:
+    """Return the files of the set under other torches; none where nothing new was measured.
+
+    Nothing is missing from it: it holds the cells that somebody measured.
+    """
+    paths = checkout.paths
+    every = [*answers.under_torches(paths), *rows]
+    loaded, judged = site.judged_under_torches(checkout, every)
+    if not any(map(_is_fresh, judged)):
+        return {}
+    earlier = read_publications(paths.torches)
+    fresh = _publications(judged, earlier)
+    final = [_with_source(row, fresh) for row in _evidence(judged)]
+    used = {row.source for row in final}
+    publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
+    order = project.torches_in(loaded, final)
+    return published.write(paths.torches, final, publications, order)
 
 
 def _searched(paths: Paths, loaded: Project) -> dict[Path, str]:

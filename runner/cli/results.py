@@ -17,10 +17,11 @@ from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import ends, known_commits
 from repromatrix.runner.judging.ranges import axes, ranges_along
 from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import select
+from repromatrix.runner.planning.selection import select, split
 from repromatrix.runner.project import Project
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ def print_cells(paths: Paths, options: ResultsOptions, console: Console) -> Exit
     """Print cells with their outcome and verdict, as CSV or JSON."""
     rows = answers.both(paths, line_printer(console, "yellow"))
     loaded, grid = site.judged_grid(project.load(paths), rows)
+    if torches := [name for name in split(options.release) if under_torch(name)]:
+        rows = [*answers.under_torches(paths), *rows]
+        measured, under = site.judged_under_torches(loaded, rows)
+        loaded, grid = project.with_torches(measured, torches), (*grid, *under)
     selection = select(options, loaded.cases, loaded.names)
     devices = Device if options.only_device is None else (options.only_device,)
     selections = {device: dataclasses.replace(selection, device=device) for device in devices}

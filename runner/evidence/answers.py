@@ -76,6 +76,13 @@ def published_rows(
     return list(published.read(paths.published, cases, keep))
 
 
+def under_torches(
+    paths: Paths, cases: Collection[str] | None = None, keep: Keep | None = None
+) -> list[Observation]:
+    """Return the published evidence under other torches; `both` has what this machine measured."""
+    return list(published.read(paths.torches, cases, keep))
+
+
 def both(
     paths: Paths,
     say: Callable[[str], None],
