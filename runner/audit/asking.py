@@ -10,15 +10,23 @@ from packaging.version import Version
 
 from repromatrix.runner import project
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, known, named
+from repromatrix.runner.audit.questions import (
+    AuditQuestion,
+    KnownEvidence,
+    known,
+    named,
+    release_of,
+)
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.cell import Source
+from repromatrix.runner.model.environment_name import under_torch, with_torch
+from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.model.packages import TRANSFORMERS
+from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import (
     SelectionRequest,
@@ -87,12 +95,35 @@ def known_of(
     names = {case.name for case in question.chosen(loaded.cases)}
     keep = _wanted(loaded, question, installed)
     rows = answers.both(loaded.paths, warn, names, keep)
+    torch = _torch(installed)
+    if torch:
+        rows += answers.under_torches(loaded.paths, names, keep)
+        loaded = project.with_torches(loaded, _telling_torches(loaded, names, rows, torch))
     commits = known_commits(loaded.paths).values()
-    return known(loaded.cases, loaded.environments, rows, commits)
+    return known(loaded.cases, loaded.environments, rows, commits, torch)
+
+
+def _torch(installed: Installed | None) -> str:
+    """Return the version of torch, whatever its build; empty where it is not known."""
+    version = installed.version(TORCH) if installed else ""
+    return str(release_of(TORCH, version)) if version else ""
+
+
+def _telling_torches(
+    loaded: Project, names: Collection[str], rows: Sequence[Observation], torch: str
+) -> list[str]:
+    """Return the environments under that torch, or under all where one decides a case."""
+    is_asked = any(TORCH in named(loaded.cases[name]) for name in names)
+    return [
+        name
+        for name in project.torches_in(loaded, rows)
+        if is_asked or (under_torch(name) or ("", ""))[1] == torch
+    ]
 
 
 def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | None) -> Keep:
     near = _near(installed, loaded) if installed else frozenset()
+    near |= {with_torch(name, _torch(installed)) for name in near}
     programs = {environment.program for environment in loaded.environments.values()}
     # Where several packages decide, the nearest version may be in any environment.
     by_several = {

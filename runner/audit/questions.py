@@ -25,7 +25,7 @@ from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
-from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.environment_name import taken_apart, under_torch
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
@@ -33,7 +33,7 @@ from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_STILL = frozenset({Source.RELEASE, Source.PAIR, Source.STACK})
+_STILL = frozenset({Source.RELEASE, Source.PAIR, Source.TORCH, Source.STACK})
 """`main` moves and an interpreter is its owner's: nobody else's versions equal theirs."""
 
 
@@ -62,8 +62,25 @@ class KnownEvidence:
     """The breaks and fixes that were searched for their commit."""
 
     def of(self, case: Case) -> Iterator[Environment]:
-        """Yield the environments that a case has cells in, in the order of the table."""
-        return (held for held in self.environments.values() if belongs(case, held))
+        """Yield the environments that a case has cells in, in the order of the table.
+
+        Those under other torches only where its expectations name torch, and it was measured.
+        """
+        return (
+            held
+            for held in self.environments.values()
+            if belongs(case, held)
+            and (held.source is not Source.TORCH or (case.name, held.name) in self._by_torch)
+        )
+
+    @cached_property
+    def _by_torch(self) -> frozenset[tuple[str, str]]:
+        """What was measured under other torches of cases that say that torch decides."""
+        found = {(cell.case, cell.environment) for cell in self.seen}
+        by_torch = {name for name, case in self.cases.items() if TORCH in named(case)}
+        return frozenset(
+            (case, name) for case, name in found if case in by_torch and under_torch(name)
+        )
 
     def only_in(self, case: Case) -> tuple[Environment, ...]:
         """Return the stacks or pairs that have what a case needs and no release has."""
@@ -91,8 +108,10 @@ class KnownEvidence:
         """Return the builds of torch and the minor versions of Python that a device ran with."""
         ran = {
             (side.provenance.torch_build, side.provenance.python)
-            for row in (*self.seen.values(), *self.contested.values())
-            if row.cell.device is device and row.outcome.is_evidence
+            for cell, row in (*self.seen.items(), *self.contested.items())
+            if cell.device is device
+            and row.outcome.is_evidence
+            and not under_torch(cell.environment)
             for side in row.sides or (row,)
         }
         builds = {build for build, _ in ran if build}
@@ -160,14 +179,20 @@ def known(
     environments: Mapping[str, Environment],
     rows: Iterable[Observation],
     commits: Iterable[PinnedCommit] = (),
+    torch: str = "",
 ) -> KnownEvidence:
-    """Return what is known from evidence: only what is measured on today's cases and pins."""
+    """Return what is known from evidence: only what is measured on today's cases and pins.
+
+    A cell that was measured under `torch` as well answers with that row.
+    """
     still = {
         name: environment
         for name, environment in environments.items()
         if environment.source in _STILL
     }
     seen, contested = current(rows, cases, still)
+    under = _seen_under(torch, seen, cases)
+    seen, contested = seen | under, {cell: contested[cell] for cell in contested.keys() - under}
     return KnownEvidence(
         cases=cases,
         environments=still,
@@ -175,6 +200,22 @@ def known(
         contested=contested,
         commits=tuple(row for row in commits if {row.before, row.at} <= still.keys()),
     )
+
+
+def _seen_under(
+    torch: str, seen: Mapping[Cell, Observation], cases: Mapping[str, Case]
+) -> dict[Cell, Observation]:
+    """Return the cells of releases that were judged under a torch, with what was seen there.
+
+    Where the expectations of a case name torch, its versions are a place of their own.
+    """
+    found = {}
+    for cell, row in seen.items():
+        base, version = under_torch(cell.environment) or ("", "")
+        is_judged = bool(base) and version == torch and row.reading.fails is not None
+        if is_judged and TORCH not in named(cases[cell.case]):
+            found[cell._replace(environment=base)] = row
+    return found
 
 
 # Where a set of packages stands among the environments of a case
@@ -298,7 +339,8 @@ def positions(
     by_case = {}
     for case in cases:
         names = deciding(case, known)
-        key = (names, case.extras, case.block.environments)
+        own = case.name if TORCH in names else ""  # under which torches it was measured
+        key = (names, case.extras, case.block.environments, own)
         obstacle = _obstacle(case, names, installed, known)
         if not obstacle and key not in neighbours:  # most cases name nothing but transformers
             neighbours[key] = _neighbours(case, names, installed, known)

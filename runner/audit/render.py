@@ -13,6 +13,7 @@ from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import CaseKind
+from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Device, Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import join, plural, printable_lines, shorten
@@ -122,10 +123,27 @@ def _other_setting(audit: Audit) -> Iterator[str]:
         return
     if not mine.version(TORCH):
         yield "your version of torch is not known"
-    elif mine.version(TORCH) not in audit.torch:
-        yield f"yours is torch {mine.version(TORCH)}"
+    else:
+        yield from _other_torch(audit)
     if mine.python and mine.python not in audit.python:
         yield f"yours is Python {mine.python}"
+
+
+def _other_torch(audit: Audit) -> Iterator[str]:
+    """Say where answers come from another torch than somebody's, and how many do not."""
+    ours = audit.installed.version(TORCH)
+    answers = [*(cell for hit in audit.hits for cell in hit.stands), *audit.clear]
+    own = sum(map(is_under_torch, answers))
+    if own and own < len(answers):
+        number = f"{own} of {plural(len(answers), 'answer')}"
+        yield f"yours is torch {ours}, with which {number} were measured"
+    elif not own and ours not in audit.torch:
+        yield f"yours is torch {ours}"
+
+
+def is_under_torch(cell: CellAnswer) -> bool:
+    """Say whether all that an answer rests on was measured under another torch: somebody's."""
+    return all(under_torch(row.cell.environment) for row in cell.rests_on)
 
 
 def conclusion(audit: Audit) -> str:
@@ -207,6 +225,8 @@ def _derivation(hit: Hit) -> Iterator[str]:
     if derived:
         low, high = (row.cell.environment for row in derived[0].rests_on)
         yield f"derived: it fails on both sides, in {low} and in {high}"
+    elif all(map(is_under_torch, hit.stands)):
+        yield f"measured in {hit.seen.cell.environment}: with your torch"
     others = [
         f"{difference.package} {difference.ours or '(not listed)'},"
         f" measured with {' and '.join(difference.measured)}"
