@@ -45,7 +45,6 @@ from repromatrix.runner.sweep.commits import inquiry_of
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
 from repromatrix.runner.sweep.findings import (
     Found,
-    ProbeChange,
     SweepFinding,
     bad,
     changes,
@@ -189,12 +188,13 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         if swept.interrupted:
             return _interrupted(console)
         told = findings(changes(swept.older, swept.newer))
-        if options.script or options.commit:
-            tell = _script if options.script else _commit
-            return tell(told, options, runner, recipes, (against, release))
+        live = bad(swept.newer, {probe.name: probe.dtype for probe in probes})
+        if options.script:
+            return _script((*told, *live), options, runner, recipes, (against, release))
+        if options.commit:
+            return _commit(told, options, runner, recipes, (against, release))
         told = confirmed(told, runner, recipes, (against, release))
-        dtypes = {probe.name: probe.dtype for probe in probes}
-        live = confirmed_bad(bad(swept.newer, dtypes), runner, recipes, release)
+        live = confirmed_bad(live, runner, recipes, release)
     _print(swept, told, live, options, load_triage(paths.recipes))
     _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.UNBUILDABLE if swept.unbuilt else ExitCode.AS_EXPECTED
@@ -259,13 +259,13 @@ def _clones(options: SweepOptions) -> tuple[Clone, ...]:
     return open_clones([options.repo] if options.repo else [])
 
 
-def _named(told: Sequence[SweepFinding], option: str, name: str) -> ProbeChange:
-    """Return the first change of a finding; raises RunnerError where none has that name."""
-    by_name = {finding.name: finding for finding in told}
+def _named(told: Sequence[SweepFinding], option: str, name: str) -> SweepFinding:
+    """Return the first finding of a name; raises RunnerError where none has it."""
+    by_name = {finding.name: finding for finding in reversed(told)}
     if name not in by_name:
         near = suggestion(name, [*by_name]) or f"Run without {option} to list the findings."
         raise refuse(Problem(option, f"no finding is called {name!r}", near))
-    return by_name[name].changes[0]
+    return by_name[name]
 
 
 def _script(
@@ -275,8 +275,8 @@ def _script(
     recipes: Mapping[str, ModelRecipe],
     sides: tuple[str, str],
 ) -> ExitCode:
-    change = _named(told, "--script", options.script)
-    cli.print_stdout(script_of(change, recipes[change.after.key.kind], runner, sides))
+    finding = _named(told, "--script", options.script)
+    cli.print_stdout(script_of(finding, recipes, runner, sides))
     return ExitCode.AS_EXPECTED
 
 
@@ -287,7 +287,7 @@ def _commit(
     recipes: Mapping[str, ModelRecipe],
     sides: tuple[str, str],
 ) -> ExitCode:
-    change = _named(told, "--commit", options.commit)
+    change = _named(told, "--commit", options.commit).changes[0]
     (clone,) = _clones(options)
     loaded, console = runner.project, cli.stderr_console()
     older, newer = (loaded.environments[name] for name in sides)

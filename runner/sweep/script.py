@@ -1,16 +1,16 @@
 """A finding as a script in the contract of `cases/`: run on both sides, and as small as they allow.
 
 Fields of the config that are not needed are taken out while the script still fails on the one
-release and passes on the other (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
+side and passes on the other (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
 input", 2002: first every field alone, then all that can go together, else one after another).
 """
 
 from __future__ import annotations
 
 import copy
-import json
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
 from repromatrix.runner.execution.run import measure
@@ -19,110 +19,148 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.plan import Unit
-from repromatrix.runner.sweep.child.probes.names import PROBES, ProbeName
-from repromatrix.runner.sweep.findings import Kind, ProbeChange
+from repromatrix.runner.sweep.cells import probe_case
+from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES, WEIGHTS, ProbeName
+from repromatrix.runner.sweep.findings import (
+    TOLERANCE,
+    Kind,
+    ProbeChange,
+    SweepFinding,
+    change_of,
+    difference,
+)
 from repromatrix.runner.sweep.measure import SweepRunner
 from repromatrix.runner.sweep.recipes import ModelRecipe
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, records
+from repromatrix.runner.sweep.script_text import (
+    ScriptEnds,
+    ScriptForm,
+    Side,
+    ScriptSubject,
+    lines_of,
+    text_of,
+    way_of,
+)
+from repromatrix.runner.sweep.script_ways import OUT, WAYS
 
 Path = tuple[str, ...]
-_STATIC = ', cache_implementation="static"'
-_GENERATE = "model.generate(**inputs, max_new_tokens=6, min_new_tokens=6, do_sample=False{more})"
-_AUTOCAST = 'with torch.autocast("cpu", dtype, enabled=precision != "fp32"):'
-_LOSS = "model(**inputs)[0].float().square().mean().backward()"
-
-
-class ScriptWay(NamedTuple):
-    """What a script does with its model, and how a case calls that."""
-
-    lines: tuple[str, ...]
-    trigger: tuple[str, ...]
-    raw: bool = False
-    """Whether inputs stay in fp32 beside a model in 16 bit."""
-
-
-def _generating(more: str = "", *, autocast: bool = False) -> tuple[str, ...]:
-    call = _GENERATE.format(more=more)
-    return (_AUTOCAST, f"    {call}") if autocast else ("model.to(dtype)", call)
-
-
-WAYS = {
-    "outputs-fp32": ScriptWay(("model.to(dtype)(**inputs)",), ("forward",)),
-    "outputs-bf16": ScriptWay(("model.to(dtype)(**inputs)",), ("cast", "forward")),
-    "cast-fp16": ScriptWay(("model.to(dtype)(**inputs)",), ("cast", "forward")),
-    "raw-bf16": ScriptWay(("model.to(dtype)(**inputs)",), ("cast", "forward"), raw=True),
-    "loaded-bf16": ScriptWay(
-        (
-            'model.save_pretrained("saved")',
-            'model = type(model).from_pretrained("saved", torch_dtype=dtype).eval()',
-            "model(**inputs)",
-        ),
-        ("load", "forward"),
-    ),
-    "autocast-bf16": ScriptWay(
-        (_AUTOCAST, "    model(**inputs)"), ("autocast", "forward"), raw=True
-    ),
-    "autocast-fp16": ScriptWay(
-        (_AUTOCAST, "    model(**inputs)"), ("autocast", "forward"), raw=True
-    ),
-    "cached": ScriptWay(_generating(), ("generate",)),
-    "static": ScriptWay(_generating(_STATIC), ("generate", "static-cache")),
-    "generate-bf16": ScriptWay(_generating(), ("cast", "generate")),
-    "generate-autocast": ScriptWay(_generating(autocast=True), ("autocast", "generate"), raw=True),
-    "static-bf16": ScriptWay(_generating(_STATIC), ("cast", "generate", "static-cache")),
-    "static-autocast": ScriptWay(
-        _generating(_STATIC, autocast=True), ("autocast", "generate", "static-cache"), raw=True
-    ),
-    "backward-bf16": ScriptWay(("model.to(dtype).train()", _LOSS), ("cast", "backward")),
-    "backward-autocast": ScriptWay(
-        ("model.train()", _AUTOCAST, f"    {_LOSS}"), ("autocast", "backward"), raw=True
-    ),
-    "checkpointing": ScriptWay(
-        ("model.gradient_checkpointing_enable()", "model.to(dtype).train()", _LOSS), ("backward",)
-    ),
-    "checkpointing-bf16": ScriptWay(
-        ("model.gradient_checkpointing_enable()", "model.to(dtype).train()", _LOSS),
-        ("cast", "backward"),
-    ),
+Config = Mapping[str, Any]
+_BY_NAME = {
+    BUILD: ProbeName(BUILD, "build", "fp32", "The architecture is built."),
+    **{probe.name: probe for probe in PROBES},
 }
-"""The probes that can be written out: those that end in an exception of the library."""
-
-
-class Sides(NamedTuple):
-    """On which release a script is to fail, and on which to pass."""
-
-    bad: str
-    good: str
+_COMPARED = {Kind.NUMBERS, Kind.SHAPES}
 
 
 def script_of(
-    change: ProbeChange, recipe: ModelRecipe, runner: SweepRunner, sides: tuple[str, str]
+    finding: SweepFinding,
+    recipes: Mapping[str, ModelRecipe],
+    runner: SweepRunner,
+    sides: tuple[str, str],
 ) -> str:
-    """Return the script of a change; raises RunnerError where none shows it on both sides."""
-    probe = next(one for one in PROBES if one.name == change.after.key.probe)
-    known = change.telling
-    where = f"{recipe.name} {probe.name}"
-    if probe.name not in WAYS or not known.error:
-        fix = f"Run it again alone: --model {recipe.name} --probe {probe.name}."
-        raise refuse(Problem(where, "has no script: it is no exception of a plain call", fix))
-    before, after = sides
-    ends = Sides(before, after) if change.kind is Kind.FIXED else Sides(after, before)
+    """Return the script of a finding; raises RunnerError where none shows it on both sides."""
+    told = told_of(finding, recipes, sides)
+    config = dict(told.recipe.content["config"])
+    if told.change.kind in _COMPARED:
+        config, change = _small_change(told, config, runner)
+        told = told._replace(change=change)
+    forms = [*_forms(told, runner)]
+    shown = _shown([text_of(told, config, form) for form in forms], told, runner)
+    form = next((form for form, is_shown in zip(forms, shown, strict=True) if is_shown), None)
+    if form is None:
+        raise _not_shown(told)
+    if told.change.kind in _COMPARED:
+        return text_of(told, config, form)
 
-    def shows(configs: Sequence[Mapping[str, Any]]) -> list[bool]:
-        texts = [_text(recipe, config, probe, known.headline, ends) for config in configs]
-        return _shown(texts, probe, known.signature, runner, ends)
+    def shows(configs: Sequence[Config]) -> list[bool]:
+        return _shown([text_of(told, one, form) for one in configs], told, runner)
 
-    config = dict(recipe.content["config"])
-    if shows([config]) != [True]:
-        what = f"its script does not fail on {ends.bad} and pass on {ends.good}"
-        fix = "Weights are random there, not filled by name: write the case by hand."
-        raise RunnerError([Problem(where, what, fix)], ExitCode.NOT_REPRODUCED)
-    small = smallest(config, shows)
-    return _text(recipe, small, probe, known.headline, ends)
+    return text_of(told, smallest(config, shows), form)
 
 
-def smallest(
-    config: Mapping[str, Any], shows: Callable[[Sequence[Mapping[str, Any]]], list[bool]]
-) -> dict[str, Any]:
+def told_of(
+    finding: SweepFinding, recipes: Mapping[str, ModelRecipe], sides: tuple[str, str]
+) -> ScriptSubject:
+    """Return which of the changes of a finding is written out; raises RunnerError where none is.
+
+    What is bad on one release, and no change, is held against fp32 there.
+    """
+    order = [*WAYS]
+    change = min(finding.changes, key=lambda one: order.index(one.after.key.probe))
+    key = change.after.key
+    probe = _BY_NAME[key.probe]
+    older, newer = sides
+    before, after = Side(older, probe.dtype), Side(newer, probe.dtype)
+    if change.kind is Kind.OTHER:
+        what = f"it fails on {older} and on {newer}, each in its way: no script passes on one"
+        fix = "Give --against a release on which it holds."
+        raise refuse(Problem(f"{key.kind} {probe.name}", what, fix))
+    if change.before is change.after:
+        before = Side(newer, "fp32")
+    ends = ScriptEnds(before, after) if change.kind is Kind.FIXED else ScriptEnds(after, before)
+    return ScriptSubject(recipes[key.kind], probe, change, ends)
+
+
+def _not_shown(told: ScriptSubject) -> RunnerError:
+    what = f"no script of it {told.ends}"
+    fix = "Write the case by hand: "
+    fix += f"`nox -s sweep -- --model {told.recipe.name} --probe {told.probe.name}` shows it."
+    problem = Problem(f"{told.recipe.name} {told.probe.name}", what, fix)
+    return RunnerError([problem], ExitCode.NOT_REPRODUCED)
+
+
+# The forms of a script
+
+
+def _forms(told: ScriptSubject, runner: SweepRunner) -> Iterator[ScriptForm]:
+    """Yield the ways of writing a script out, the plainest first: the first that shows is taken."""
+    if told.change.kind in _COMPARED:
+        yield from _comparing(told)
+        return
+    known, weights = told.change.telling, told.recipe.content.get("weights", {})
+    if told.probe.name == "checkpoint":
+        lacking = known.why.rpartition("such as ")[2] if "missing keys" in known.why else ""
+        yield from [ScriptForm(lacking=lacking)] * bool(lacking)
+        yield from (ScriptForm(weights={name: shape}) for name, shape in weights.items())
+        return
+    lines = lines_of(told, way_of(told, ScriptForm()), ScriptForm())
+    looks = any(OUT in line for line in lines) and not known.error
+    outputs = [*_outputs(told, runner), ""] if looks else [""]
+    yield from (
+        ScriptForm(output=name, filled=filled) for filled in (False, True) for name in outputs
+    )
+
+
+def _outputs(told: ScriptSubject, runner: SweepRunner) -> list[str]:
+    """Return the paths of the outputs of the model on the good side, as far as they are known."""
+    probe = _BY_NAME["outputs-fp32"]
+    config = told.recipe.content["config"]
+    (record,) = _probed([config], told.recipe, probe, runner, told.ends.good.release)
+    return [name for name in (record.summary if record else ()) if name and name != WEIGHTS]
+
+
+def _comparing(told: ScriptSubject) -> Iterator[ScriptForm]:
+    """Yield a form for each output that is another on both sides."""
+    before, after = told.change.before.summary, told.change.after.summary
+    limit = TOLERANCE[told.probe.dtype]
+    weights = told.recipe.content["weights"] if told.probe.name == "checkpoint" else None
+    for name, one in before.items():
+        other = after.get(name)
+        if name == WEIGHTS or not name:
+            continue
+        if told.change.kind is Kind.NUMBERS:
+            is_other = difference({name: one}, {name: other}) > limit if other else False
+        else:
+            is_other = other is None or other["shape"] != one["shape"]
+        if is_other:
+            filled = told.change.kind is Kind.NUMBERS
+            yield ScriptForm(output=name, filled=filled, wanted=one, weights=weights)
+
+
+# The config
+
+
+def smallest(config: Config, shows: Callable[[Sequence[Config]], list[bool]]) -> dict[str, Any]:
     """Return the config without the fields that can go; `shows` says it of several at once."""
     paths = [path for path in _paths(config) if path[-1] != "model_type"]
     alone = shows([without(config, [path]) for path in paths])
@@ -136,14 +174,14 @@ def smallest(
     return without(config, gone)
 
 
-def _paths(config: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:
+def _paths(config: Config, above: Path = ()) -> Iterator[Path]:
     for name, value in config.items():
         yield (*above, name)
         if isinstance(value, dict):
             yield from _paths(value, (*above, name))
 
 
-def without(config: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
+def without(config: Config, paths: Iterable[Path]) -> dict[str, Any]:
     """Return a copy of a config without the fields of some paths."""
     left: dict[str, Any] = copy.deepcopy(dict(config))
     for *above, name in paths:
@@ -154,116 +192,76 @@ def without(config: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
     return left
 
 
-def _shown(
-    texts: Sequence[str], probe: ProbeName, signature: str, runner: SweepRunner, ends: Sides
-) -> list[bool]:
+def _small_change(
+    told: ScriptSubject, config: Config, runner: SweepRunner
+) -> tuple[dict[str, Any], ProbeChange]:
+    """Return a small config of which the probe itself gives other outputs, and the change."""
+
+    def found(configs: Sequence[Config]) -> list[ProbeChange | None]:
+        releases = (told.ends.good.release, told.ends.bad.release)
+        old, new = (
+            _probed(configs, told.recipe, told.probe, runner, release) for release in releases
+        )
+        pairs = zip(old, new, strict=True)
+        return [change_of(one, other) if one and other else None for one, other in pairs]
+
+    def shows(configs: Sequence[Config]) -> list[bool]:
+        return [one is not None and one.kind is told.change.kind for one in found(configs)]
+
+    small = smallest(config, shows)
+    (change,) = found([small])
+    if change is None:
+        raise _not_shown(told)
+    return small, change
+
+
+# Running
+
+
+def _probed(
+    configs: Sequence[Config],
+    recipe: ModelRecipe,
+    probe: ProbeName,
+    runner: SweepRunner,
+    release: str,
+) -> list[ProbeRecord | None]:
+    """Return what a probe finds on a release with each of some configs."""
+    cases = {}
+    for number, config in enumerate(configs):
+        other = ModelRecipe(content={**recipe.content, "config": config})
+        case = probe_case(other, probe.family, [probe], alone=True)
+        name = f"{case.name.partition('@')[0]}@{number}"
+        cases[name] = dataclasses.replace(case, name=name)
+    rows = _run(cases, runner, Side(release, "fp32"))
+    key = ProbeKey(recipe.type, probe.name)
+    return [records([rows[name]]).get(key) for name in cases]
+
+
+def _shown(texts: Sequence[str], told: ScriptSubject, runner: SweepRunner) -> list[bool]:
     """Say of each script whether it fails as it should on one side and passes on the other."""
     cases = {
         f"script{number}": read_script(text, f"script{number}.py", f"/script{number}.py")
         for number, text in enumerate(texts)
     }
-    fails, passes = (_run(cases, probe, runner, release) for release in ends)
+    fails, passes = (_run(cases, runner, side) for side in told.ends)
     return [
-        (failed := fails[name].failed) is not None
-        and failed.signature == signature
-        and passes[name].outcome is Outcome.PASSES
+        _fails_so(fails[name], told.change) and passes[name].outcome is Outcome.PASSES
         for name in cases
     ]
 
 
-def _run(
-    cases: Mapping[str, Case], probe: ProbeName, runner: SweepRunner, release: str
-) -> dict[str, Observation]:
-    precision = Precision(probe.dtype)
-    cells = tuple(Cell(name, "", release, precision, Device.CPU) for name in cases)
-    planned = runner.planned({release: cases})
-    ready = planned.prepare(Unit(environment=release, cells=cells))
+def _fails_so(row: Observation, change: ProbeChange) -> bool:
+    """Say whether a script fails as its finding: with the same words, or by its own assertion."""
+    if row.failed is None:
+        return False
+    if change.telling.error and change.kind not in _COMPARED:
+        return row.failed.signature == change.telling.signature
+    return row.failed.error_class == "AssertionError" and row.failed.place.endswith(":main")
+
+
+def _run(cases: Mapping[str, Case], runner: SweepRunner, side: Side) -> dict[str, Observation]:
+    precision = Precision(side.precision)
+    cells = tuple(Cell(name, "", side.release, precision, Device.CPU) for name in cases)
+    planned = runner.planned({side.release: cases})
+    ready = planned.prepare(Unit(environment=side.release, cells=cells))
     return {row.cell.case: row for row in measure(ready, cases, planned.terms)}
-
-
-# The text
-
-
-def _text(
-    recipe: ModelRecipe, config: Mapping[str, Any], probe: ProbeName, error: str, ends: Sides
-) -> str:
-    way = WAYS[probe.name]
-    content = {name: value for name, value in config.items() if name != "model_type"}
-    lines = [
-        *_block(recipe, way, error),
-        f'"""{recipe.class_name}: {probe.holds}',
-        "",
-        f"It fails on transformers {ends.bad} and passes on {ends.good}.",
-        '"""',
-        "",
-        "import os",
-        "import sys",
-        "",
-        "import torch",
-        f"from transformers import CONFIG_MAPPING, {recipe.class_name}",
-        "",
-        'DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}',
-        f"CONFIG = {content!r}",
-        "",
-        "",
-        "def main(precision: str) -> None:",
-        '    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))',
-        "    dtype = DTYPES[precision]",
-        f'    config = CONFIG_MAPPING["{recipe.type}"].from_dict(CONFIG)',
-        f"    model = {recipe.class_name}(config).eval()",
-        "    inputs = {",
-        *(f"        {name!r}: {_value(spec, way)}," for name, spec in _inputs(recipe, probe)),
-        "    }",
-        *(f"    {line}" for line in way.lines),
-        "",
-        "",
-        'if __name__ == "__main__":',
-        "    main(*sys.argv[1:])",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _block(recipe: ModelRecipe, way: ScriptWay, error: str) -> list[str]:
-    return [
-        "# /// script",
-        '# requires-python = ">=3.10"',
-        f'# dependencies = ["torch", "transformers>={recipe.home}"]',
-        "#",
-        "# [tool.repromatrix]",
-        f"# title = {json.dumps(f'{recipe.class_name}: {error}'[:100])}",
-        "# reports = []",
-        '# found-by = "sweep"',
-        '# area = "sweep"',
-        f"# models = [{json.dumps(recipe.type)}]",
-        f"# trigger = {json.dumps(list(way.trigger))}",
-        '# symptom = ["error"]',
-        "# ///",
-    ]
-
-
-def _inputs(recipe: ModelRecipe, probe: ProbeName) -> list[tuple[str, Any]]:
-    generates = probe.family == "generate"
-    inputs: Mapping[str, Any] = recipe.content["inputs"]
-    return [
-        (name, spec)
-        for name, spec in inputs.items()
-        if not (generates and name.startswith("decoder_"))
-    ]
-
-
-def _value(spec: Any, way: ScriptWay) -> str:  # noqa: ANN401 - whatever a forward pass takes
-    if not isinstance(spec, dict):
-        return repr(spec)
-    ((kind, value),) = spec.items()
-    cast = "" if way.raw else ", dtype=dtype"
-    match kind:
-        case "ids":
-            return f"torch.tensor({value})"
-        case "bools":
-            return f"torch.tensor({value}, dtype=torch.bool)"
-        case "normal" | "uniform":
-            return f"torch.{'randn' if kind == 'normal' else 'rand'}({value}{cast})"
-        case "floats":
-            return f"torch.tensor({value}{cast})"
-        case _:
-            return f"[{', '.join(_value(each, way) for each in value)}]"

@@ -5,18 +5,203 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from swept import numbers, record
 from tiny_recipes import CONTENT
 
-from repromatrix.runner.model.case import read_script
-from repromatrix.runner.sweep.child.probes.names import PROBES
+from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.judging.lint import scrutinise
+from repromatrix.runner.model.case import Case, read_script
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES, ProbeName
+from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.script import WAYS, Sides, _text, smallest, without
+from repromatrix.runner.sweep.records import ProbeStatus
+from repromatrix.runner.sweep.script import smallest, told_of, without
+from repromatrix.runner.sweep.script_text import (
+    ScriptEnds,
+    ScriptForm,
+    Side,
+    ScriptSubject,
+    text_of,
+)
+from repromatrix.runner.sweep.script_ways import WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 CONFIG: dict[str, Any] = {"model_type": "x", "wide": 4, "deep": {"wide": 2, "heads": 4}, "rope": 1}
-BY_NAME = {probe.name: probe for probe in PROBES}
+BY_NAME = {probe.name: probe for probe in PROBES} | {
+    BUILD: ProbeName(BUILD, "build", "fp32", "It is built.")
+}
+INPUTS = {
+    "input_ids": {"ids": [[5, 6]]},
+    "attention_mask": {"ids": [[1, 1]]},
+    "pixel_values": {"normal": [1, 3, 8, 8]},
+}
+RECIPE = ModelRecipe(content={**CONTENT, "inputs": INPUTS, "targets": {"labels": {"ids": [[5]]}}})
+ENDS = ScriptEnds(Side("5.0.0", "bf16"), Side("4.50.0", "bf16"))
+FAILS, DIFFERS, HOLDS = ProbeStatus.FAILS, ProbeStatus.DIFFERS, ProbeStatus.HOLDS
+
+
+def told(name: str, status: ProbeStatus) -> ScriptSubject:
+    before, after = record("llama", name, HOLDS), record("llama", name, status, "it does not")
+    change = ProbeChange(Kind.BROKEN, before, after)
+    return ScriptSubject(RECIPE, BY_NAME[name], change, ENDS)
+
+
+def script(one: ScriptSubject, form: ScriptForm) -> tuple[str, Case]:
+    text = text_of(one, CONTENT["config"], form)
+    return text, read_script(text, "llama_script.py", "")
+
+
+@pytest.mark.parametrize("status", [FAILS, DIFFERS])
+@pytest.mark.parametrize("name", WAYS)
+def test_every_way_is_a_script_that_would_be_a_sound_case(name: str, status: ProbeStatus) -> None:
+    form = ScriptForm(output="logits", filled=True, weights={"lm_head.weight": [2, 3]})
+    text, case = script(told(name, status), form)
+    tree = ast.parse(text)
+    long = [line for line in text.splitlines() if len(line) > 100]
+
+    assert [*scrutinise(case, {}, [Precision.FP32], [Device.CPU])] == []
+    assert case.block.models == ("llama",)
+    assert "It fails on transformers 5.0.0 and passes on 4.50.0." in case.docstring
+    assert [one.name for one in tree.body if isinstance(one, ast.FunctionDef)][-1] == "main"
+    assert all(line.startswith(("CONFIG", "WEIGHTS")) for line in long)
+    assert "repromatrix" not in case.script.code
+    assert not {"CLASS", "HALF", "FULL", "PADS", "LACKING", ".OUT"} & {*_words(text)}
+
+
+def _words(text: str) -> list[str]:
+    return [node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)] + [
+        f".{node.attr}" for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)
+    ]
+
+
+def test_where_nothing_is_raised_the_probe_is_written_out() -> None:
+    text, case = script(told("batch", DIFFERS), ScriptForm(output="logits"))
+
+    assert text.splitlines()[-10:-2] == [
+        "    wanted = model(**inputs).logits[:1]",
+        "    alone = {name: value[:1] for name, value in inputs.items()}",
+        "    found = model(**alone).logits",
+        "    assert found.shape == wanted.shape",
+        '    measured["logits_relative_error"] = float((found - wanted).norm() / wanted.norm())',
+        '    assert measured["logits_relative_error"] < 0.0005',
+        "",
+        "",
+    ]
+    assert (case.block.symptom, case.block.trigger) == (("wrong-numbers",), ("forward",))
+
+
+def test_where_something_is_raised_nothing_is_compared() -> None:
+    text, case = script(told("batch", FAILS), ScriptForm())
+
+    assert text.splitlines()[-6:-2] == [
+        "    alone = {name: value[:1] for name, value in inputs.items()}",
+        "    model(**alone)",
+        "",
+        "",
+    ]
+    assert "measured" not in text
+    assert case.block.symptom == ("error",)
+
+
+def test_weights_are_filled_as_the_probes_fill_them() -> None:
+    text, _ = script(told("twice", DIFFERS), ScriptForm(filled=True))
+
+    assert "    fill(model)" in text
+    assert 'torch.randn([1, 3, 8, 8], generator=generator("pixel_values"))' in text
+    assert "wanted = model(**inputs)[0]" in text
+
+
+def _numbers(kind: Kind, norm: float, shape: Sequence[int] = (2, 3)) -> ScriptSubject:
+    before, after = numbers("llama", 1.5), numbers("llama", norm)
+    after.summary["logits"]["shape"] = [*shape]
+    change = ProbeChange(kind, before, after)
+    return ScriptSubject(RECIPE, BY_NAME["outputs-fp32"], change, ENDS)
+
+
+def test_other_numbers_are_held_against_those_of_the_older_release() -> None:
+    one = _numbers(Kind.NUMBERS, 3.0)
+    wanted = {"shape": [2, 4], "norm": 1.5, "samples": [0.5, None, 0.25, 1, 2, 3, 4, 5.123456789]}
+    text, case = script(one, ScriptForm(output="logits", filled=True, wanted=wanted))
+
+    assert "WANTED = {0: 0.5, 2: 0.25, 3: 1.0, 4: 2.0, 5: 3.0, 6: 4.0, 7: 5.12346}" in text
+    assert 'measured["norm_relative_error"] = float(abs(found.norm() / 1.5 - 1))' in text
+    assert 'assert measured["logits_relative_error"] < 0.0001' in text
+    assert case.block.title == "LlamaForCausalLM: other outputs than on 4.50.0"
+    assert "It computes what transformers 4.50.0 computes." in case.docstring
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("logits", "    found = model(**inputs).logits"),
+        ("gone", '    found = getattr(model(**inputs), "gone", None)'),
+    ],
+)
+def test_other_shapes_are_held_against_those_of_the_older_release(output: str, line: str) -> None:
+    form = ScriptForm(output=output, wanted={"shape": [2, 3]})
+    text, _ = script(_numbers(Kind.SHAPES, 1.5, (2, 1)), form)
+
+    assert line in text.splitlines()
+    assert "list(found.shape) == [2, 3]" in text
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        (
+            ScriptForm(weights={"a.weight": [2, 3]}),
+            (
+                "WEIGHTS = {'a.weight': [2, 3]}",
+                '    assert not told["unexpected_keys"], told["unexpected_keys"]',
+            ),
+        ),
+        (ScriptForm(lacking="a.weight"), ('    assert "a.weight" not in told["missing_keys"]',)),
+    ],
+)
+def test_a_checkpoint_of_an_older_release_holds_a_weight_or_lacks_it(
+    form: ScriptForm, lines: tuple[str, ...]
+) -> None:
+    text, _ = script(told("checkpoint", DIFFERS), form)
+
+    assert {*lines} <= {*text.splitlines()}
+
+
+def finding(kind: Kind, *probes: str) -> SweepFinding:
+    pairs = [(record("llama", name, HOLDS), record("llama", name, FAILS)) for name in probes]
+    found = tuple(ProbeChange(kind, before, after) for before, after in pairs)
+    return SweepFinding(kind=kind, cause="", changes=found)
+
+
+def test_of_several_probes_the_plainest_is_written_out() -> None:
+    one = told_of(
+        finding(Kind.BROKEN, "checkpoint", "outputs-bf16"), {"llama": RECIPE}, ("4.50.0", "5.0.0")
+    )
+
+    assert one.probe.name == "outputs-bf16"
+    assert str(one.ends) == "fails on transformers 5.0.0 and passes on 4.50.0"
+
+
+def test_what_is_fixed_fails_on_the_older_release() -> None:
+    one = told_of(finding(Kind.FIXED, "tied"), {"llama": RECIPE}, ("4.50.0", "5.0.0"))
+
+    assert str(one.ends) == "fails on transformers 4.50.0 and passes on 5.0.0"
+
+
+def test_what_is_bad_in_16_bit_is_held_against_fp32() -> None:
+    one = record("llama", "raw-bf16", FAILS)
+    bad = SweepFinding(kind=Kind.BROKEN, cause="", changes=(ProbeChange(Kind.BROKEN, one, one),))
+
+    ends = told_of(bad, {"llama": RECIPE}, ("4.50.0", "5.0.0")).ends
+    assert str(ends) == "fails on transformers 5.0.0 in bf16 and passes in fp32"
+
+
+def test_what_fails_on_both_releases_has_no_script() -> None:
+    with pytest.raises(RunnerError, match=r"each in its way.*Give --against a release"):
+        told_of(finding(Kind.OTHER, "tied"), {"llama": RECIPE}, ("4.50.0", "5.0.0"))
 
 
 def test_fields_are_taken_out_alone_then_together() -> None:
@@ -42,17 +227,3 @@ def test_a_config_keeps_what_is_not_taken_out() -> None:
 
     assert left == {"model_type": "x", "wide": 4, "deep": {"heads": 4}}
     assert CONFIG["deep"] == {"wide": 2, "heads": 4}
-
-
-def test_every_way_is_a_script_in_the_contract_of_cases() -> None:
-    for name in WAYS:
-        recipe = ModelRecipe(content=CONTENT)
-        text = _text(recipe, CONTENT["config"], BY_NAME[name], "E: 'x'", Sides("5.0.0", "4.50.0"))
-        case = read_script(text, "script.py", "")
-        functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-
-        assert (case.block.title, case.block.models) == ("LlamaForCausalLM: E: 'x'", ("llama",))
-        assert [function.name for function in functions] == ["main"]
-        assert "It fails on transformers 5.0.0 and passes on 4.50.0." in case.docstring
-        assert len(text.splitlines()) <= 60
-        assert "repromatrix." not in case.script.code
