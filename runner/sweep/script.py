@@ -35,8 +35,8 @@ from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, records
 from repromatrix.runner.sweep.script_text import (
     ScriptEnds,
     ScriptForm,
-    Side,
     ScriptSubject,
+    Side,
     lines_of,
     text_of,
     way_of,

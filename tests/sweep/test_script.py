@@ -21,8 +21,8 @@ from repromatrix.runner.sweep.script import smallest, told_of, without
 from repromatrix.runner.sweep.script_text import (
     ScriptEnds,
     ScriptForm,
-    Side,
     ScriptSubject,
+    Side,
     text_of,
 )
 from repromatrix.runner.sweep.script_ways import WAYS
