@@ -119,9 +119,11 @@ def _forms(told: ScriptSubject, runner: SweepRunner) -> Iterator[ScriptForm]:
         return
     known, weights = told.change.telling, told.recipe.content.get("weights", {})
     if told.probe.name == "checkpoint":
-        lacking = known.why.rpartition("such as ")[2] if "missing keys" in known.why else ""
-        yield from [ScriptForm(lacking=lacking)] * bool(lacking)
-        yield from (ScriptForm(weights={name: shape}) for name, shape in weights.items())
+        if known.why and "unexpected keys" not in known.why:
+            # Nothing was renamed: a new weight, of which older checkpoints have none.
+            yield ScriptForm(lacking=known.why.rpartition("such as ")[2])
+        else:
+            yield from (ScriptForm(weights={name: shape}) for name, shape in weights.items())
         return
     lines = lines_of(told, way_of(told, ScriptForm()), ScriptForm())
     looks = any(OUT in line for line in lines) and not known.error
