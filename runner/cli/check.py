@@ -78,28 +78,32 @@ def examine(
     if faults:
         raise RunnerError(faults)
     lacks = {name: lacking(rows) for name, rows in judged.items()}
-    for name in filter(lacks.__getitem__, lacks):
-        where = loaded.cases[name].label
-        console.print(f"{where}: not proven: {'; '.join(lacks[name])}.", markup=False)
-    if explain:
-        for line in _explained(loaded, judged):
-            console.print(line, markup=False)
+    told = [
+        f"{loaded.cases[name].label}: not proven: {'; '.join(lacks[name])}."
+        for name in filter(lacks.__getitem__, lacks)
+    ]
+    for line in (*told, *(_explained(loaded, judged) if explain else ())):
+        console.print(line, markup=False)
     notes = [_other_places(loaded, judged), _other_fixes(loaded), _hidden(loaded)]
     notes.append(_without_impact(loaded, judged))
     for note in (*chain.from_iterable(notes), *_margins(loaded, every=margins)):
         console.print(note, markup=False)
-    if told := _pinned(loaded):
-        console.print(told)
-    proven = [name for name in lacks if not lacks[name]]
-    across = sum(crosses(judged[name]) for name in proven)
-    newest = sum(crosses(judged[name], since="5.0") for name in proven)
-    console.print(
+    if pinned := _pinned(loaded):
+        console.print(pinned)
+    console.print(_summed_up(loaded, {name: judged[name] for name in lacks if not lacks[name]}))
+    return ExitCode.AS_EXPECTED
+
+
+def _summed_up(loaded: Project, proven: Mapping[str, Sequence[Judged]]) -> str:
+    """Say how many cases there are, and how many are proven, by the rows of those that are."""
+    across = sum(map(crosses, proven.values()))
+    newest = sum(crosses(rows, since="5.0") for rows in proven.values())
+    return (
         f"{_counted(loaded)} and {plural(len(loaded.locks), 'lock')} have no"
         f" faults. Published or local results prove {plural(len(proven), 'case')}:"
         f" {across} across releases, {newest} within 5.x."
         f" {plural(_placed(loaded), 'case says', 'cases say')} where it happens."
     )
-    return ExitCode.AS_EXPECTED
 
 
 def _file(paths: Paths, typed: Path) -> Path:
