@@ -11,7 +11,6 @@
 # concerns = "Every model that a pipeline loads in another dtype than that of its checkpoint."
 # trigger = ["load"]
 # symptom = ["wrong-dtype"]
-# exercises = "load"
 #
 # [tool.repromatrix.workarounds]
 # model-kwargs = "Pass the dtype in model_kwargs."
@@ -34,8 +33,8 @@
 # ///
 """A pipeline loads its model in the dtype that it is asked for.
 
-When `torch_dtype` became `dtype`, the line that passes it on moved below the condition that a
-`device_map` is given.
+When `torch_dtype` became `dtype`, the line that passes it on was indented into the condition that
+a `device_map` is given.
 """
 
 import inspect
@@ -51,6 +50,8 @@ from transformers import AutoModel, BertConfig, PreTrainedTokenizerFast, pipelin
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 99}
 WORKAROUNDS = {"", "model-kwargs", "own-model"}
+OTHER = {"fp32": torch.float16, "bf16": torch.float16, "fp16": torch.bfloat16}
+"""The dtype of the checkpoint: neither the default of loading nor "auto" gives what is asked for."""
 measured: dict[str, float] = {}
 
 
@@ -62,16 +63,19 @@ def main(precision: str, workaround: str = "") -> None:
     asked = {named: dtype}
     with tempfile.TemporaryDirectory() as folder:
         model = AutoModel.from_config(BertConfig(**SIZES, num_attention_heads=2))
-        model.to(dtype).save_pretrained(folder)
+        model.to(OTHER[precision]).save_pretrained(folder)
+        ids = torch.tensor([[0, 1]], device=device)
+        own = AutoModel.from_pretrained(folder, **asked).to(device)
+        wanted = own(input_ids=ids).last_hidden_state.dtype
         given = {"model-kwargs": {"model_kwargs": asked}, "own-model": {}}.get(workaround, asked)
-        loaded = AutoModel.from_pretrained(folder, **asked) if workaround == "own-model" else folder
+        loaded = own if workaround == "own-model" else folder
         words = Tokenizer(WordLevel({"word": 0}))
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
         pipe = pipeline(
             "feature-extraction", model=loaded, tokenizer=tokenizer, device=device, **given
         )
-        found = pipe.model(input_ids=torch.tensor([[0, 1]]).to(device)).last_hidden_state.dtype
-    assert found is dtype, "the pipeline's model is not in the dtype that was asked for"
+        found = pipe.model(input_ids=ids).last_hidden_state.dtype
+    assert found is wanted is dtype, "the pipeline's model is not in the dtype that was asked for"
 
 
 if __name__ == "__main__":

@@ -18,8 +18,12 @@ from repromatrix.runner.paths import Paths
 
 
 def case_files(folder: Path) -> list[Path]:
-    """Return the case files of a folder, by name; one whose name begins with `_` is none."""
-    return sorted(path for path in folder.rglob("*.py") if not path.name.startswith("_"))
+    """Return the case files of a folder, by name; what begins with `_` is none, nor holds any."""
+    return sorted(
+        path
+        for path in folder.rglob("*.py")
+        if not any(part.startswith("_") for part in path.relative_to(folder).parts)
+    )
 
 
 def load_case(path: Path, where: str, extras: Collection[str] = (), *, code: bool = True) -> Case:

@@ -1,0 +1,92 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=5.7", "accelerate"]
+#
+# [tool.repromatrix]
+# title = "An FP8 checkpoint unpacked while loading: what is not FP8 stays in its own dtype"
+# reports = []
+# found-by = "measurement"
+# area = "quantization"
+# models = "any"
+# shown-with = ["qwen3"]
+# concerns = """
+# Every block-wise FP8 checkpoint that is loaded in another dtype than its norms and embeddings have,
+# on a device without FP8 or with dequantize=True."""
+# trigger = ["load", "forward"]
+# symptom = ["error"]
+#
+# [tool.repromatrix.workarounds]
+# cast-after-load = "Call .to(dtype) on the loaded model."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.21"]
+# precisions = ["fp32", "fp16"]
+# raises = "RuntimeError"
+# match = [
+#     "to have the same dtype, but got",
+#     "must have the same dtype, but got",
+# ]
+# where = "transformers.models.qwen3.modeling_qwen3:Qwen3Attention.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.16,<5.17"]
+# workarounds = ["", "cast-after-load"]
+# raises = "AttributeError"
+# match = "'NoneType' object has no attribute 'get'"
+# where = "transformers.quantizers.quantizer_finegrained_fp8:FineGrainedFP8HfQuantizer.update_tp_plan"
+# trigger = ["load"]
+# note = "Another bug: 5.16 loads no FP8 checkpoint of a model without experts (#48352 names it)."
+# ///
+"""An FP8 checkpoint must be loaded in the dtype that is asked for, in what is not FP8 as well.
+
+Where FP8 is not supported, as on a CPU, every weight goes through the operation that unpacks FP8.
+Since 5.21 nothing that goes through it is cast while it is read. What the operation only passes on,
+as embeddings and norms, comes in the dtype of the checkpoint, here bf16, beside unpacked weights in
+the dtype that was asked for. Before 5.7 no FP8
+checkpoint is loaded without triton, which is not installed here.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16}
+HOW = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [16, 16]}
+WORKAROUNDS = {"", "cast-after-load"}
+
+
+def save_packed(folder: Path, dtype: torch.dtype) -> None:
+    Qwen3ForCausalLM(Qwen3Config(**SIZES, **HEADS)).to(torch.bfloat16).save_pretrained(folder)
+    weights = load_file(folder / "model.safetensors")
+    for name in [name for name in weights if "_proj.weight" in name]:
+        rows, columns = weights[name].shape
+        weights[name] = weights[name].to(torch.float8_e4m3fn)
+        weights[name + "_scale_inv"] = torch.ones(rows // 16, columns // 16, dtype=dtype)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": HOW}))
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    with tempfile.TemporaryDirectory() as folder:
+        save_packed(Path(folder), dtype)
+        model = Qwen3ForCausalLM.from_pretrained(folder, torch_dtype=dtype).to(device)
+    if workaround == "cast-after-load":
+        model.to(dtype)
+    logits = model.eval()(input_ids=torch.tensor([[5, 6, 7]], device=device)).logits
+    assert logits.isfinite().all(), "non-finite logits"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
