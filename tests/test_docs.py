@@ -56,7 +56,10 @@ FROM_EVIDENCE = {"advise", "audit", "bisect", "diff", "results"}
 VARIABLE = re.compile(
     r"[A-Z][A-Z0-9]+(?:_[A-Za-z0-9]+)+|PYTHON[A-Z]+|CI|HOME|LANG|PATH|TE?MP|TMPDIR"
 )
-NO_VARIABLES = {"CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "SC_PAGE_SIZE"}
+NO_VARIABLES = {
+    *("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "SC_PAGE_SIZE"),
+    "CONFIG_MAPPING",
+}
 """Texts of the code that look like environment variables."""
 
 HEAD = """\

@@ -38,6 +38,7 @@ def places(tmp_path: Path) -> Paths:
     found = small_checkout.checkout(tmp_path, ("4.49.0", "4.50.0"))
     text = (ROOT / "environments" / "locks" / "torch2.6.0.txt").read_text()
     (found.locks / "torch2.6.0.txt").write_text(text)
+    (found.locks / "torch2.8.0.txt").unlink()
     return found
 
 

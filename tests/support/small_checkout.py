@@ -27,7 +27,7 @@ RELEASES = ("4.49.0", "4.50.0", "4.50.1", "4.50.2", "4.50.3", "4.51.0")
 
 
 def environments(folder: Path, names: Collection[str] = RELEASES) -> None:
-    """Copy the axes and the locks of a few releases into the root of a checkout."""
+    """Copy the axes and the locks of a few releases, and of all torches, into a checkout."""
     locks = folder / "environments" / "locks"
     locks.mkdir(parents=True)
     lines = (ROOT / "environments" / "matrix.toml").read_text().splitlines(keepends=True)
@@ -35,6 +35,8 @@ def environments(folder: Path, names: Collection[str] = RELEASES) -> None:
     (folder / "environments" / "matrix.toml").write_text("".join(kept))
     for name in names:
         shutil.copy(ROOT / "environments" / "locks" / f"{name}.txt", locks)
+    for path in (ROOT / "environments" / "locks").glob("torch*.txt"):
+        shutil.copy(path, locks)
 
 
 def checkout(folder: Path, names: Collection[str] = RELEASES) -> Paths:
