@@ -27,7 +27,6 @@
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0,<5.1.0"]
-# precisions = ["fp32", "bf16"]
 # workarounds = ["*"]
 # raises = "NotImplementedError"
 # match = "Cannot copy out of meta tensor; no data!"

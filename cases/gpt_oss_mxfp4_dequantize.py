@@ -29,7 +29,6 @@
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.55.0,<4.55.1"]
-# precisions = ["fp32"]
 # workarounds = ["*"]
 # raises = "RuntimeError"
 # match = "Using MXFP4 quantized models requires a GPU"
