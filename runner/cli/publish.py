@@ -49,7 +49,8 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     searched, torches = _searched(paths, loaded), _under_torches(checkout, rows)
     new = [*filter(_differs, searched.items())]
     if not any(map(_is_fresh, grid)) and (new or torches):
-        _write(paths.torches, searched | torches)
+        files.write_all(searched)
+        _write(paths.torches, torches)
         sets = [paths.torches] if torches else []
         console.print(
             f"Published {join([*map(paths.shown, [*sets, *(path for path, _ in new)])])}."
@@ -67,8 +68,7 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
         _records(paths, loaded, final, next(iter(fresh.values())))
     )
     _write(paths.published, texts)
-    if torches:
-        _write(paths.torches, torches)
+    _write(paths.torches, torches)
     if disputes := sum(bool(row.sides) for row in final):
         cells = plural(disputes, "cell")
         console.print(f"{cells} disputed between machines; published as unstable.")
@@ -78,7 +78,12 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
 
 
 def _write(folder: Path, texts: Mapping[Path, str]) -> None:
-    """Write files, and remove those of cells in the folder that are none of them."""
+    """Write a set, and remove the files of cells in its folder that are none of it.
+
+    Without any file the set stays as it was published.
+    """
+    if not texts:
+        return
     files.write_all(texts)
     tables, about = (published.cell_files(folder, one) for one in ("csv", "json"))
     for path in [*tables, *about]:

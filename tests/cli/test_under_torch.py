@@ -16,7 +16,8 @@ from repromatrix.runner.cli.matrix import MatrixOptions, measure
 from repromatrix.runner.cli.publish import publish_all
 from repromatrix.runner.cli.results import ResultsOptions, print_cells
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence import answers, commits
+from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import ROOT, Paths
@@ -100,3 +101,21 @@ def test_it_is_published_apart_and_printed_where_it_is_named(
     assert [(fields[2], fields[5], fields[12]) for fields in told] == [
         (NAME, "passes", "2.6.0+cu124")
     ]
+
+
+def test_it_stays_where_only_a_commit_was_found_since(places: Paths) -> None:
+    publish_all(places, Console(quiet=True))
+    measured(places)
+    publish_all(places, Console(quiet=True))
+    places.store.unlink()
+    before = {path: path.read_bytes() for path in places.torches.rglob("*.*")}
+    found = PinnedCommit(
+        *("toy_breaks", "", "bf16", "cpu", "break", "4.49.0", "4.50.0"),
+        "transformers",
+        commit="b" * 40,
+    )
+    commits.keep(places, found)
+    publish_all(places, Console(quiet=True))
+
+    assert commits.published_commits(places) == {found.key: found}
+    assert {path: path.read_bytes() for path in places.torches.rglob("*.*")} == before
