@@ -235,7 +235,7 @@ def _probed(
         name = f"{case.name.partition('@')[0]}@{number}"
         cases[name] = dataclasses.replace(case, name=name)
     rows = _run(cases, runner, Side(release, "fp32"))
-    key = ProbeKey(recipe.type, probe.name)
+    key = ProbeKey(recipe.name, probe.name)
     return [records([rows[name]]).get(key) for name in cases]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from factories import cell, seen
 from swept import numbers, record
 from tiny_recipes import CONTENT
 
@@ -13,10 +16,11 @@ from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.model.case import Case, read_script
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.sweep import script as script_search
 from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES, ProbeName
 from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeStatus
+from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
 from repromatrix.runner.sweep.script import smallest, told_of, without
 from repromatrix.runner.sweep.script_text import (
     ScriptEnds,
@@ -29,6 +33,9 @@ from repromatrix.runner.sweep.script_ways import WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from repromatrix.runner.model.observation import Observation
+    from repromatrix.runner.sweep.measure import SweepRunner
 
 CONFIG: dict[str, Any] = {"model_type": "x", "wide": 4, "deep": {"wide": 2, "heads": 4}, "rope": 1}
 BY_NAME = {probe.name: probe for probe in PROBES} | {
@@ -227,3 +234,25 @@ def test_a_config_keeps_what_is_not_taken_out() -> None:
 
     assert left == {"model_type": "x", "wide": 4, "deep": {"heads": 4}}
     assert CONFIG["deep"] == {"wide": 2, "heads": 4}
+
+
+def test_a_probe_of_a_further_class_answers_under_its_own_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = {**RECIPE.content, "class": "LlamaForTokenClassification", "base": "0123456789abcdef"}
+    recipe = ModelRecipe(content=content)
+    answer = {"built": True, "probes": [{"probe": "outputs-fp32", "status": "holds"}]}
+
+    def ran(cases: Mapping[str, Case], _runner: object, side: Side) -> dict[str, Observation]:
+        rows = {name: seen(at=cell(side.release)._replace(case=name)) for name in cases}
+        return {
+            name: dataclasses.replace(row, output=json.dumps(answer)) for name, row in rows.items()
+        }
+
+    monkeypatch.setattr(script_search, "_run", ran)
+    [found] = script_search._probed(
+        [CONFIG], recipe, BY_NAME["outputs-fp32"], cast("SweepRunner", None), "5.23.0"
+    )
+
+    assert found is not None
+    assert found.key == ProbeKey("llama:LlamaForTokenClassification", "outputs-fp32")
