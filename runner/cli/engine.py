@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.execution.ray.driver import Cluster
 from repromatrix.runner.execution.ray.parcel import choices
 from repromatrix.runner.execution.run import Engine, Run
 
-NO_SANDBOX = "Not sandboxed: a case can use the network and the rights of Ray's workers."
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def sandbox_of(address: str, asked: bool | None, console: Console) -> bool:  # noqa: FBT001
+    """Return whether cells are sandboxed, and say it where they are not; on a cluster never."""
+    if not address:
+        return cli.decide_sandbox(asked, cli.line_printer(console, "dim"))
+    console.print("Not sandboxed: a case can use the network and the rights of Ray's workers.")
+    return False
 
 
 @contextlib.contextmanager

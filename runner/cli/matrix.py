@@ -17,13 +17,13 @@ import typer
 from repromatrix.runner import project, site
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli import under_torch
-from repromatrix.runner.cli.engine import NO_SANDBOX, engine_of
+from repromatrix.runner.cli.engine import engine_of, sandbox_of
 from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
 from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
 from repromatrix.runner.cli.under_torch import TorchUpdates
 from repromatrix.runner.environments import building, development
-from repromatrix.runner.errors import Conflict, ExitCode, Problem, refuse
+from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store, take_in_late
 from repromatrix.runner.execution.events import Terms
@@ -192,9 +192,7 @@ def _refuse_conflicts(options: MatrixOptions) -> None:
         (under_torch.OPTION, options.torch, "--strategy boundaries", boundaries, chosen),
         ("--sandbox", options.sandbox, "--ray", options.ray, "the nodes have no sandbox"),
     )
-    for option, first, other, second, why in pairs:
-        if first and second:
-            raise refuse(Conflict(option, other, why))
+    cli.refuse_pairs(pairs)
     if options.ray:
         ray.check(options.ray)
     else:
@@ -372,12 +370,9 @@ def _run(planned: Run, updates: _Updates, options: MatrixOptions, console: Conso
         if time.monotonic() < planned.terms.until:  # time was kept for the last drawing only
             updates.render_if_due(left)
 
-    if options.ray:
-        console.print(NO_SANDBOX)
-    else:
-        sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
-        terms = dataclasses.replace(planned.terms, sandbox=sandbox)
-        planned = dataclasses.replace(planned, terms=terms)
+    sandbox = sandbox_of(options.ray, options.sandbox, console)
+    terms = dataclasses.replace(planned.terms, sandbox=sandbox)
+    planned = dataclasses.replace(planned, terms=terms)
     with ProgressDisplay(console) as display, engine_of(planned, options.ray, display) as engine:
         tally = planned.execute(updates.store, display, pause, engine)
     shown = updates.render()

@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
@@ -18,7 +18,7 @@ import typer
 
 from repromatrix.runner import project
 from repromatrix.runner.cases import load_script
-from repromatrix.runner.errors import InvalidValue, Problem, refuse
+from repromatrix.runner.errors import Conflict, InvalidValue, Problem, refuse
 from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.model.case import by_variant
 from repromatrix.runner.model.outcomes import Device
@@ -217,6 +217,16 @@ def print_stdout(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def refuse_pairs(pairs: Iterable[tuple[str, object, str, object, str]]) -> None:
+    """Raise RunnerError for the first two options that exclude each other and are both given.
+
+    Each pair is an option and what it was given, another and what that was given, and why.
+    """
+    for option, first, other, second, why in pairs:
+        if first and second:
+            raise refuse(Conflict(option, other, why))
 
 
 def own_files(paths: Paths, cases: Sequence[str], option: str) -> tuple[Paths, list[Path] | None]:

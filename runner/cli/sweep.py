@@ -20,10 +20,10 @@ from repromatrix.runner.bisect.clone import Clone, open_clones
 from repromatrix.runner.bisect.commit_search import find_commits
 from repromatrix.runner.bisect.commits import commits_text, heard
 from repromatrix.runner.cli import options as cli
-from repromatrix.runner.cli.engine import NO_SANDBOX, engine_of
+from repromatrix.runner.cli.engine import engine_of, sandbox_of
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.environments.commits import Home
-from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, refuse
+from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores
@@ -203,12 +203,12 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
 def _refuse_with_ray(options: SweepOptions) -> None:
     if not options.ray:
         return
-    for option, given, why in (
-        ("--budget", options.budget, "a budget works on one machine only"),
-        ("--sandbox", options.sandbox, "the nodes have no sandbox"),
-    ):
-        if given:
-            raise refuse(Conflict(option, "--ray", why))
+    alone = "a budget works on one machine only"
+    pairs = (
+        ("--budget", options.budget, "--ray", options.ray, alone),
+        ("--sandbox", options.sandbox, "--ray", options.ray, "the nodes have no sandbox"),
+    )
+    cli.refuse_pairs(pairs)
     ray.check(options.ray)
 
 
@@ -383,10 +383,7 @@ def _share(names: list[str], text: str) -> list[str]:
 
 @contextlib.contextmanager
 def _runner(loaded: Project, options: SweepOptions, console: Console) -> Iterator[SweepRunner]:
-    if options.ray:
-        console.print(NO_SANDBOX)
-    say = cli.line_printer(console, "dim")
-    sandbox = not options.ray and cli.decide_sandbox(options.sandbox, say)
+    sandbox = sandbox_of(options.ray, options.sandbox, console)
     until = time.monotonic() + seconds_of(options.budget) if options.budget else math.inf
     store = Store(loaded.paths.sweep, cli.line_printer(console, "yellow"))
     with contextlib.closing(store), ProgressDisplay(console) as display:
