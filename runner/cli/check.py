@@ -24,6 +24,7 @@ from repromatrix.runner.judging.margins import LEAST, thresholds
 from repromatrix.runner.judging.missing import missing
 from repromatrix.runner.judging.places import apart, by_place, never_seen
 from repromatrix.runner.judging.verdicts import Judged, by_case, described, judge_all
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.impact import Impact
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
@@ -113,11 +114,9 @@ def _file(paths: Paths, typed: Path) -> Path:
 
 
 def _explained(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
-    seeds = {(row.case, row.case_digest) for row in read_margins(loaded.paths)}
+    margins = _known_margins(loaded)
     for name, case in loaded.cases.items():
-        known = (case.name, case.digest) in seeds
-        unmeasured = [] if known else [*map(str, thresholds(case.script.code))]
-        lacks = [*missing(case, judged[name], unmeasured)]
+        lacks = [*missing(case, judged[name], _unmeasured(case, margins[name]))]
         yield f"{case.label}: {'lacks nothing' if not lacks else 'lacks'}"
         yield from (f"  {lack}" for lack in lacks)
 
@@ -274,24 +273,32 @@ def _without_impact(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> 
 
 
 def _margins(loaded: Project, *, every: bool) -> Iterator[str]:
-    """Yield the thresholds that what was measured comes near to, or all of them.
-
-    Margins of an older version of a case are none.
-    """
-    known: dict[tuple[str, str], list[MarginRow]] = {}
-    for row in read_margins(loaded.paths):
-        known.setdefault((row.case, row.case_digest), []).append(row)
-    for case in loaded.cases.values():
-        rows = known.get((case.name, case.digest), [])
-        if not rows and (asserted := thresholds(case.script.code)):
+    """Yield the thresholds that what was measured comes near to, or all of them."""
+    for name, rows in _known_margins(loaded).items():
+        case = loaded.cases[name]
+        if unmeasured := _unmeasured(case, rows):
             yield (
-                f"{case.label}: note: {join([*map(str, asserted)])}: not measured over several"
+                f"{case.label}: note: {join(unmeasured)}: not measured over several"
                 " seeds. Run `nox -s drills -- --chance`."
             )
         for row in rows:
             if row.is_narrow or every:
                 note = f" note: nearer than {LEAST:g} times to what was measured:"
                 yield f"{case.label}:{note if row.is_narrow else ''} {row.words}"
+
+
+def _known_margins(loaded: Project) -> dict[str, list[MarginRow]]:
+    """Return the margins of each case; those of an older version of it are none."""
+    known: dict[str, list[MarginRow]] = {name: [] for name in loaded.cases}
+    for row in read_margins(loaded.paths):
+        if row.case in known and row.case_digest == loaded.cases[row.case].digest:
+            known[row.case].append(row)
+    return known
+
+
+def _unmeasured(case: Case, rows: Sequence[MarginRow]) -> list[str]:
+    """Return the thresholds of a case of which no margin is known."""
+    return [] if rows else [*map(str, thresholds(case.script.code))]
 
 
 def _judged(loaded: Project) -> dict[str, list[Judged]]:

@@ -26,8 +26,9 @@ def missing(case: Case, judged: Sequence[Judged], unmeasured: Collection[str]) -
     if unexpected:
         fix = f"Run `nox -s accept -- {name}` and review the difference."
         yield f"Unexpected: {unexpected} of {plural(len(current), 'result')}. {fix}"
-    yield from (f"It is not proven: {lack}." for lack in lacking(current))
-    if not lacking(current) and not crosses(current):
+    lacks = lacking(current)
+    yield from (f"It is not proven: {lack}." for lack in lacks)
+    if not lacks and not crosses(current):
         yield (
             "It is not proven across releases: no precision both fails as described and passes."
             " Try releases before the first that is measured, or name pairs in `environments`."
