@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -150,7 +151,11 @@ def render(
         records=snapshots.read_changes(paths.published),
         base_url=base_url,
         source=source,
-        swept=_swept(paths, FOLDER, _swept(paths, CLASSES)),
+        swept=dataclasses.replace(
+            _swept(paths, FOLDER),
+            triage=load_triage(paths.recipes),
+            classes=_swept(paths, CLASSES),
+        ),
         checkout=paths.root,
     )
     environments = _shown_in_the_table(known_to, judged)
@@ -167,16 +172,14 @@ def render(
     return True
 
 
-def _swept(paths: Paths, folder: str, classes: SweptSite | None = None) -> SweptSite:
-    """Return what the sweep published in a folder, with what it did of further classes."""
+def _swept(paths: Paths, folder: str) -> SweptSite:
+    """Return what the sweep published in a folder; decisions are about all folders."""
     from repromatrix.reports.build import SweptSite  # noqa: PLC0415
 
     return SweptSite(
         history=read_history(paths.published, folder),
         findings=read_findings(paths.published, folder),
         refused=read_refused(paths.published, folder),
-        triage=load_triage(paths.recipes),
-        classes=classes,
     )
 
 
