@@ -106,17 +106,20 @@ class KnownEvidence:
 
     def ran_on(self, device: Device) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the builds of torch and the minor versions of Python that a device ran with."""
-        ran = {
-            (side.provenance.torch_build, side.provenance.python)
-            for cell, row in (*self.seen.items(), *self.contested.items())
-            if cell.device is device
-            and row.outcome.is_evidence
-            and not under_torch(cell.environment)
-            for side in row.sides or (row,)
-        }
+        ran = self._ran[device]
         builds = {build for build, _ in ran if build}
         pythons = {".".join(python.split(".")[:2]) for _, python in ran if python}
         return tuple(sorted(builds)), tuple(sorted(pythons))
+
+    @cached_property
+    def _ran(self) -> dict[Device, set[tuple[str, str]]]:
+        """The builds of torch and the versions of Python of all that ran, by device."""
+        found: dict[Device, set[tuple[str, str]]] = {device: set() for device in Device}
+        for cell, row in (*self.seen.items(), *self.contested.items()):
+            if row.outcome.is_evidence and not under_torch(cell.environment):
+                sides = (side.provenance for side in row.sides or (row,))
+                found[cell.device].update((side.torch_build, side.python) for side in sides)
+        return found
 
     def fails(self, cell: Cell) -> bool | None:
         """Return whether a cell fails; None where no result can be relied on."""
