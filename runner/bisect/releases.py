@@ -175,6 +175,7 @@ def failing_precisions(case: Case, workaround: str) -> tuple[Precision, ...]:
         precision
         for entry in case.block.fails
         if workaround in entry.workarounds or EVERY in entry.workarounds
+        if not entry.variants or case.variant in entry.variants
         for precision in entry.precisions
     }
     return tuple(precision for precision in Precision if precision in named)
