@@ -12,6 +12,7 @@
 # models = ["clip"]
 # trigger = ["load", "forward"]
 # symptom = ["wrong-dtype"]
+# exercises = "load"
 #
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Call .to(dtype) on the loaded model."

@@ -19,6 +19,7 @@
 # raises = "AssertionError"
 # match = "without a cache the logits are others"
 # where = "gemma3n_shared_kv_uncached:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/45489"
 # ///
 """Gemma 3n must give the same logits for a whole text with and without a cache.
 

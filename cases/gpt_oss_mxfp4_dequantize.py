@@ -71,8 +71,9 @@ EXPERTS = {"num_local_experts": 2, "num_experts_per_tok": 1}
 WORKAROUNDS = {"", "cast-after-load", "load-bf16"}
 
 
-def save_packed(folder: Path) -> None:
-    model = GptOssForCausalLM(GptOssConfig(**SIZES, **HEADS, **EXPERTS))
+def save_packed(folder: Path, dtype: torch.dtype, ids: torch.Tensor) -> None:
+    model = GptOssForCausalLM(GptOssConfig(**SIZES, **HEADS, **EXPERTS)).to(dtype)
+    assert model.to(ids.device)(input_ids=ids).logits.isfinite().all(), "non-finite logits"
     model.to(torch.bfloat16).save_pretrained(folder)
     weights = load_file(folder / "model.safetensors")
     for name in [name for name in weights if name.endswith(("gate_up_proj", "down_proj"))]:
@@ -91,13 +92,14 @@ def main(precision: str, workaround: str = "") -> None:
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device = os.environ.get("REPRO_DEVICE", "cpu")
     dtype = torch.bfloat16 if workaround == "load-bf16" else DTYPES[precision]
+    ids = torch.tensor([[5, 6, 7]], device=device)
     unpacked = {"quantization_config": Mxfp4Config(dequantize=True)}
     with tempfile.TemporaryDirectory() as folder:
-        save_packed(Path(folder))
+        save_packed(Path(folder), dtype, ids)
         model = GptOssForCausalLM.from_pretrained(folder, torch_dtype=dtype, **unpacked).to(device)
     if workaround == "cast-after-load":
         model.to(dtype)
-    logits = model.eval()(input_ids=torch.tensor([[5, 6, 7]], device=device)).logits
+    logits = model.eval()(input_ids=ids).logits
     assert logits.isfinite().all(), "non-finite logits"
 
 

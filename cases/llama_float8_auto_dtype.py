@@ -67,12 +67,13 @@ def main(precision: str, workaround: str = "") -> None:
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     name = str(dtype).removeprefix("torch.") if workaround == "config-dtype" else None
-    asked = dtype if workaround == "explicit" else "auto"
     with tempfile.TemporaryDirectory() as folder:
         save(Path(folder), dtype, name)
-        model = LlamaForCausalLM.from_pretrained(folder, torch_dtype=asked).to(device)
-    found = model.model(torch.arange(8, device=device)[None]).last_hidden_state.dtype
-    assert found == dtype, "the model is not in the dtype of the other tensors"
+        for way in ("explicit", workaround):
+            asked = dtype if way == "explicit" else "auto"
+            model = LlamaForCausalLM.from_pretrained(folder, torch_dtype=asked).to(device)
+            found = model.model(torch.arange(8, device=device)[None]).last_hidden_state.dtype
+            assert found == dtype, "the model is not in the dtype of the other tensors"
 
 
 if __name__ == "__main__":

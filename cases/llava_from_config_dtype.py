@@ -69,13 +69,14 @@ def main(precision: str, workaround: str = "") -> None:
     )
     for part in (config.text_config, config.vision_config):
         part.torch_dtype = dtype if workaround == "set-parts" else OTHER[precision]
-    model = AutoModelForImageTextToText.from_config(config, torch_dtype=dtype).to(device)
-    if workaround == "cast-after":
-        model.to(dtype)
     ids = torch.tensor([[IMAGE_TOKEN] * PATCHES + [5, 6, 7]], device=device)
     pixels = torch.randn(1, 3, 28, 28, device=device, dtype=dtype)
-    logits = model(pixel_values=pixels, input_ids=ids).logits
-    assert logits.dtype == dtype, "the model does not compute in the dtype that was asked for"
+    for way in ("cast-after", workaround):
+        model = AutoModelForImageTextToText.from_config(config, torch_dtype=dtype).to(device)
+        if way == "cast-after":
+            model.to(dtype)
+        logits = model(pixel_values=pixels, input_ids=ids).logits
+        assert logits.dtype == dtype, "the model does not compute in the dtype that was asked for"
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@
 # raises = "AssertionError"
 # match = "the loaded model gives other logits"
 # where = "roberta_head_bias_load:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/36963"
 # ///
 """A saved RobertaForMaskedLM must give the same logits once it is loaded in its dtype.
 

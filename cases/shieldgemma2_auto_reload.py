@@ -19,6 +19,7 @@
 # raises = "AssertionError"
 # match = "the loaded model computes something else"
 # where = "shieldgemma2_auto_reload:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/46067"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.16.0"]

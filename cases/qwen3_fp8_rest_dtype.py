@@ -14,6 +14,7 @@
 # on a device without FP8 or with dequantize=True."""
 # trigger = ["load", "forward"]
 # symptom = ["error"]
+# exercises = "load"
 #
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Call .to(dtype) on the loaded model."
@@ -42,8 +43,8 @@
 Where FP8 is not supported, as on a CPU, every weight goes through the operation that unpacks FP8.
 Since 5.21 nothing that goes through it is cast while it is read. What the operation only passes on,
 as embeddings and norms, comes in the dtype of the checkpoint, here bf16, beside unpacked weights in
-the dtype that was asked for. Before 5.7 no FP8
-checkpoint is loaded without triton, which is not installed here.
+the dtype that was asked for. Before 5.7 no FP8 checkpoint is loaded without triton, which is not
+installed here.
 """
 
 import json

@@ -10,6 +10,7 @@
 # models = ["deepseek_v4"]
 # trigger = ["load", "forward"]
 # symptom = ["error"]
+# exercises = "load"
 #
 # [tool.repromatrix.workarounds]
 # cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."

@@ -19,6 +19,12 @@
 # [tool.repromatrix.workarounds]
 # call-model = { says = "Tokenize, and call the model without the pipeline.", skips = true }
 #
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.17.0,<5.18.0"]
+# raises = "TypeError"
+# match = "BatchEncoding.to() got an unexpected keyword argument 'dtype'"
+# where = "transformers.pipelines.text_to_audio:TextToAudioPipeline.preprocess"
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/48732"
 # says = "The pipeline fails on 5.17.0."
@@ -71,10 +77,9 @@ def main(precision: str, workaround: str = "") -> None:
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=words, model_input_names=["input_ids", "attention_mask"]
     )
-    if workaround == "call-model":
-        ids = tokenizer("a", return_tensors="pt").input_ids.to(device)
-        audio = model(ids).waveform.float()
-    else:
+    ids = tokenizer("a", return_tensors="pt").input_ids.to(device)
+    audio = model(ids).waveform.float()
+    if workaround != "call-model":
         pipe = pipeline("text-to-audio", model=model, tokenizer=tokenizer, device=device)
         audio = torch.as_tensor(pipe("a")["audio"])
     assert audio.isfinite().all(), "the audio is not finite"

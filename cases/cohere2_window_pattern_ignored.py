@@ -13,6 +13,20 @@
 #
 # [tool.repromatrix.workarounds]
 # layer-types = "Name the types of all layers in layer_types."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.0.0,<5.4.0"]
+# raises = "AssertionError"
+# match = "the layers are others than the config says"
+# where = "cohere2_window_pattern_ignored:main"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.4.0,<5.5.0"]
+# workarounds = ["*"]
+# raises = "StrictDataclassFieldValidationError"
+# match = "TypeError: Field 'use_cache' expected int, got bool (value: True)"
+# where = "huggingface_hub.dataclasses:strict.<locals>.wrap.<locals>.__strict_setattr__"
+# note = "Another bug: the config classes of 5.4 take no bool for an int."
 # ///
 """Cohere 2 must have a layer of full attention as often as sliding_window_pattern says.
 

@@ -14,6 +14,48 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49.0,<4.56.0"]
+# precisions = ["bf16", "fp16"]
+# variants = ["conditional-detr"]
+# raises = "RuntimeError"
+# match = [
+#     "mat1 and mat2 must have the same dtype, but got Float and BFloat16",
+#     "mat1 and mat2 must have the same dtype, but got Float and Half",
+# ]
+# where = "transformers.models.conditional_detr.modeling_conditional_detr:ConditionalDetrDecoderLayer.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49.0,<5.4.0"]
+# precisions = ["bf16", "fp16"]
+# variants = ["dab-detr"]
+# raises = "RuntimeError"
+# match = [
+#     "mat1 and mat2 must have the same dtype, but got Float and BFloat16",
+#     "mat1 and mat2 must have the same dtype, but got Float and Half",
+# ]
+# where = "transformers.models.dab_detr.modeling_dab_detr:DabDetrMLP.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.5.0"]
+# precisions = ["bf16", "fp16"]
+# variants = ["dab-detr"]
+# raises = "RuntimeError"
+# match = [
+#     "mat1 and mat2 must have the same dtype, but got Float and BFloat16",
+#     "mat1 and mat2 must have the same dtype, but got Float and Half",
+# ]
+# where = "transformers.models.dab_detr.modeling_dab_detr:DabDetrMLP.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.4.0,<5.5.0"]
+# workarounds = ["*"]
+# variants = ["dab-detr"]
+# raises = "StrictDataclassFieldValidationError"
+# match = "TypeError: Field 'is_encoder_decoder' expected int, got bool (value: True)"
+# where = "huggingface_hub.dataclasses:strict.<locals>.wrap.<locals>.__strict_setattr__"
+# note = "Another bug: the config classes of 5.4 take no bool for an int."
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/40300"
 # says = "Both DETR models can run in other dtypes than fp32 from then on."

@@ -18,6 +18,16 @@
 # no-upcast = { says = "Leave the norms in 16 bit.", skips = true }
 # fp32-weights = "Keep all weights in fp32 and train under torch.autocast."
 #
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49.0,<4.54.0"]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = [
+#     "Index put requires the source and destination dtypes match, got BFloat16 for the destination and Float for the source.",
+#     "Index put requires the source and destination dtypes match, got Half for the destination and Float for the source.",
+# ]
+# where = "transformers.models.idefics2.modeling_idefics2:Idefics2Model.inputs_merger"
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/38963"
 # says = "Fine-tuning Idefics2 in fp16 fails: destination Half, source Float."

@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["torch", "transformers>=4.49"]
+# dependencies = ["torch", "transformers>=4.53"]
 #
 # [tool.repromatrix]
 # title = "Qwen2-VL with a static cache: torch.finfo() requires a floating point input type"
@@ -14,6 +14,27 @@
 # [tool.repromatrix.workarounds]
 # eager = "Load with attn_implementation=\"eager\", whose mask holds numbers."
 # dynamic-cache = { says = "Generate with the default cache.", skips = true }
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.53.0,<4.54.0"]
+# variants = ["qwen2-vl"]
+# raises = "TypeError"
+# match = "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+# where = "transformers.models.qwen2_vl.modeling_qwen2_vl:Qwen2VLModel.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.53.0,<4.54.0"]
+# variants = ["qwen2.5-vl"]
+# raises = "TypeError"
+# match = "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+# where = "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl:Qwen2_5_VLModel.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.53.0,<4.54.0"]
+# variants = ["glm4v"]
+# raises = "TypeError"
+# match = "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+# where = "transformers.models.glm4v.modeling_glm4v:Glm4vModel.forward"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/39333"
@@ -30,14 +51,13 @@
 """Qwen2-VL and its kin generate with a static cache, whatever kind of mask the attention takes.
 
 They divided the mask that `generate` had prepared by the least number of its dtype, to see which
-tokens are padding; the mask for sdpa holds booleans since 4.53. fp32 fails as well. A release
-without GLM-4V (before 4.53) cannot be judged for it: there the case ends with 125.
+tokens are padding; the mask for sdpa holds booleans since 4.53. fp32 fails as well.
 """
 
 import os
 import re
 import sys
-from importlib import import_module, util
+from importlib import import_module
 
 import torch
 from transformers import PreTrainedModel  # noqa: TC002 - at the top a runner imports it once
@@ -59,8 +79,6 @@ def main(precision: str, workaround: str = "") -> None:
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     variant = re.sub(r"\W", "_", os.environ.get("REPRO_VARIANT", "qwen2-vl"))
-    if not util.find_spec(f"transformers.models.{variant}"):
-        sys.exit(125)
     module = import_module(f"transformers.models.{variant}.modeling_{variant}")
     model_class = getattr(module, f"{NAMES[variant]}ForConditionalGeneration")
     text = {**LAYERS, **HEADS, **TOKENS, "rope_scaling": ROPE}
@@ -70,6 +88,7 @@ def main(precision: str, workaround: str = "") -> None:
     )
     model: PreTrainedModel = model_class(config).to(device, dtype).eval()
     ids = torch.randint(3, 90, (1, 6), device=device)
+    assert model(input_ids=ids).logits.isfinite().all(), "non-finite logits"
     cache = {} if workaround == "dynamic-cache" else {"cache_implementation": "static"}
     found = model.generate(input_ids=ids, max_new_tokens=2, do_sample=False, **cache)
     assert found.shape[1] > ids.shape[1], "no token was generated"

@@ -9,6 +9,7 @@
 # models = ["deepseek_v4"]
 # trigger = ["load"]
 # symptom = ["wrong-numbers"]
+# exercises = "load"
 #
 # [tool.repromatrix.workarounds]
 # cpu = "Load the model to memory instead of offloading it to disk."

@@ -19,6 +19,21 @@
 # auto = "Ask for torch_dtype=\"auto\" (dtype from 4.56): the new behaviour everywhere."
 # own-model = "Load the model with the dtype you want, and hand it to the pipeline."
 #
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49.0,<4.53.0"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "the pipeline's model is not in the dtype of its checkpoint"
+# where = "pipeline_default_dtype:main"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.56.0,<4.56.1"]
+# precisions = ["bf16", "fp16"]
+# workarounds = ["", "auto"]
+# raises = "AssertionError"
+# match = "the pipeline's model is not in the dtype of its checkpoint"
+# where = "pipeline_default_dtype:main"
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/38882"
 # says = "Without a dtype a pipeline loads its model as it was saved, from 4.53 on."
@@ -57,7 +72,8 @@ def main(precision: str, workaround: str = "") -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = AutoModel.from_config(BertConfig(**SIZES, num_attention_heads=2))
         model.to(dtype).save_pretrained(folder)
-        own = AutoModel.from_pretrained(folder, **{named: dtype})
+        own = AutoModel.from_pretrained(folder, **{named: dtype}).to(device)
+        by_hand = own(input_ids=torch.tensor([[0]], device=device)).last_hidden_state
         pipe = pipeline(
             "feature-extraction",
             model=own if workaround == "own-model" else folder,
@@ -66,8 +82,10 @@ def main(precision: str, workaround: str = "") -> None:
             **({named: "auto"} if workaround == "auto" else {}),
         )
         pipe("word")
-        found = pipe.model(input_ids=torch.tensor([[0]], device=device)).last_hidden_state.dtype
-    assert found is dtype, "the pipeline's model is not in the dtype of its checkpoint"
+        found = pipe.model(input_ids=torch.tensor([[0]], device=device)).last_hidden_state
+    assert found.dtype is by_hand.dtype, (
+        "the pipeline's model is not in the dtype of its checkpoint"
+    )
 
 
 if __name__ == "__main__":

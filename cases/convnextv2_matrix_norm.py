@@ -17,6 +17,25 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.51.0,<4.52.1"]
+# precisions = ["fp32"]
+# workarounds = ["*"]
+# raises = "AssertionError"
+# match = "the norm depends on where the pixels lie"
+# where = "convnextv2_matrix_norm:main"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.51.0,<4.52.1"]
+# precisions = ["bf16", "fp16"]
+# workarounds = ["*"]
+# raises = "RuntimeError"
+# match = [
+#     "linalg.matrix_norm: Low precision dtypes not supported. Got BFloat16",
+#     "linalg.matrix_norm: Low precision dtypes not supported. Got Half",
+# ]
+# where = "transformers.models.convnextv2.modeling_convnextv2:ConvNextV2GRN.forward"
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/38015"
 # says = "torch.linalg.norm over two dimensions is another norm than torch.norm."

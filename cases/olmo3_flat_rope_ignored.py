@@ -13,6 +13,34 @@
 #
 # [tool.repromatrix.workarounds]
 # by-layer-type = "Write the parameters under each type of layer that config.rope_parameters has."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.4.0,<5.5.0"]
+# workarounds = ["*"]
+# raises = "StrictDataclassFieldValidationError"
+# match = "TypeError: Field 'tie_word_embeddings' expected int, got bool (value: False)"
+# where = "huggingface_hub.dataclasses:strict.<locals>.wrap.<locals>.__strict_setattr__"
+# note = "Another bug: the config classes of 5.4 take no bool for an int."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.13.0,<5.17.0"]
+# raises = "AssertionError"
+# match = "the config's rotary parameters are not used"
+# where = "olmo3_flat_rope_ignored:main"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.18.0"]
+# raises = "AssertionError"
+# match = "the config's rotary parameters are not used"
+# where = "olmo3_flat_rope_ignored:main"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.17.0,<5.18.0"]
+# workarounds = ["*"]
+# raises = "AttributeError"
+# match = "'str' object has no attribute 'get'"
+# where = "transformers.modeling_rope_utils:RotaryEmbeddingConfigMixin.validate_rope"
+# note = "Another bug: 5.17 builds no such config."
 # ///
 """Olmo 3 must turn by the theta that its config names, however the config writes it.
 

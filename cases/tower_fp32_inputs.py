@@ -18,6 +18,39 @@
 # [tool.repromatrix.workarounds]
 # cast-inputs = "Cast pixel_values or input_features to the dtype of the model before the call."
 # autocast = "Keep the model in 16 bit and call it under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.56.0,<5.4.0"]
+# precisions = ["bf16", "fp16"]
+# variants = ["florence2"]
+# raises = "RuntimeError"
+# match = [
+#     "Input type (float) and bias type (c10::BFloat16) should be the same",
+#     "Input type (float) and bias type (c10::Half) should be the same",
+# ]
+# where = "transformers.models.florence2.modeling_florence2:Florence2VisionConvEmbed.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.10.1"]
+# precisions = ["bf16", "fp16"]
+# variants = ["deepseek-ocr2"]
+# raises = "RuntimeError"
+# match = [
+#     "Input type (float) and bias type (c10::BFloat16) should be the same",
+#     "Input type (float) and bias type (c10::Half) should be the same",
+# ]
+# where = "transformers.models.deepseek_ocr2.modeling_deepseek_ocr2:DeepseekOcr2SamPatchEmbeddings.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.53.0,<4.56.0"]
+# precisions = ["bf16", "fp16"]
+# variants = ["gemma3n"]
+# raises = "RuntimeError"
+# match = [
+#     "expected scalar type Float but found BFloat16",
+#     "expected scalar type Float but found Half",
+# ]
+# where = "transformers.models.gemma3n.modeling_gemma3n:Gemma3nAudioSSCPConvBlock.forward"
 # ///
 """A tower in bf16 or fp16 must accept fp32 inputs, which is what processors return.
 
@@ -41,13 +74,14 @@ PATCHES = {"patch_size": (4,), "patch_stride": (4,), "patch_padding": (0,)}
 SAM = {"hidden_size": 8, "output_channels": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
 PIXELS = {"image_size": 64, "global_attn_indexes": (0,), "downsample_channels": [8, 8]}
 PARTS = {
-    "gemma3n": ("Gemma3nAudioEncoder", {**AUDIO, **FEATURES}, (1, 48, 16)),
+    "gemma3n": ("Gemma3nAudio", "Encoder", {**AUDIO, **FEATURES}, (1, 48, 16)),
     "florence2": (
-        "Florence2VisionBackbone",
+        "Florence2Vision",
+        "Backbone",
         {**STAGES, **PATCHES, "patch_prenorm": (False,), "window_size": 4},
         (1, 3, 32, 32),
     ),
-    "deepseek_ocr2": ("DeepseekOcr2SamVisionEncoder", {**SAM, **PIXELS}, (1, 3, 64, 64)),
+    "deepseek_ocr2": ("DeepseekOcr2SamVision", "Encoder", {**SAM, **PIXELS}, (1, 3, 64, 64)),
 }
 WORKAROUNDS = {"", "cast-inputs", "autocast"}
 measured: dict[str, float] = {}
@@ -61,15 +95,16 @@ def main(precision: str, workaround: str = "") -> None:
     variant = os.environ.get("REPRO_VARIANT", "gemma3n").replace("-", "_")
     if util.find_spec(f"transformers.models.{variant}") is None:
         sys.exit(125)
-    name, sizes, shape = PARTS[variant]
-    kind = getattr(import_module(f"transformers.models.{variant}.modeling_{variant}"), name)
-    tower: PreTrainedModel = kind(kind.config_class(**sizes)).to(device, dtype).eval()
+    part, kind, sizes, shape = PARTS[variant]
+    module = import_module(f"transformers.models.{variant}.modeling_{variant}")
+    config = getattr(module, f"{part}Config")(**sizes)
+    tower: PreTrainedModel = getattr(module, f"{part}{kind}")(config).to(device, dtype).eval()
     inputs = torch.randn(shape, device=device)
-    if workaround == "cast-inputs":
-        inputs = inputs.to(dtype)
     masks = [torch.zeros(1, 48, device=device, dtype=torch.bool)] if variant == "gemma3n" else []
+    found = tower(inputs.to(dtype), *masks)
     with torch.autocast(device, dtype) if autocast else nullcontext():
-        found = tower(inputs, *masks)
+        if workaround != "cast-inputs":
+            found = tower(inputs, *masks)
     first = found if torch.is_tensor(found) else found[0]
     assert first.isfinite().all(), "non-finite features"
 
