@@ -48,6 +48,12 @@ def sweep(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def run(session: nox.Session) -> None:
+    """Run a case once on a release, and print what it did; nothing is stored."""
+    _runner(session, "run", *session.posargs)
+
+
+@nox.session(default=False)
 def report(session: nox.Session) -> None:
     """Render the site from local and published evidence."""
     _runner(session, "report", *session.posargs)

@@ -23,7 +23,7 @@ PROGRAM = "python -m repromatrix"
 _TWICE = 3.0
 """Seconds: Ctrl-C through nox arrives twice."""
 COMMANDS = (
-    *("matrix", "sweep", "shards", "environment", "bundle", "report", "results"),
+    *("matrix", "sweep", "shards", "environment", "bundle", "run", "report", "results"),
     *("bisect", "history", "blame", "issues", "diff", "audit", "advise"),
     *("check", "case", "lock", "accept", "new-case", "publish", "merge"),
 )

@@ -15,6 +15,7 @@ from repromatrix.runner.cli.options import (
     command,
     line_printer,
     load_scripts,
+    only_case,
     print_stdout,
 )
 from repromatrix.runner.errors import Conflict, ExitCode, Problem, RunnerError, refuse
@@ -22,13 +23,13 @@ from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.known_bugs import failing_series, known_bug
 from repromatrix.runner.judging.issue import KnownBug, issue
-from repromatrix.runner.model.case import PLAIN, Case, CaseKind, stem_of
+from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.case_plain import plain
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import CASE, named_cases, nothing_selected
+from repromatrix.runner.planning.selection import CASE
 from repromatrix.runner.project import Project
-from repromatrix.runner.text import join, plural
+from repromatrix.runner.text import join
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +72,7 @@ def print_case(paths: Paths, options: CaseOptions, console: Console) -> ExitCode
         what = "a case is printed with all its precisions"
         raise refuse(Problem(_PRECISION, what, "Add --plain or --report."))
     loaded = load_scripts(paths, [options.case])
-    case = loaded.cases[_named(loaded, options.case)]
+    case = only_case(loaded, options.case)
     precision = Precision(options.precision) if options.precision else None
     if options.report:
         print_stdout(_issue(loaded, case, precision, console))
@@ -80,20 +81,6 @@ def print_case(paths: Paths, options: CaseOptions, console: Console) -> ExitCode
     else:
         print_stdout(case.script.text)
     return ExitCode.AS_EXPECTED
-
-
-def _named(loaded: Project, typed: str) -> str:
-    """Return the one case that is meant; raises RunnerError."""
-    if loaded.paths.own:
-        return next(iter(loaded.cases))
-    match named_cases([typed], list(loaded.cases), CASE):
-        case []:
-            raise nothing_selected({CASE: [typed]})
-        case [name, *others] if {stem_of(name)} == {*map(stem_of, (name, *others))}:
-            return name  # of several variants the first: they are one script
-        case names:
-            what = f"{typed!r} matches {plural(len(names), 'case')}"
-            raise refuse(Problem(CASE, what, "Name one of them."))
 
 
 def _expected_to_fail(case: Case) -> Precision:

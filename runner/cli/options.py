@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import importlib.util
 import inspect
 import os
 import sys
@@ -20,11 +21,18 @@ from repromatrix.runner import project
 from repromatrix.runner.cases import load_script
 from repromatrix.runner.errors import Conflict, InvalidValue, Problem, refuse
 from repromatrix.runner.execution import cgroup, sandbox
-from repromatrix.runner.model.case import by_variant
+from repromatrix.runner.model.case import Case, by_variant, stem_of
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import CASE, SelectionRequest, one_of
+from repromatrix.runner.planning.selection import (
+    CASE,
+    SelectionRequest,
+    named_cases,
+    nothing_selected,
+    one_of,
+)
 from repromatrix.runner.project import Project
+from repromatrix.runner.text import join, plural
 from repromatrix.runner.worker.process_control import unenforceable
 
 if TYPE_CHECKING:
@@ -36,6 +44,8 @@ ENVIRONMENT = "ENVIRONMENT"
 SELECTION = "Selection"
 """The panel of the options that select cells, in the help of every command."""
 
+_SITE = ("jinja2", "markdown_it", "pandas")
+"""What the extra `site` of an installation brings."""
 _SANDBOXED = (
     "Sandboxed: a case has no network, cannot see your home, reads the system only, and has"
     " folders, processes and shared memory of its own."
@@ -210,6 +220,19 @@ def line_printer(console: Console, style: str) -> Callable[[str], None]:
     return lambda line: console.print(line, style=style, markup=False)
 
 
+def late_printer(console: Callable[[], Console]) -> Callable[[str], None]:
+    """Return a function that prints a warning; only then `console` is called."""
+    return lambda line: console().print(line, style="yellow")
+
+
+def demand_site(where: str) -> None:
+    """Raise RunnerError where an installation does not have the packages that make pages."""
+    missing = [name for name in _SITE if importlib.util.find_spec(name) is None]
+    if missing:
+        fix = "Install them: `pip install 'repromatrix[site]'`."
+        raise refuse(Problem(where, f"it needs {join(missing)}", fix))
+
+
 def print_stdout(text: str) -> None:
     """Print a result; a reader that closes the pipe early is no error, as typer would make it."""
     try:
@@ -260,6 +283,20 @@ def load_scripts(paths: Paths, cases: Sequence[str], derived: Sequence[str] = ()
     loaded = project.load(paths, [], derived)
     read = {case.name: case for script in scripts for case in by_variant(script)}
     return dataclasses.replace(loaded, cases=read)
+
+
+def only_case(loaded: Project, typed: str) -> Case:
+    """Return the one case that is meant by a name or a script; raises RunnerError."""
+    if loaded.paths.own:
+        return next(iter(loaded.cases.values()))
+    match named_cases([typed], list(loaded.cases), CASE):
+        case []:
+            raise nothing_selected({CASE: [typed]})
+        case [name, *others] if {stem_of(name)} == {*map(stem_of, (name, *others))}:
+            return loaded.cases[name]  # of several variants the first: they are one script
+        case names:
+            what = f"{typed!r} matches {plural(len(names), 'case')}"
+            raise refuse(Problem(CASE, what, "Name one of them."))
 
 
 def decide_sandbox(asked: bool | None, tell: Callable[[str], None]) -> bool:  # noqa: FBT001 - an option that may be left out
