@@ -1,5 +1,56 @@
 """repromatrix: reported dtype bugs, measured on every release of transformers.
 
-In a checkout `repromatrix/runner` and `repromatrix/reports` are symbolic links to the top-level
-folders; in a distribution they are the folders themselves. There is one import name everywhere.
+`docs/api.md` describes the names below; they are imported when they are first used, so that to
+import this package costs nothing. `repromatrix.runner` and `repromatrix.reports` are its inside. In
+a checkout these are symbolic links to the top-level folders, in a distribution the folders.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from repromatrix.api import (
+        Advice,
+        Audit,
+        Case,
+        CellAnswer,
+        Hit,
+        Level,
+        Observation,
+        Precision,
+        RunnerError,
+        advise,
+        audit,
+        cases,
+        evidence,
+    )
+
+__all__ = [
+    "Advice",
+    "Audit",
+    "Case",
+    "CellAnswer",
+    "Hit",
+    "Level",
+    "Observation",
+    "Precision",
+    "RunnerError",
+    "advise",
+    "audit",
+    "cases",
+    "evidence",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from repromatrix import api  # noqa: PLC0415 - it takes a quarter of a second
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

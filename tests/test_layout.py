@@ -49,6 +49,7 @@ TREES = {
         *sorted((ROOT / "runner").rglob("*.py")),
         # A rendered site holds cases to download, which are no code of ours.
         *(one for one in sorted((ROOT / "reports").rglob("*.py")) if SITE not in one.parents),
+        *sorted((ROOT / "repromatrix").glob("*.py")),
         ROOT / "noxfile.py",
     ]
 }

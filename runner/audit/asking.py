@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
@@ -37,9 +36,6 @@ from repromatrix.runner.planning.selection import (
     split,
 )
 from repromatrix.runner.project import Project
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _NEIGHBOURS = 3
 
@@ -81,17 +77,14 @@ def asked(
 def known_of(
     loaded: Project,
     question: AuditQuestion,
-    console: Callable[[], Console],
+    warn: Callable[[str], None],
     installed: Installed | None = None,
 ) -> KnownEvidence:
     """Read the evidence of the chosen cases from the repository and from this machine.
 
     That is their plain cells, and where a set of packages is given workarounds near its version.
+    `warn` is told what is wrong with the store of this machine.
     """
-
-    def warn(text: str) -> None:
-        console().print(text, style="yellow")
-
     names = {case.name for case in question.chosen(loaded.cases)}
     keep = _wanted(loaded, question, installed)
     rows = answers.both(loaded.paths, warn, names, keep)

@@ -9,7 +9,13 @@ from repromatrix.runner.audit import asking
 from repromatrix.runner.audit import render_advice as render
 from repromatrix.runner.audit.advice import advise as find
 from repromatrix.runner.cli import swept
-from repromatrix.runner.cli.options import QuestionOptions, command, print_stdout, stderr_console
+from repromatrix.runner.cli.options import (
+    QuestionOptions,
+    command,
+    late_printer,
+    print_stdout,
+    stderr_console,
+)
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
 
@@ -28,7 +34,7 @@ def advise_release(
     """
     asked = swept.SweptModels(paths, options.model)
     loaded, question = asking.asked(paths, options, otherwise_known=asked.is_known)
-    advice = find(asking.known_of(loaded, question, console), question)
+    advice = find(asking.known_of(loaded, question, late_printer(console)), question)
     newest = advice.newest.release if advice.newest else loaded.matrix.releases[-1].name
     found = asked.answers(newest, question.precisions)
     forms = {"text": render.text, "markdown": render.markdown, "json": render.as_json}

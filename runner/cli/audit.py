@@ -12,7 +12,13 @@ from repromatrix.runner.audit import asking, render
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.cli import swept
-from repromatrix.runner.cli.options import QuestionOptions, command, print_stdout, stderr_console
+from repromatrix.runner.cli.options import (
+    QuestionOptions,
+    command,
+    late_printer,
+    print_stdout,
+    stderr_console,
+)
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
@@ -56,7 +62,7 @@ def audit_packages(
     installed = read(options.path)
     asked = swept.SweptModels(paths, options.model)
     loaded, question = asking.asked(paths, options, options.ignore, asked.is_known)
-    known = asking.known_of(loaded, question, console, installed)
+    known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
     found = asked.answers(installed.version(TRANSFORMERS), question.precisions)
     if options.format == "text":

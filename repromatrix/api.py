@@ -1,0 +1,119 @@
+"""The answers of `audit` and `advise`, the cases and the evidence, as values for programs.
+
+What is public stands in `__all__` of the package, and in `docs/api.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+
+from repromatrix.runner.audit import asking
+from repromatrix.runner.audit.advice import Advice
+from repromatrix.runner.audit.advice import advise as _advise
+from repromatrix.runner.audit.hits import Audit, Hit
+from repromatrix.runner.audit.hits import audit as _audit
+from repromatrix.runner.audit.inputs import read
+from repromatrix.runner.audit.questions import AuditQuestion, CellAnswer, Level
+from repromatrix.runner.cases import case_files, load_corpus
+from repromatrix.runner.environments.locks import load_matrix
+from repromatrix.runner.errors import InvalidValue, RunnerError, refuse
+from repromatrix.runner.evidence.answers import published_rows
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.selection import SelectionRequest, one_of
+from repromatrix.runner.project import Project
+
+__all__ = [
+    "Advice",
+    "Audit",
+    "Case",
+    "CellAnswer",
+    "Hit",
+    "Level",
+    "Observation",
+    "Precision",
+    "RunnerError",
+    "advise",
+    "audit",
+    "cases",
+    "evidence",
+]
+
+_Names = str | Iterable[str]
+
+
+def audit(  # noqa: PLR0913 - the options of the command
+    path: str | os.PathLike[str] = "",
+    *,
+    cases: _Names = (),
+    models: _Names = (),
+    precisions: _Names = (),
+    ignore: _Names = (),
+    device: str = "cpu",
+) -> Audit:
+    """Return the known bugs of a set of packages, and what avoids them.
+
+    `path` is whatever the command reads; without it the active interpreter. The other arguments
+    select cells as its options do: one name or several, cases and models also by glob; none means
+    all. Raises RunnerError for a file that cannot be read and for a name that does not exist.
+    """
+    installed = read(os.fspath(path))
+    loaded, question = _asked(cases, models, precisions, device, ignore)
+    return _audit(installed, asking.known_of(loaded, question, _warn, installed), question)
+
+
+def advise(
+    *,
+    cases: _Names = (),
+    models: _Names = (),
+    precisions: _Names = (),
+    device: str = "cpu",
+) -> Advice:
+    """Return the newest release on which all selected cases pass, and a specifier.
+
+    Raises RunnerError for a name that does not exist.
+    """
+    loaded, question = _asked(cases, models, precisions, device)
+    return _advise(asking.known_of(loaded, question, _warn), question)
+
+
+def cases() -> Mapping[str, Case]:
+    """Return the cases by name, each variant as a case of its own."""
+    paths = Paths()
+    extras = load_matrix(paths).extras
+    found, faults = load_corpus(paths, case_files(paths.cases), extras, code=False)
+    if faults:
+        raise RunnerError(faults)
+    return found
+
+
+def evidence() -> tuple[Observation, ...]:
+    """Return every published result of the grid: 60,000 rows, in about a second."""
+    return tuple(published_rows(Paths()))
+
+
+def _asked(
+    cases: _Names, models: _Names, precisions: _Names, device: str, ignore: _Names = ()
+) -> tuple[Project, AuditQuestion]:
+    if device not in {*Device}:
+        raise refuse(InvalidValue("device", device, one_of([*Device])))
+    request = SelectionRequest(
+        case=_listed(cases),
+        model=_listed(models),
+        precision=_listed(precisions),
+        device=Device(device),
+    )
+    return asking.asked(Paths(), request, _listed(ignore))
+
+
+def _listed(names: _Names) -> list[str]:
+    """Return names as a list; a text is one name, not its letters."""
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)

@@ -1,0 +1,102 @@
+"""The names of `repromatrix`: what each returns, where it is documented, what importing costs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import repromatrix
+from repromatrix import api
+from repromatrix.runner.paths import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CPU_SECONDS = 0.05
+LISTED = "transformers==4.50.3\naccelerate==1.6.0\n"
+IMPORT = """
+import sys, time
+before, began = {*sys.modules}, time.process_time()
+import repromatrix
+print(time.process_time() - began, *{name.partition(".")[0] for name in {*sys.modules} - before})
+"""
+
+
+def test_importing_the_package_imports_nothing_but_itself() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    seconds, *modules = done.stdout.split()
+
+    assert {*modules} - {*sys.stdlib_module_names} == {"repromatrix"}
+    assert float(seconds) <= CPU_SECONDS
+
+
+def test_every_public_name_is_documented_and_no_other() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
+
+    assert sorted(rows) == sorted(repromatrix.__all__) == sorted(api.__all__)
+    assert all(getattr(repromatrix, name).__doc__ for name in rows)
+    assert {*repromatrix.__all__} <= {*dir(repromatrix)}
+
+
+def test_a_name_that_is_not_public_does_not_exist() -> None:
+    with pytest.raises(AttributeError, match="module 'repromatrix' has no attribute 'Paths'"):
+        getattr(repromatrix, "Paths")  # noqa: B009 - mypy knows that there is none
+
+
+@pytest.mark.parametrize("precisions", ["bf16", ["bf16"]])
+def test_audit_answers_as_the_command_does(precisions: str | list[str], tmp_path: Path) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(LISTED, encoding="utf-8")
+    options = ["--precision", "bf16", "--model", "gemma3", "--format", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "repromatrix", "audit", str(listed), *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    found = repromatrix.audit(listed, precisions=precisions, models=["gemma3"])
+
+    told = [hit["case"] for hit in json.loads(done.stdout)["hits"]]
+    assert done.returncode == 1
+    assert [hit.case.name for hit in found.hits] == told
+    assert "gemma3_trainer_eval" in told
+    assert {hit.stands[0].level for hit in found.hits} == {repromatrix.Level.MEASURED}
+
+
+def test_advise_names_a_release_and_a_specifier() -> None:
+    advice = repromatrix.advise(cases="gemma3_trainer_eval", precisions="bf16")
+
+    assert advice.newest is not None
+    assert advice.specifier.startswith(">=4.51.0,")
+    assert advice.newest.release in advice.within
+
+
+def test_cases_and_evidence_speak_of_the_same_cases() -> None:
+    cases = repromatrix.cases()
+    rows = repromatrix.evidence()
+
+    assert {row.cell.case for row in rows} <= {*cases}
+    assert cases["gemma3_trainer_eval"].script.text.startswith("# /// script")
+    assert {row.cell.precision for row in rows} == {*repromatrix.Precision}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"cases": "nosuch"}, "--case: unknown case 'nosuch'"),
+        ({"precisions": "bf8"}, "--precision: invalid value 'bf8'; expected"),
+        ({"device": "tpu"}, "device: invalid value 'tpu'; expected cpu or cuda."),
+    ],
+)
+def test_a_name_that_does_not_exist_is_refused(arguments: dict[str, str], told: str) -> None:
+    with pytest.raises(repromatrix.RunnerError, match=re.escape(told)):
+        repromatrix.advise(**arguments)  # type: ignore[arg-type]
