@@ -128,8 +128,17 @@ def lint(session: nox.Session) -> None:
     _through(session, [python, "-m", "ruff", "format", "--check", "."])
     _through(session, [python, "-m", "ruff", "check", "."])
     _through(session, [python, "-m", "mypy"])
+    # A distribution is for these as well.
+    for version in ("3.12", "3.13", "3.14"):
+        _through(session, [python, "-m", "mypy", "--python-version", version, "repromatrix"])
     # What runs inside of an environment is run by its Python, and that may be an older one.
     _through(session, [python, "-m", "mypy", "--python-version", "3.10", *INSIDE])
+
+
+@nox.session(default=False)
+def dist(session: nox.Session) -> None:
+    """Build the wheel and the source distribution into dist/."""
+    _through(session, [_python(session, "dist"), "-m", "hatchling", "build", *session.posargs])
 
 
 @nox.session(default=False)

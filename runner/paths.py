@@ -1,4 +1,7 @@
-"""Where things are in a checkout; every path of the program comes from here."""
+"""Where things are, in a checkout and in an installation; every path comes from here.
+
+An installation is laid out as a checkout is. It is only read: the user's cache has what is written.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,15 @@ CODE = Path(__file__).resolve().parent
 """The code of the runner; in a checkout the folder behind the link `repromatrix/runner`."""
 
 ROOT = next(path for path in CODE.parents if (path / "environments" / "matrix.toml").is_file())
-"""The checkout, or what was unpacked from a bundle or an archive for a cluster."""
+"""The checkout, what was unpacked from a bundle or an archive for a cluster, or the package."""
+
+INSTALLED = (ROOT / "py.typed").is_file()
+"""Whether that is the installed package, of which nothing is written; a checkout has it below."""
+
+IMPORTED = ROOT.parent if INSTALLED else ROOT
+"""The folder from which `repromatrix` is imported."""
+
+_NO_HOME = Path("/nonexistent")
 
 
 def _chosen(variable: str, default: Path) -> Path:
@@ -19,13 +30,32 @@ def _chosen(variable: str, default: Path) -> Path:
     return Path(value).expanduser().resolve() if value else default
 
 
+def _user_cache() -> Path:
+    """Return the folder for what an installation writes; it may not be there, nor be writable."""
+    # Where the system knows no home of the user, pathlib raises; to read needs none.
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return (Path(base) if not base.startswith("~") else _NO_HOME) / "repromatrix"
+
+
+def as_typed(command: str, arguments: str = "") -> str:
+    """Return a command as a reader of this checkout or installation types it."""
+    if INSTALLED:
+        return f"repromatrix {command} {arguments}".rstrip()
+    return f"nox -s {command} -- {arguments}" if arguments else f"nox -s {command}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paths:
-    """The folders of one checkout."""
+    """The folders of one checkout, or of the installation."""
 
     root: Path = ROOT
     own: bool = False
     """For a case that is not in `cases/`: nothing of it is kept under the corpus's name."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether they are those of the installed package."""
+        return INSTALLED and self.root == ROOT
 
     @property
     def cases(self) -> Path:
@@ -34,8 +64,8 @@ class Paths:
 
     @property
     def state(self) -> Path:
-        """What this machine keeps of a checkout."""
-        return self.root / ".repromatrix"
+        """What this machine keeps of a checkout, or for an installation."""
+        return _user_cache() if self.is_installed else self.root / ".repromatrix"
 
     @property
     def matrix(self) -> Path:
@@ -50,7 +80,8 @@ class Paths:
     @property
     def built(self) -> Path:
         """The virtualenvs; REPROMATRIX_ENVIRONMENTS moves them."""
-        return _chosen("REPROMATRIX_ENVIRONMENTS", self.root / ".nox" / "environments")
+        usual = self.state if self.is_installed else self.root / ".nox"
+        return _chosen("REPROMATRIX_ENVIRONMENTS", usual / "environments")
 
     @property
     def store(self) -> Path:
@@ -111,7 +142,8 @@ class Paths:
     @property
     def site(self) -> Path:
         """The rendered pages."""
-        path = _chosen("REPROMATRIX_SITE", self.root / "reports" / "site")
+        usual = self.state if self.is_installed else self.root / "reports"
+        path = _chosen("REPROMATRIX_SITE", usual / "site")
         return path.with_name(f"own-{path.name}") if self.own else path
 
     def shown(self, path: Path) -> str:

@@ -41,6 +41,7 @@ DOCUMENTS = [
 MADE = (
     ".nox/",
     ".repromatrix/",
+    "dist/",
     "reports/site/",
     "reports/own-site/",
     "badge/",

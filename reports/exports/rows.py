@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from repromatrix.reports.marks import inference
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.outcomes import Precision
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from repromatrix.reports.view import Survey
 
 Value = str | int | float | bool | None
@@ -140,6 +140,8 @@ def tabulate(
 
     `simulated` names the cases that use a stand-in for a real part.
     """
+    import pandas as pd  # noqa: PLC0415 - half a second, and `results` as CSV does without
+
     columns, rows = listed(judged, order, wide=wide, simulated=simulated)
     frame = pd.DataFrame.from_records(rows, columns=[*columns])
     return frame.astype({"seconds": "float64"})

@@ -14,11 +14,12 @@ from repromatrix.runner import tempdirs
 from repromatrix.runner.cli.options import app
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.files import unwritable
+from repromatrix.runner.paths import INSTALLED
 from repromatrix.runner.signals import Interruption
 from repromatrix.runner.text import printable_lines
 from repromatrix.runner.worker import process_control
 
-PROGRAM = "python -m repromatrix"
+PROGRAM = "repromatrix" if INSTALLED else "python -m repromatrix"
 """The name in the help, whether nox, a test or a script started the program."""
 _TWICE = 3.0
 """Seconds: Ctrl-C through nox arrives twice."""
@@ -28,6 +29,8 @@ COMMANDS = (
     *("check", "case", "lock", "accept", "new-case", "publish", "merge"),
 )
 """In the order of the help; each is registered by the module of its name as that is imported."""
+WITHOUT_CHECKOUT = frozenset({"run", "report", "results", "diff", "audit", "advise", "case"})
+"""What an installation offers: it has no cases of its own to measure, and publishes nothing."""
 
 _PLAN = {
     "matrix": "Use --dry-run to print what would run, or --strategy boundaries to run less.",
@@ -37,8 +40,15 @@ _PLAN = {
 
 
 def register(typed: str) -> None:
-    """Register a command, or all where there is none of that name."""
-    for name in [typed] if typed in COMMANDS else COMMANDS:
+    """Register a command, or all where there is none of that name.
+
+    Raises RunnerError for one that an installation does not offer.
+    """
+    offered = [name for name in COMMANDS if not INSTALLED or name in WITHOUT_CHECKOUT]
+    if typed in COMMANDS and typed not in offered:
+        what = "the command needs a checkout of repromatrix"
+        raise refuse(Problem(typed, what, f"Clone the repository and run `nox -s {typed}` in it."))
+    for name in [typed] if typed in offered else offered:
         importlib.import_module(f"repromatrix.runner.cli.{name.replace('-', '_')}")
     # A module that another one imports registers its command first.
     app.registered_commands.sort(key=lambda command: COMMANDS.index(command.name or ""))

@@ -99,6 +99,8 @@ def compare_sides(paths: Paths, options: DiffOptions, console: Console) -> ExitC
     request = options if files is None else dataclasses.replace(options, case=tuple(loaded.cases))
     before = _environment(options.before, loaded, _BEFORE)
     checkout = None if options.after in loaded.names else _checkout(options.after, before, loaded)
+    if paths.is_installed:
+        _refuse_running(files, checkout, options)
     names = [before] if checkout else [before, options.after]
     question = _request(loaded, request, options, names, console)
     try:
@@ -118,6 +120,16 @@ def _print_report(report: DiffReport, options: DiffOptions) -> ExitCode:
 
 
 # Environments and checkouts
+
+
+def _refuse_running(
+    files: list[Path] | None, checkout: Checkout | None, options: DiffOptions
+) -> None:
+    """Raise RunnerError for what evidence cannot answer: an installation runs nothing for it."""
+    for where, given in (("--case", files), (_AFTER, checkout), ("--rerun", options.rerun)):
+        if given:
+            what = "`diff` runs nothing without a checkout of repromatrix"
+            raise refuse(Problem(where, what, "Clone the repository and run `nox -s diff` in it."))
 
 
 def _derived(options: DiffOptions) -> list[str]:
@@ -167,7 +179,8 @@ def _request(
             limits=loaded.matrix.limits,
             device=request.device,
             jobs=options.jobs or cores(),
-            sandbox=cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim")),
+            sandbox=not loaded.paths.is_installed
+            and cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim")),
         ),
         rerun=options.rerun,
         watched=lambda: ProgressDisplay(console),
@@ -182,8 +195,11 @@ def _sides(
 ) -> tuple[sides.Sides, str]:
     """Return both sides, and in which environment a checkout ran."""
     paths, warn = question.project.paths, cli.line_printer(console, "yellow")
+    cases = question.selection.cases
+    if paths.is_installed:
+        named = (options.before, options.after)
+        return sides.known(question, named, answers.both(paths, warn, cases)), ""
     with answers.opened(paths, warn) as store:
-        cases = question.selection.cases
         rows = [*answers.published_rows(paths, cases), *store.rows(cases)]
         if checkout is None:
             named = (options.before, options.after)

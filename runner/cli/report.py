@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import command, line_printer
+from repromatrix.runner.cli.options import command, demand_site, line_printer
 from repromatrix.runner.errors import ExitCode, InvalidValue, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store
@@ -54,6 +54,7 @@ def render_site(
 
     Raises RunnerError for a URL that is no address.
     """
+    demand_site("report")
     address = site_address(base_url)
     repository = checked_address("--source", source).rstrip("/").removesuffix(".git")
     loaded = project.load(paths)

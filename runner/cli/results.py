@@ -11,7 +11,14 @@ import typer
 
 from repromatrix.reports.exports.rows import as_csv, listed
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import CellOptions, checked, command, line_printer, print_stdout
+from repromatrix.runner.cli.options import (
+    CellOptions,
+    checked,
+    command,
+    demand_site,
+    line_printer,
+    print_stdout,
+)
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import ends, known_commits
@@ -49,6 +56,8 @@ class ResultsOptions(CellOptions):
 @command("results", collect=False)  # a hundred thousand cells are no garbage
 def print_cells(paths: Paths, options: ResultsOptions, console: Console) -> ExitCode:
     """Print cells with their outcome and verdict, as CSV or JSON."""
+    if options.format == "json" and not options.ranges:
+        demand_site("--format")
     rows = answers.both(paths, line_printer(console, "yellow"))
     loaded, grid = site.judged_grid(project.load(paths), rows)
     if torches := [name for name in split(options.release) if under_torch(name)]:

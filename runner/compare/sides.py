@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -188,16 +189,17 @@ def measure(
 Sides = tuple[Rows, Rows]
 
 
+def known(asked: DiffRequest, names: tuple[str, str], rows: Sequence[Observation]) -> Sides:
+    """Return what rows say of two environments of the grid."""
+    return side(asked, names[0], rows), side(asked, names[1], rows)
+
+
 def of_environments(
     asked: DiffRequest, names: tuple[str, str], rows: Sequence[Observation], store: Store
 ) -> Sides:
     """Return two environments of the grid; raises RunnerError and Interrupted."""
     rows = measure(asked, store, rows)
-
-    def sides(rows: Sequence[Observation]) -> Sides:
-        return side(asked, names[0], rows), side(asked, names[1], rows)
-
-    return _settled(asked, sides, rows, store)
+    return _settled(asked, functools.partial(known, asked, names), rows, store)
 
 
 def with_checkout(

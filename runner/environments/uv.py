@@ -10,12 +10,13 @@ import contextlib
 import functools
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
-from repromatrix.runner.errors import InvalidValue, refuse
+from repromatrix.runner.errors import InvalidValue, Problem, refuse
 from repromatrix.runner.subprocesses import Finished
 from repromatrix.runner.tempdirs import scratch
 
@@ -89,9 +90,16 @@ class SilentError(Exception):
 
 @functools.cache
 def _program() -> str:
-    from uv import find_uv_bin  # noqa: PLC0415 - only those who build need it
-
-    return str(find_uv_bin())
+    try:
+        from uv import find_uv_bin  # noqa: PLC0415 - only those who build need it
+    except ModuleNotFoundError:  # an installation does without, until it builds
+        program = shutil.which("uv")
+    else:
+        program = str(find_uv_bin())
+    if program is None:
+        what = "the program is not installed, and environments are built with it"
+        raise refuse(Problem("uv", what, "Install it: `pip install uv`."))
+    return program
 
 
 @functools.cache

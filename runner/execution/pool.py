@@ -23,7 +23,7 @@ from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
 from repromatrix.runner.model.observation import Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.model.packages import UNDER_TEST
-from repromatrix.runner.paths import ROOT
+from repromatrix.runner.paths import IMPORTED
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.worker import cleanup
 from repromatrix.runner.worker.cell import Request
@@ -341,7 +341,7 @@ def _environ(case: Case, terms: Terms) -> dict[str, str]:
     """Return the environment variables that a case reads."""
     told = {"REPRO_DEVICE": str(terms.device), "REPRO_SEED": terms.seed}
     if case.environ:  # a script of ours, which imports what lies beside it
-        told |= {"REPRO_RUNNER": str(ROOT), **case.environ}
+        told |= {"REPRO_RUNNER": str(IMPORTED), **case.environ}
     return told | ({"REPRO_VARIANT": case.variant} if case.variant else {})
 
 

@@ -17,7 +17,7 @@ from repromatrix.runner import subprocesses
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.paths import CODE, ROOT
+from repromatrix.runner.paths import CODE, IMPORTED, ROOT
 from repromatrix.runner.tempdirs import scratch
 from repromatrix.runner.worker.main import BOOT
 from repromatrix.runner.worker.overlay import Overlay
@@ -124,7 +124,7 @@ def shown(
     corpus = ROOT / "cases"
     files = {corpus if path.parent == corpus else path for path in cases}
     libraries = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    seen = [*reads(built.python), ROOT / "repromatrix", CODE, *files, *map(Path, libraries)]
+    seen = [*reads(built.python), IMPORTED / "repromatrix", CODE, *files, *map(Path, libraries)]
     kept = [built.folder]
     if front is not None:
         seen.append(Path(front["path"]))
@@ -170,7 +170,7 @@ def trouble() -> str:
         here = Built(name="", folder=Path(sys.prefix), python=Path(sys.executable), versions={})
         seen = shown(here, (), None, folder, Device.CPU)
         told = json.dumps({**seen.request, "kept": [], "proc": number})
-        command = [*seen.command(), sys.executable, "-c", BOOT, str(ROOT), "sandbox", told]
+        command = [*seen.command(), sys.executable, "-c", BOOT, str(IMPORTED), "sandbox", told]
         done = subprocesses.finish(command, seconds=30, inherited=[number])
     said = [line for line in done.err.strip().splitlines() if line]
     return "" if done.code == 0 else str(said[-1] if said else "it does not start")

@@ -24,7 +24,7 @@ from repromatrix.runner.execution.observe import placeless
 from repromatrix.runner.execution.sandbox import VisiblePaths
 from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.paths import ROOT
+from repromatrix.runner.paths import IMPORTED
 from repromatrix.runner.subprocesses import anonymous
 from repromatrix.runner.tempdirs import TempDir
 from repromatrix.runner.worker import gpu_probe, process_control
@@ -125,7 +125,7 @@ class Worker:
                 settings["sandbox"] = {**self.seen.request, "proc": inherited[-1]}
                 settings["shared"] = []  # each cell has fresh ones there
                 outer = self.seen.command()
-            boot = [str(self.start.built.python), "-c", BOOT, str(ROOT)]
+            boot = [str(self.start.built.python), "-c", BOOT, str(IMPORTED)]
             self.process = subprocess.Popen(
                 [*outer, *boot, "serve", json.dumps(settings)],
                 stdin=subprocess.PIPE,

@@ -35,9 +35,7 @@ def plain(case: Case, precision: Precision) -> str:
     main = next(filter(_is_main, tree.body), None)
     if not isinstance(main, ast.FunctionDef):
         what = "the case has no function `main` that takes the precision first"
-        raise refuse(
-            Problem(case.where, what, "`nox -s case` with its name alone prints it as it is.")
-        )
+        raise refuse(Problem(case.where, what, "`case` with its name alone prints it as it is."))
     device = Device.CUDA if Device.CUDA in case.block.needs else Device.CPU
     tree.body = [node for node in tree.body if not _is_entry(node)]
     known: _Parameters = {_MAIN: _chosen(main, precision)}

@@ -15,6 +15,7 @@ from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_torch
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.paths import as_typed
 from repromatrix.runner.text import join
 
 NONE = "none"
@@ -216,7 +217,7 @@ def _unknown(option: str, typed: str, known: Iterable[str]) -> RunnerError:
     choices = sorted(map(str, known))
     fix = suggestion(typed, choices)
     if option in {"--case", CASE, "--ignore"}:  # cases are too many to list
-        fix = f"{fix} Run `nox -s results` to list cases.".strip()
+        fix = f"{fix} Run `{as_typed('results')}` to list cases.".strip()
         return refuse(Problem(option, f"unknown case {typed!r}", fix))
     shown = choices if len(choices) <= _SHOWN else [*choices[:5], "…", *choices[-5:]]
     return refuse(InvalidValue(option, typed, one_of(shown), fix))

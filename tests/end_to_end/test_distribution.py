@@ -1,0 +1,185 @@
+"""The wheel: what is in it, and what it answers without this checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from repromatrix.runner.cli import COMMANDS, WITHOUT_CHECKOUT
+from repromatrix.runner.paths import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LIMIT = 5_000_000
+"""Bytes of the wheel."""
+LISTED = "transformers==4.50.3\naccelerate==1.6.0\n"
+SEEN = """
+import sys
+from repromatrix.runner.cli import main
+try:
+    main()
+finally:
+    print(sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of packages that holds what the wheel does, and nothing may be written to."""
+    folder = tmp_path_factory.mktemp("installed") / "site-packages"
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(folder)
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    return folder
+
+
+def call(
+    packages: Path, folder: Path, *arguments: str, start: Sequence[str] = ("-m", "repromatrix")
+) -> subprocess.CompletedProcess[str]:
+    """Call the program of a folder of packages, from elsewhere, without a home."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, *start, *arguments],
+        cwd=folder,
+        env={**kept, "PYTHONPATH": str(packages), "HOME": "/nonexistent", "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_wheel_is_small_and_holds_one_package(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names}
+
+    assert wheel.stat().st_size <= LIMIT
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"repromatrix"}
+    assert [name for name in names if "/_drafts/" in name or "/site/" in name] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "pattern"),
+    [
+        ("cases", "*.py"),
+        ("docs", "*.md"),
+        ("environments", "*.toml"),
+        ("environments", "locks/*.txt"),
+        ("reports", "published/**/*.*"),
+        ("reports", "static/*.*"),
+        ("reports", "templates/*.jinja"),
+        ("runner", "**/*.py"),
+    ],
+)
+def test_the_wheel_holds_what_a_checkout_does(wheel: Path, folder: str, pattern: str) -> None:
+    names = {*zipfile.ZipFile(wheel).namelist()}
+    files = [path for path in (ROOT / folder).glob(pattern) if path.is_file()]
+
+    assert files
+    assert {f"repromatrix/{path.relative_to(ROOT).as_posix()}" for path in files} <= names
+
+
+def test_an_installation_audits_without_torch_pandas_and_a_home(
+    packages: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text(LISTED, encoding="utf-8")
+
+    done = call(packages, tmp_path, "audit", "requirements.txt", start=("-c", SEEN))
+
+    modules = {*done.stderr.splitlines()[-1].strip("[]").replace("'", "").split(", ")}
+    assert done.returncode == 1, done.stderr
+    assert "gemma3_trainer_eval" in done.stdout
+    assert modules & {"torch", "transformers", "pandas", "jinja2", "nox", "rich", "uv"} == set()
+    assert modules & {"runner", "reports"} == set()
+    assert [path.name for path in tmp_path.iterdir()] == ["requirements.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("advise", "--case", "gemma3_trainer_eval"), 0, "transformers>=4.51"),
+        (("results", "--case", "gemma3_trainer_eval", "--release", "4.50.0"), 0, "HybridCache"),
+        (("diff", "4.50.3", "4.51.0", "--case", "gemma3_trainer_eval"), 1, "0 broken, 6 fixed"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_an_installation_answers_from_its_evidence(
+    packages: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    done = call(packages, tmp_path, *arguments)
+
+    assert (done.returncode, told in done.stdout) == (code, True), done.stdout + done.stderr
+
+
+def test_a_plain_case_is_a_script_that_stands_alone(packages: Path, tmp_path: Path) -> None:
+    wanted = ("--plain", "--precision", "bf16")
+
+    done = call(packages, tmp_path, "case", "gemma3_trainer_eval", *wanted)
+
+    compile(done.stdout, "plain", "exec")
+    assert "tool.repromatrix" not in done.stdout
+    assert "sys.argv" not in done.stdout
+    assert len(done.stdout.splitlines()) <= 35
+
+
+def test_what_needs_a_checkout_says_so(packages: Path, tmp_path: Path) -> None:
+    done = call(packages, tmp_path, "matrix", "--help")
+
+    told = "matrix: the command needs a checkout of repromatrix."
+    fix = "Clone the repository and run `nox -s matrix` in it."
+    assert (done.returncode, done.stderr) == (2, f"{told} {fix}\n")
+
+
+def test_the_help_shows_what_is_offered(packages: Path, tmp_path: Path) -> None:
+    done = call(packages, tmp_path, "--help")
+    offered = [name for name in COMMANDS if f"│ {name} " in done.stdout]
+
+    assert "Usage: repromatrix [OPTIONS]" in done.stdout
+    assert {*offered} == WITHOUT_CHECKOUT
+
+
+def test_a_diff_that_would_have_to_run_is_refused(packages: Path, tmp_path: Path) -> None:
+    done = call(packages, tmp_path, "diff", "4.50.3", "4.51.0", "--rerun")
+
+    told = "--rerun: `diff` runs nothing without a checkout of repromatrix."
+    fix = "Clone the repository and run `nox -s diff` in it."
+    assert (done.returncode, done.stderr) == (2, f"{told} {fix}\n")
+
+
+@pytest.mark.builds
+def test_a_fresh_virtualenv_has_the_command_and_the_api(wheel: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", wheel], check=True)
+    (tmp_path / "requirements.txt").write_text(LISTED, encoding="utf-8")
+    asked = "import repromatrix; print(len(repromatrix.audit('requirements.txt').hits) > 0)"
+
+    by_name = _out(tmp_path, python.with_name("repromatrix"), "audit", "requirements.txt")
+    by_module = _out(tmp_path, python, "-m", "repromatrix", "audit", "requirements.txt")
+    refused = _out(tmp_path, python.with_name("repromatrix"), "report")
+
+    assert (by_name.returncode, by_name.stdout) == (1, by_module.stdout)
+    assert _out(tmp_path, python, "-c", asked).stdout == "True\n"
+    assert refused.stderr == (
+        "report: it needs jinja2 and pandas. Install them: `pip install 'repromatrix[site]'`.\n"
+    )
+
+
+def _out(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
