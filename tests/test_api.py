@@ -99,4 +99,4 @@ def test_cases_and_evidence_speak_of_the_same_cases() -> None:
 )
 def test_a_name_that_does_not_exist_is_refused(arguments: dict[str, str], told: str) -> None:
     with pytest.raises(repromatrix.RunnerError, match=re.escape(told)):
-        repromatrix.advise(**arguments)  # type: ignore[arg-type]
+        repromatrix.advise(**arguments)

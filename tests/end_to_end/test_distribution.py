@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +16,9 @@ from repromatrix.runner.cli import COMMANDS, WITHOUT_CHECKOUT
 from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
+
+    from repromatrix.runner.paths import Paths
 
 LIMIT = 5_000_000
 """Bytes of the wheel."""
@@ -51,14 +54,19 @@ def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(
-    packages: Path, folder: Path, *arguments: str, start: Sequence[str] = ("-m", "repromatrix")
+    packages: Path,
+    folder: Path,
+    *arguments: str,
+    start: Sequence[str] = ("-m", "repromatrix"),
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[str]:
     """Call the program of a folder of packages, from elsewhere, without a home."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    kept |= {"PYTHONPATH": str(packages), "HOME": "/nonexistent", "COLUMNS": "120", **environ}
     return subprocess.run(
         [sys.executable, *start, *arguments],
         cwd=folder,
-        env={**kept, "PYTHONPATH": str(packages), "HOME": "/nonexistent", "COLUMNS": "120"},
+        env=kept,
         capture_output=True,
         text=True,
         check=False,
@@ -160,6 +168,26 @@ def test_a_diff_that_would_have_to_run_is_refused(packages: Path, tmp_path: Path
     told = "--rerun: `diff` runs nothing without a checkout of repromatrix."
     fix = "Clone the repository and run `nox -s diff` in it."
     assert (done.returncode, done.stderr) == (2, f"{told} {fix}\n")
+
+
+@pytest.mark.builds
+def test_run_builds_a_release_in_which_the_plain_case_fails_by_itself(
+    packages: Path, tmp_path: Path, places: Paths
+) -> None:
+    wanted = ("gemma3_trainer_eval", "--precision", "bf16")
+    kept = {"HOME": str(Path.home()), "REPROMATRIX_ENVIRONMENTS": str(places.built)}
+
+    ran = call(packages, tmp_path, "run", *wanted, "--release", "4.50.0", environ=kept)
+    script = call(packages, tmp_path, "case", *wanted, "--plain").stdout
+    (tmp_path / "plain.py").write_text(script, encoding="utf-8")
+    alone = _out(tmp_path, places.built / "4.50.0" / "bin" / "python", "plain.py")
+
+    raised = "AttributeError: 'HybridCache' object has no attribute 'float'"
+    assert (ran.returncode, ran.stdout) == (
+        0,
+        f"gemma3_trainer_eval bf16 on 4.50.0: fails: {raised} (as-expected)\n",
+    )
+    assert (alone.returncode, alone.stderr.splitlines()[-1]) == (1, raised)
 
 
 @pytest.mark.builds
