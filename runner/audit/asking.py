@@ -16,7 +16,8 @@ from repromatrix.runner.audit.questions import (
     named,
     release_of,
 )
-from repromatrix.runner.errors import Problem, refuse
+from repromatrix.runner.audit.settings import UsedSettings, readdressed
+from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.published import Keep
@@ -38,6 +39,7 @@ from repromatrix.runner.planning.selection import (
 from repromatrix.runner.project import Project
 
 _NEIGHBOURS = 3
+_IGNORE = "--ignore"
 
 
 def asked(
@@ -45,11 +47,12 @@ def asked(
     request: SelectionRequest,
     ignore: Sequence[str] = (),
     otherwise_known: Callable[[str], bool] = lambda _: False,
+    used: UsedSettings | None = None,
 ) -> tuple[Project, AuditQuestion]:
     """Return the checkout and the question; raises RunnerError for names that do not exist.
 
     A model that no case is about is no fault where it is `otherwise_known`; where no other is
-    asked for, the question has no case.
+    asked for, the question has no case. What `used` settings ignore today is left out, too.
     """
     loaded = project.load(paths, code=False)
     models = [
@@ -60,18 +63,29 @@ def asked(
     none_left = bool(request.model) and not models
     request = dataclasses.replace(request, model=models)
     selection = select(request, loaded.cases, loaded.names)
-    ignored = named_cases(ignore, list(loaded.cases), "--ignore") if ignore else ()
     question = AuditQuestion(
         cases=tuple(name for name in loaded.cases if name in selection.cases),
         precisions=tuple(name for name in loaded.matrix.precisions if name in selection.precisions),
         device=request.device,
-        ignored=frozenset(ignored),
+        ignored=_ignored(ignore, used, list(loaded.cases)),
         models=asked_models(request, loaded.cases),
         is_about_cases=not none_left,
     )
     if not question.chosen(loaded.cases) and not none_left:
-        raise refuse(Problem("--ignore", "it leaves no case", "Ignore fewer cases."))
+        where = used.key("ignore") if used and not ignore else _IGNORE
+        raise refuse(Problem(where, "it leaves no case", "Ignore fewer cases."))
     return loaded, question
+
+
+def _ignored(ignore: Sequence[str], used: UsedSettings | None, names: list[str]) -> frozenset[str]:
+    """Return the cases that options and settings leave out; raises RunnerError."""
+    found = {*(named_cases(ignore, names, _IGNORE) if ignore else ())}
+    for key, one in used.ignored.items() if used else ():
+        try:
+            found.update(named_cases([one.case], names, _IGNORE))
+        except RunnerError as error:
+            raise readdressed(error, {_IGNORE: f"{key}.case"}) from error
+    return frozenset(found)
 
 
 def known_of(

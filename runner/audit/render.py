@@ -10,6 +10,7 @@ from repromatrix.runner.audit.advice import Advice
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
+from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, UsedSettings, fails_build
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import CaseKind
@@ -20,6 +21,7 @@ from repromatrix.runner.text import join, plural, printable_lines, shorten
 
 NO_CASE = "No case is about what `--model` names."
 """What cases say of a model that only the sweep has run."""
+_USUAL = AuditTerms()
 _FEW_HITS = 6
 """Up to so many cases are shown with their errors; more get a line each."""
 _REASONS = 3
@@ -72,11 +74,11 @@ def shared(answer: Audit | Advice) -> Iterator[str]:
 # Text
 
 
-def text(audit: Audit, *, verbose: bool = False) -> str:
+def text(audit: Audit, terms: AuditTerms = _USUAL, *, verbose: bool = False) -> str:
     """Return the answer for a terminal; with `verbose` also every unknown cell."""
     full = verbose or len(audit.hits) <= _FEW_HITS
     blocks = [
-        [*audited(audit), conclusion(audit), *shared(audit)],
+        [*audited(audit), conclusion(audit), *shared(audit), *judged_by(audit, terms)],
         *([_block(hit) for hit in audit.hits] if full else [_lines(audit.hits)]),
         list(upgrades(audit)),
         [*_unknown(audit, verbose=verbose), *([] if full else [_MORE])],
@@ -168,13 +170,36 @@ def conclusion(audit: Audit) -> str:
     return f"{answer}; {', '.join(rest)}.{f' Ignored: {names}.' if names else ''}"
 
 
+def judged_by(audit: Audit, terms: AuditTerms) -> Iterator[str]:
+    """Yield what fails the build, the settings, and what they leave out, or no longer do."""
+    if terms.fail_on:
+        failing = sum(fails_build(hit, terms.fail_on) for hit in audit.hits)
+        number = plural(len(audit.hits), "known bug")
+        yield f"Fail the build ({', '.join(terms.fail_on)}): {failing} of {number}."
+    if terms.used is None:
+        return
+    taken = "; ".join(f"{key} {', '.join(values)}" for key, values in terms.taken.items())
+    yield f"Settings: {terms.used.file}{f' ({taken})' if taken else ''}."
+    for one in terms.used.ignored.values():
+        until = f" until {one.until}" if one.until else ""
+        yield f"Ignored{until}: {one.case} ({because(one)})."
+    for key, one in terms.used.expired.items():
+        ended = f"Ignored until {one.until}, and counts again: {one.case}"
+        yield f"{ended} ({because(one)}); see {key}."
+
+
+def because(one: IgnoredCase) -> str:
+    """Return the reason for which a case is ignored, in one line."""
+    return shorten(one.reason, _WIDE)
+
+
 def _lines(hits: Sequence[Hit]) -> list[str]:
     """Return a line for each case: name, precisions, how sure, what avoids it, what it is."""
     names = max(len(hit.case.name) for hit in hits)
     levels = max(len(_levels(hit.stands)) for hit in hits)
     return [
         f"  {hit.case.name:<{names}}  {_precisions(hit.stands):<14}"
-        f"  {_levels(hit.stands):<{levels}}  {'; '.join([*_source(hit), _brief(hit)])}{_mark(hit)}"
+        f"  {_levels(hit.stands):<{levels}}  {'; '.join([*sources(hit), _brief(hit)])}{_mark(hit)}"
         for hit in hits
     ]
 
@@ -195,7 +220,7 @@ def _block(hit: Hit) -> list[str]:
     headline = shorten(hit.seen.headline, _WIDE)
     block = hit.case.block
     kinds = f"hits you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
-    rests_on = [*_source(hit), *_derivation(hit), *_changes(hit)]
+    rests_on = [*sources(hit), *_derivation(hit), *_changes(hit)]
     lines = [block.title, kinds, headline, *rests_on, *avoiding(hit)]
     return [name, *(f"  {line}" for line in lines)]
 
@@ -214,7 +239,7 @@ def _levels(cells: Sequence[CellAnswer]) -> str:
     return "/".join(dict.fromkeys(str(cell.level) for cell in cells))
 
 
-def _source(hit: Hit) -> Iterator[str]:
+def sources(hit: Hit) -> Iterator[str]:
     """Yield which models were run, where those that were asked for only share the code."""
     if hit.by_shared_code:
         yield f"by shared code (measured with {join(hit.case.block.families)})"
@@ -328,12 +353,12 @@ def _unknown(audit: Audit, *, verbose: bool, reasons: int = _REASONS) -> Iterato
 # Markdown
 
 
-def markdown(audit: Audit) -> str:
+def markdown(audit: Audit, terms: AuditTerms = _USUAL) -> str:
     """Return the answer to paste."""
     table = ["| case | precisions | level | error | avoided by | works here |", "| --- " * 6 + "|"]
     blocks = [
         f"**{plain(conclusion(audit))}**",
-        "  \n".join(map(plain, [*audited(audit), *shared(audit)])),
+        "  \n".join(map(plain, [*audited(audit), *shared(audit), *judged_by(audit, terms)])),
         *(["\n".join([*table, *map(_row, audit.hits)])] if audit.hits else []),
         "\n".join(map(_item, upgrades(audit))),
         "\n".join(map(_item, _unknown(audit, verbose=False, reasons=len(audit.unknown)))),
@@ -350,7 +375,7 @@ def _item(line: str) -> str:
 def _row(hit: Hit) -> str:
     versions = [_versions(change) for change in (hit.newer, hit.older) if change is not None]
     works = [f"{remedy.name} ({_sure(remedy, hit)})" for remedy in hit.remedies]
-    told = "; ".join([hit.case.block.title, *_source(hit), *_changes(hit)])
+    told = "; ".join([hit.case.block.title, *sources(hit), *_changes(hit)])
     cells = (
         f"`{hit.case.name}`: {plain(told)}{_mark(hit)}",
         _precisions(hit.stands),
@@ -365,7 +390,7 @@ def _row(hit: Hit) -> str:
 # JSON: keys and values are a contract
 
 
-def as_json(audit: Audit) -> str:
+def as_json(audit: Audit, terms: AuditTerms = _USUAL) -> str:
     """Return the answer for a program."""
     answer = {
         "audited": _installed(audit.installed),
@@ -377,7 +402,11 @@ def as_json(audit: Audit) -> str:
         "precisions": list(map(str, audit.question.precisions)),
         "ignored": sorted(audit.question.ignored),
         "shared-code": dict(audit.by_shared_code),
-        "hits": list(map(_hit, audit.hits)),
+        "settings": _settings(terms.used),
+        "fail-on": list(map(str, terms.fail_on)),
+        "hits": [
+            {**_hit(hit), "fails-build": fails_build(hit, terms.fail_on)} for hit in audit.hits
+        ],
         "unknown": list(map(_cell, audit.unknown)),
         "clear": list(map(_cell, audit.clear)),
         "not-applicable": list(map(_cell, audit.not_applicable)),
@@ -388,6 +417,19 @@ def as_json(audit: Audit) -> str:
         },
     }
     return json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
+
+
+def _settings(used: UsedSettings | None) -> dict[str, Any] | None:
+    if used is None:
+        return None
+    exceptions = {"ignored": used.ignored, "expired": used.expired}
+    return {"file": used.file} | {
+        word: [
+            {"case": one.case, "reason": one.reason, "until": one.until and str(one.until)}
+            for one in each.values()
+        ]
+        for word, each in exceptions.items()
+    }
 
 
 def _installed(mine: Installed) -> dict[str, Any]:

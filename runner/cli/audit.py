@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -9,19 +10,35 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner.audit import asking, render
+from repromatrix.runner.audit.hits import Audit
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
+from repromatrix.runner.audit.lines import file_of
+from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.audit.questions import AuditQuestion
+from repromatrix.runner.audit.settings import (
+    AuditTerms,
+    FailOn,
+    asked_fail_on,
+    fails_build,
+    find_settings,
+    readdressed,
+    sweep_fails_build,
+)
 from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import (
     QuestionOptions,
+    Triggers,
     command,
     late_printer,
     print_stdout,
     stderr_console,
 )
-from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.project import Project
+from repromatrix.runner.sweep.answers import SweptAnswer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,6 +60,15 @@ class AuditOptions(QuestionOptions):
     ignore: Annotated[
         Sequence[str], typer.Option(help="A case to leave out, by name or glob.")
     ] = ()
+    trigger: Triggers = ()
+    fail_on: Annotated[
+        Sequence[str],
+        typer.Option(
+            metavar="WORDS",
+            help="What ends with exit code 1: measured, derived, swept, bug, change, policy, silent"
+            " or none; every known bug by default.",
+        ),
+    ] = ()
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Print every error, and all cases without an answer."),
@@ -60,18 +86,51 @@ def audit_packages(
     warn of: rich takes time to import.
     """
     installed = read(options.path)
-    asked = swept.SweptModels(paths, options.model)
-    loaded, question = asking.asked(paths, options, options.ignore, asked.is_known)
+    terms, asked, loaded, question = _asked(paths, options, installed)
     known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
     found = asked.answers(installed.version(TRANSFORMERS), question.precisions)
     if options.format == "text":
-        answer = render.text(report, verbose=options.verbose)
+        answer = render.text(report, terms, verbose=options.verbose)
     else:
-        answer = {"markdown": render.markdown, "json": render.as_json}[options.format](report)
+        answer = {"markdown": render.markdown, "json": render.as_json}[options.format](
+            report, terms
+        )
     print_stdout(swept.added(answer, found, options.format))
-    if not question.chosen(loaded.cases):
-        return swept.code_of(found)
+    return _code(report, found, terms.fail_on)
+
+
+def _asked(
+    paths: Paths, options: AuditOptions, installed: Installed
+) -> tuple[AuditTerms, swept.SweptModels, Project, AuditQuestion]:
+    """Return what is asked, by the options and by the settings of the project."""
+    used = find_settings(file_of(installed), _today())
+    filled = used.filled(options) if used else options
+    fail_on = asked_fail_on(options.fail_on) or (used.settings.fail_on if used else ())
+    asked = swept.SweptModels(paths, filled.model)
+    try:
+        loaded, question = asking.asked(paths, filled, options.ignore, asked.is_known, used)
+    except RunnerError as error:
+        raise readdressed(error, used.addresses(options) if used else {}) from error
+    taken = used.taken(options) if used else {}
+    return AuditTerms(fail_on=fail_on, used=used, taken=taken), asked, loaded, question
+
+
+def _today() -> dt.date:
+    return dt.datetime.now(dt.UTC).date()
+
+
+def _code(report: Audit, found: Sequence[SweptAnswer], fail_on: Sequence[FailOn]) -> ExitCode:
+    """Return 1 where something fails the build, and 7 where nothing was answered."""
+    if FailOn.NONE in fail_on:
+        return ExitCode.AS_EXPECTED
+    if not report.question.is_about_cases:
+        code = swept.code_of(found)
+        fails = code is not ExitCode.UNEXPECTED or sweep_fails_build(fail_on)
+        return code if fails else ExitCode.AS_EXPECTED
+    if FailOn.SWEPT in fail_on and any(one.bad for one in found):
+        return ExitCode.UNEXPECTED
     if not report.hits and report.unknown and not report.clear:
         return ExitCode.UNDECIDED  # nothing was answered: a script must not take that for a pass
-    return ExitCode.UNEXPECTED if report.hits else ExitCode.AS_EXPECTED
+    fails = any(fails_build(hit, fail_on) for hit in report.hits)
+    return ExitCode.UNEXPECTED if fails else ExitCode.AS_EXPECTED

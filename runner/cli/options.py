@@ -97,6 +97,10 @@ Workarounds = Annotated[
     Sequence[str],
     _selecting(help="Only with this workaround; `none` selects the case without any."),
 ]
+Triggers = Annotated[
+    Sequence[str],
+    _selecting(help="Only cases that this leads to: load, trainer, generate and others."),
+]
 OneWorkaround = Annotated[str, typer.Option(help="Run the case with this workaround.")]
 Sandbox = Annotated[
     bool | None,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
-from repromatrix.runner.model.case import PLAIN, Case, stem_of
+from repromatrix.runner.model.case import PLAIN, Case, Trigger, stem_of
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_torch
 from repromatrix.runner.model.matrix import MAIN
@@ -77,6 +77,7 @@ class SelectionRequest:
     release: Sequence[str] = ()
     precision: Sequence[str] = ()
     workaround: Sequence[str] = ()
+    trigger: Sequence[str] = ()
     device: Device = Device.CPU
 
 
@@ -97,7 +98,12 @@ def select(
     _refuse_unknown("--precision", precisions, [*Precision])
     if not chosen:
         raise nothing_selected(
-            {argument: request.case, "--area": request.area, "--model": request.model}
+            {
+                argument: request.case,
+                "--area": request.area,
+                "--model": request.model,
+                "--trigger": request.trigger,
+            }
         )
     if not environments:
         raise nothing_selected({"--release": request.release})
@@ -119,11 +125,14 @@ def _cases(request: SelectionRequest, cases: Mapping[str, Case], argument: str) 
     areas = {case.block.area for case in cases.values()}
     _refuse_unknown("--area", request.area, areas)
     models = asked_models(request, cases)
+    triggers = split(request.trigger)
+    _refuse_unknown("--trigger", triggers, [*Trigger])
     return [
         name
         for name in named_cases(request.case, list(cases), argument)
         if (not request.area or cases[name].block.area in request.area)
         and (not request.model or cases[name].block.is_about(models))
+        and (not triggers or set(triggers).intersection(cases[name].block.triggers))
     ]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import functools
 import gc
 import io
@@ -58,6 +59,7 @@ What uv says ends where our own words go on: whoever rewords those looks here, t
 """
 
 ALIKE: dict[str, object] = {
+    "repromatrix.runner.cli.audit._today": dt.date(2026, 12, 1),
     "repromatrix.runner.cli.publish._today": "2026-12-01",
     "repromatrix.runner.cli.options.unenforceable": [],
     "repromatrix.runner.execution.cgroup.can_count": True,
