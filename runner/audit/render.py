@@ -8,12 +8,13 @@ from typing import Any
 
 from repromatrix.runner.audit.advice import Advice
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
+from repromatrix.runner.audit.lines import PinPlace, place_of
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
 from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, UsedSettings, fails_build
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.markdown import code, plain
-from repromatrix.runner.model.case import CaseKind
+from repromatrix.runner.model.case import Case, CaseKind
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Device, Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
@@ -31,6 +32,18 @@ _MORE = "`--verbose` shows the errors and workarounds; `--model` and `--precisio
 
 
 # What the answers of `audit` and `advise` share
+
+
+def link_of(case: Case, terms: AuditTerms) -> str:
+    """Return the page of a case where the site is known, else its first report, if any."""
+    return terms.page(case.name) or next(iter(case.block.reports), "")
+
+
+def pinned_at(audit: Audit, hit: Hit) -> PinPlace | None:
+    """Return where the package is pinned of which another version avoids a bug."""
+    changes = hit.newer or hit.older or {}
+    package = TRANSFORMERS if TRANSFORMERS in changes else next(iter(changes), TRANSFORMERS)
+    return place_of(audit.installed, package)
 
 
 def by_case(spots: Iterable[Spot]) -> dict[str, str]:
@@ -355,11 +368,13 @@ def _unknown(audit: Audit, *, verbose: bool, reasons: int = _REASONS) -> Iterato
 
 def markdown(audit: Audit, terms: AuditTerms = _USUAL) -> str:
     """Return the answer to paste."""
-    table = ["| case | precisions | level | error | avoided by | works here |", "| --- " * 6 + "|"]
+    heads = ("case", "pinned at", "precisions", "level", "error", "avoided by", "works here")
+    table = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
+    rows = [_row(audit, hit, terms) for hit in audit.hits]
     blocks = [
         f"**{plain(conclusion(audit))}**",
         "  \n".join(map(plain, [*audited(audit), *shared(audit), *judged_by(audit, terms)])),
-        *(["\n".join([*table, *map(_row, audit.hits)])] if audit.hits else []),
+        *(["\n".join([*table, *rows])] if rows else []),
         "\n".join(map(_item, upgrades(audit))),
         "\n".join(map(_item, _unknown(audit, verbose=False, reasons=len(audit.unknown)))),
     ]
@@ -372,12 +387,15 @@ def _item(line: str) -> str:
     return f"{line[: len(line) - len(bare)]}- {plain(bare)}"
 
 
-def _row(hit: Hit) -> str:
+def _row(audit: Audit, hit: Hit, terms: AuditTerms) -> str:
     versions = [_versions(change) for change in (hit.newer, hit.older) if change is not None]
     works = [f"{remedy.name} ({_sure(remedy, hit)})" for remedy in hit.remedies]
     told = "; ".join([hit.case.block.title, *sources(hit), *_changes(hit)])
+    link, place = link_of(hit.case, terms), pinned_at(audit, hit)
+    name = f"[`{hit.case.name}`]({link})" if link else f"`{hit.case.name}`"
     cells = (
-        f"`{hit.case.name}`: {plain(told)}{_mark(hit)}",
+        f"{name}: {plain(told)}{_mark(hit)}",
+        code(f"{place.file}:{place.line}") if place else "",
         _precisions(hit.stands),
         _levels(hit.stands),
         code(shorten(hit.seen.headline, _WIDE)),

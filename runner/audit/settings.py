@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import datetime as dt
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -161,7 +161,9 @@ class UsedSettings:
     def filled(self, request: _Request) -> _Request:
         """Return what was typed, with the settings where nothing was."""
         taken = self.taken(request)
-        fields = {name: taken[key] for name, key in _OPTIONS.values() if key in taken}
+        fields: dict[str, Any] = {
+            name: taken[key] for name, key in _OPTIONS.values() if key in taken
+        }
         return dataclasses.replace(request, **fields)
 
     def addresses(self, typed: SelectionRequest) -> Mapping[str, str]:
@@ -261,10 +263,12 @@ def sweep_fails_build(fail_on: Sequence[FailOn]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditTerms:
-    """How an answer is told: what fails the build, the settings that were used."""
+    """How an answer is told: what fails the build, the settings that were used, the site."""
 
     fail_on: tuple[FailOn, ...] = ()
     """Empty means that every known bug does."""
     used: UsedSettings | None = None
     taken: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By their keys the settings that stand in for options."""
+    page: Callable[[str], str] = lambda _: ""
+    """The address of the page of a case by its name, where the site is known."""

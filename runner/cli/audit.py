@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner.audit import asking, render
+from repromatrix.runner.audit import asking, render, render_ci
 from repromatrix.runner.audit.hits import Audit
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
@@ -29,6 +30,7 @@ from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import (
     QuestionOptions,
     Triggers,
+    checked,
     command,
     late_printer,
     print_stdout,
@@ -42,6 +44,14 @@ from repromatrix.runner.sweep.answers import SweptAnswer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_FORMATS: dict[str, Callable[[Audit, AuditTerms], str]] = {
+    "markdown": render.markdown,
+    "json": render.as_json,
+    "sarif": render_ci.sarif,
+    "github": render_ci.github,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +71,21 @@ class AuditOptions(QuestionOptions):
         Sequence[str], typer.Option(help="A case to leave out, by name or glob.")
     ] = ()
     trigger: Triggers = ()
+    format: Annotated[
+        str,
+        checked(
+            "Output format: text, markdown (to paste), json, sarif (for code scanning) or github"
+            " (annotations of a workflow).",
+            *("text", "markdown", "json", "sarif", "github"),
+        ),
+    ] = "text"
+    base_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The address of the published site, to link to cases; their first report without.",
+        ),
+    ] = ""
     fail_on: Annotated[
         Sequence[str],
         typer.Option(
@@ -90,12 +115,8 @@ def audit_packages(
     known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
     found = asked.answers(installed.version(TRANSFORMERS), question.precisions)
-    if options.format == "text":
-        answer = render.text(report, terms, verbose=options.verbose)
-    else:
-        answer = {"markdown": render.markdown, "json": render.as_json}[options.format](
-            report, terms
-        )
+    told = _FORMATS.get(options.format)
+    answer = told(report, terms) if told else render.text(report, terms, verbose=options.verbose)
     print_stdout(swept.added(answer, found, options.format))
     return _code(report, found, terms.fail_on)
 
@@ -113,7 +134,19 @@ def _asked(
     except RunnerError as error:
         raise readdressed(error, used.addresses(options) if used else {}) from error
     taken = used.taken(options) if used else {}
-    return AuditTerms(fail_on=fail_on, used=used, taken=taken), asked, loaded, question
+    page = _page(options.base_url)
+    terms = AuditTerms(fail_on=fail_on, used=used, taken=taken, page=page)
+    return terms, asked, loaded, question
+
+
+def _page(base_url: str) -> Callable[[str], str]:
+    """Return what gives the address of the page of a case; raises RunnerError for no address."""
+    if not base_url:
+        return AuditTerms().page
+    from repromatrix.runner import site  # noqa: PLC0415 - most ask without, and it takes time
+    from repromatrix.runner.cli.report import site_address  # noqa: PLC0415
+
+    return functools.partial(site.case_page, site_address(base_url))
 
 
 def _today() -> dt.date:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
+from repromatrix.runner.audit.render_ci import workflow_command
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.markdown import plain
 from repromatrix.runner.model.outcomes import Precision
@@ -48,6 +49,12 @@ def added(answer: str, found: Sequence[SweptAnswer], form: str) -> str:
         whole = {**json.loads(answer), "swept": answers.as_data(found)}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
     first, *rest = answers.lines(found)
+    if form == "sarif":  # its results are cases
+        return answer
+    if form == "github":
+        text = printable_lines("\n".join(line.removeprefix("  ") for line in rest))
+        level = "warning" if any(one.bad for one in found) else "notice"
+        return f"{answer}{workflow_command(level, text, first)}\n"
     if form == "markdown":
         listed = "\n".join(
             f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {plain(line.strip())}" for line in rest

@@ -1,0 +1,194 @@
+"""Render the answer of `audit` for CI: SARIF for code scanning, workflow commands of GitHub."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from repromatrix.runner.audit.hits import Audit, Hit
+from repromatrix.runner.audit.lines import PinPlace
+from repromatrix.runner.audit.render import (
+    avoiding,
+    because,
+    conclusion,
+    link_of,
+    pinned_at,
+    sources,
+)
+from repromatrix.runner.audit.settings import AuditTerms, fails_build
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.text import first_sentence, join, plural, printable_lines, shorten
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_ROOT = "%SRCROOT%"
+_ANNOTATIONS = 10
+"""So many errors, and so many warnings, of one step does GitHub show."""
+_WIDE = 200
+
+
+def _message(hit: Hit, terms: AuditTerms) -> str:
+    """Return what hits and what avoids it, on lines of its own."""
+    link = link_of(hit.case, terms)
+    lines = [
+        hit.case.block.title,
+        shorten(hit.seen.headline, _WIDE),
+        *sources(hit),
+        *avoiding(hit),
+        *([link] if link else []),
+    ]
+    return printable_lines("\n".join(lines))
+
+
+def _cells(hit: Hit) -> str:
+    levels = dict.fromkeys(str(cell.level) for cell in hit.stands)
+    return f"{', '.join(cell.precision for cell in hit.stands)}, {'/'.join(levels)}"
+
+
+# Workflow commands of GitHub
+
+
+def github(audit: Audit, terms: AuditTerms) -> str:
+    """Return an annotation per known bug on the line of the lock, and the conclusion.
+
+    What fails the build is an error, the rest a warning. Where GitHub would leave some out, the
+    last one of its kind names them all.
+    """
+    errors = [hit for hit in audit.hits if fails_build(hit, terms.fail_on)]
+    warnings = [hit for hit in audit.hits if hit not in errors]
+    lines = [
+        *_annotations("error", errors, audit, terms),
+        *_annotations("warning", warnings, audit, terms),
+        *_expired(terms),
+        printable_lines(conclusion(audit)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _annotations(level: str, hits: Sequence[Hit], audit: Audit, terms: AuditTerms) -> Iterator[str]:
+    shown = hits if len(hits) <= _ANNOTATIONS else hits[: _ANNOTATIONS - 1]
+    for hit in shown:
+        title = f"{hit.case.name} ({_cells(hit)})"
+        yield workflow_command(level, _message(hit, terms), title, pinned_at(audit, hit))
+    rest = hits[len(shown) :]
+    if rest:
+        title = plural(len(rest), "more known bug")
+        names = "\n".join(f"{hit.case.name} ({_cells(hit)})" for hit in rest)
+        yield workflow_command(level, names, title, pinned_at(audit, rest[0]))
+
+
+def _expired(terms: AuditTerms) -> Iterator[str]:
+    for key, one in terms.used.expired.items() if terms.used else ():
+        text = printable_lines(f"{one.case} counts again ({because(one)}); see {key}.")
+        title = f"Ignored until {one.until}"
+        yield workflow_command("notice", text, title)
+
+
+def workflow_command(level: str, message: str, title: str, place: PinPlace | None = None) -> str:
+    """Return the line by which a step annotates a line of a file, with everything escaped."""
+    named = {"file": place.file, "line": str(place.line)} if place else {}
+    properties = ",".join(
+        f"{key}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
+        for key, value in {**named, "title": title}.items()
+    )
+    return f"::{level} {properties}::{_escaped(message)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+# SARIF: https://docs.oasis-open.org/sarif/sarif/v2.1.0/
+
+
+def sarif(audit: Audit, terms: AuditTerms) -> str:
+    """Return a log of SARIF 2.1.0: a rule for each case that fails, a result for each failure."""
+    driver: dict[str, Any] = {
+        "name": "repromatrix",
+        "rules": [_rule(hit.case, terms) for hit in audit.hits],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [
+            {"executionSuccessful": True, "toolConfigurationNotifications": _notes(terms)}
+        ],
+        "results": [_result(number, hit, audit, terms) for number, hit in enumerate(audit.hits)],
+        "columnKind": "unicodeCodePoints",
+    }
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
+
+
+def _notes(terms: AuditTerms) -> list[dict[str, Any]]:
+    """Return what counts again."""
+    return [
+        {
+            "level": "note",
+            "message": {
+                "text": f"{one.case} was ignored until {one.until} ({because(one)}); see {key}."
+            },
+        }
+        for key, one in (terms.used.expired.items() if terms.used else ())
+    ]
+
+
+def _rule(case: Case, terms: AuditTerms) -> dict[str, Any]:
+    block, link = case.block, link_of(case, terms)
+    met = f"It hits you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}."
+    what = case.docstring or block.title
+    listed = {
+        "Workarounds": [f"{name}: {one.says}" for name, one in block.workarounds.items()],
+        "Reports": block.reports,
+    }
+    lists = [
+        "\n".join([f"{word}:", *(f"- {line}" for line in lines)])
+        for word, lines in listed.items()
+        if lines
+    ]
+    # An area may have the name of a trigger, and SARIF has each tag once.
+    tags = dict.fromkeys([block.area, *map(str, block.triggers), *map(str, block.symptoms)])
+    help_text = "\n\n".join([what, met, *lists])
+    return {
+        "id": case.name,
+        "shortDescription": {"text": block.title},
+        "fullDescription": {"text": first_sentence(what)[0]},
+        "help": {"text": help_text, "markdown": help_text},
+        **({"helpUri": link} if link else {}),
+        "properties": {"tags": [*tags], "kind": str(block.kind)},
+    }
+
+
+def _result(number: int, hit: Hit, audit: Audit, terms: AuditTerms) -> dict[str, Any]:
+    place = pinned_at(audit, hit)
+    return {
+        "ruleId": hit.case.name,
+        "ruleIndex": number,
+        "level": "error" if fails_build(hit, terms.fail_on) else "warning",
+        "message": {"text": f"{hit.case.name} ({_cells(hit)}): {_message(hit, terms)}"},
+        "locations": [_location(place, audit.installed.what)],
+        # The same bug stays the same alert where the lock moves, or its version.
+        "partialFingerprints": {
+            "primaryLocationLineHash": _digest(hit.case.name, place.file if place else "")
+        },
+        "properties": {
+            "cells": {str(cell.precision): str(cell.level) for cell in hit.stands},
+            "verdict": str(hit.verdict),
+        },
+    }
+
+
+def _location(place: PinPlace | None, what: str) -> dict[str, Any]:
+    if place is None:
+        return {"logicalLocations": [{"fullyQualifiedName": what}]}
+    path = Path(place.file)
+    is_inside = not path.is_absolute()
+    where = {"uri": quote(place.file), "uriBaseId": _ROOT} if is_inside else {"uri": path.as_uri()}
+    region = {"startLine": place.line}
+    return {"physicalLocation": {"artifactLocation": where, "region": region}}
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
