@@ -57,7 +57,9 @@ def place_of(installed: Installed, package: str) -> PinPlace | None:
 def _in_repository(path: Path) -> str:
     """Return a path as annotations name it: from the folder that has `.git`, else from here."""
     here = Path.cwd()
-    root = next((one for one in (here, *here.parents) if (one / ".git").exists()), here)
+    # pathlib raises where a folder above may not be searched.
+    above = (here, *here.parents)
+    root = next((one for one in above if os.path.exists(one / ".git")), here)  # noqa: PTH110
     whole = Path(os.path.normpath(here / path))
     return (whole.relative_to(root) if whole.is_relative_to(root) else whole).as_posix()
 

@@ -197,7 +197,8 @@ def find_settings(beside: Path | None, today: dt.date) -> UsedSettings | None:
         there = Path(os.path.normpath(here / beside))
         folders = [*([there] if there.is_dir() else []), *there.parents, *folders]
     for path in dict.fromkeys(folder / NAME for folder in folders):
-        table = _table(path) if path.is_file() else None
+        # pathlib raises where a folder above may not be searched.
+        table = _table(path) if os.path.isfile(path) else None  # noqa: PTH113
         if table is not None:
             where = _shown(path)
             settings = read(AuditSettings, table, where=where, prefix=TABLE)

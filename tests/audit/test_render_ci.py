@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from factories import BREAKS, case_text, environments, installed, provenance, seen
 from factories import cell as cell_of
