@@ -16,7 +16,8 @@ from packaging.markers import default_environment
 
 from repromatrix.runner.audit import packages
 from repromatrix.runner.audit.packages import MAKE_AGAIN, SHORT, Gathering, Installed
-from repromatrix.runner.errors import Problem, refuse
+from repromatrix.runner.audit.structured import read_json
+from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.model.case import decode
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
 from repromatrix.runner.text import plural, shorten
@@ -29,24 +30,28 @@ class Form(StrEnum):
     UV = "uv.lock"
     PYLOCK = "pylock.toml"
     POETRY = "poetry.lock"
+    PDM = "pdm.lock"
+    PIPFILE = "Pipfile.lock"
 
 
 _READERS = {
     Form.UV: packages.read_uv,
     Form.PYLOCK: packages.read_pylock,
     Form.POETRY: packages.read_poetry,
+    Form.PDM: packages.read_pdm,
+    Form.PIPFILE: packages.read_pipfile,
 }
 LIMIT = 16 * 2**20
 """Bytes; the largest locks that are known have a third of that."""
 STDIN = "-"
 _STDIN_NAME = "standard input"
-_NAME_ANOTHER = f"Name a {', '.join(Form)}, what `pip freeze` prints, or an interpreter."
+_NAME_ANOTHER = (
+    "Name a lock, a list of packages or an interpreter; docs/audit.md lists the formats."
+)
 _NAME_INTERPRETER = "Name the interpreter of its environment."
 _PINS_NOTHING = "It pins nothing: name its lock, or the interpreter of its environment."
 _UNSUPPORTED = {
-    "Pipfile": "Lock it, then run `pipenv requirements > requirements.txt`.",
-    "Pipfile.lock": "Run `pipenv requirements > requirements.txt`.",
-    "pdm.lock": "Run `pdm export -o requirements.txt`.",
+    "Pipfile": _PINS_NOTHING,
     "pixi.lock": _NAME_INTERPRETER,
     "conda-lock.yml": _NAME_INTERPRETER,
     "environment.yml": _NAME_INTERPRETER,
@@ -129,7 +134,9 @@ def _form(path: PurePath, text: str, where: str) -> tuple[Form, dict[str, Any]]:
     if path.name in _UNSUPPORTED or path.suffix in _UNSUPPORTED_ENDINGS:
         what = f"the format of {path.name!r} is not supported"
         raise refuse(Problem(where, what, _UNSUPPORTED.get(path.name, _NAME_ANOTHER)))
-    if path.suffix not in {".toml", ".lock"} and not _PYLOCK.fullmatch(path.name):
+    if path.name == "Pipfile.lock":
+        return _listed(read_json(text, where, MAKE_AGAIN), where)
+    if path.suffix not in {".toml", ".lock"}:
         return Form.REQUIREMENTS, {}
     if is_too_deep(text):
         raise refuse(Problem(where, "a key has more than 200 parts", _NAME_ANOTHER))
@@ -157,15 +164,30 @@ def _unless_file(match: re.Match[str]) -> str:
 
 def _locked(name: str, table: dict[str, Any], where: str) -> Form:
     metadata = table.get("metadata")
-    if name == "poetry.lock" or (isinstance(metadata, dict) and "lock-version" in metadata):
+    keys = metadata.keys() if isinstance(metadata, dict) else {}
+    if name == "poetry.lock" or "lock-version" in keys:
         return Form.POETRY
+    if name == "pdm.lock" or "lock_version" in keys:
+        return Form.PDM
     if _PYLOCK.fullmatch(name) or "lock-version" in table:
         return Form.PYLOCK
     if name == "uv.lock" or ("package" in table and "version" in table):
         return Form.UV
-    keys = ", ".join(list(table)[:5]) or "nothing"
-    what = f"it is TOML, and not the lock of a tool that is known (it starts with {keys})"
-    raise refuse(Problem(where, what, _NAME_ANOTHER))
+    raise _unknown(table, "TOML", where)
+
+
+def _listed(document: object, where: str) -> tuple[Form, dict[str, Any]]:
+    """Return the format of a JSON document."""
+    table = document if isinstance(document, dict) else {}
+    if "_meta" in table:
+        return Form.PIPFILE, table
+    raise _unknown(table, "JSON", where)
+
+
+def _unknown(table: dict[str, Any], language: str, where: str) -> RunnerError:
+    keys = ", ".join([shorten(key, SHORT) for key in list(table)[:5]]) or "nothing"
+    what = f"it is {language}, and not of a tool that is known (it starts with {keys})"
+    return refuse(Problem(where, what, _NAME_ANOTHER))
 
 
 def _nested(first: Path, at: str, to: str) -> tuple[str, str]:

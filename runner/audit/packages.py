@@ -237,6 +237,10 @@ _NO_MARKER = (ValueError, UndefinedComparison, UndefinedEnvironmentName, Recursi
 """What the evaluation of a marker raises, for example for a number of 5,000 digits."""
 MAKE_AGAIN = "The file may be cut off: make it again."
 _LOCAL = {"editable", "virtual", "directory", "path"}
+_ADDRESSES = ("git", "hg", "svn", "bzr", "url", "file", "path")
+"""Keys of a package that pdm or pipenv did not take from an index."""
+_PIPFILE = 6
+"""The only version of `Pipfile.lock` that pipenv ever wrote."""
 
 
 def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
@@ -282,17 +286,86 @@ def read_poetry(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
     for package in _packages(table, where):
         value = package.get("markers", "")
         texts = list(value.values()) if isinstance(value, dict) else [value]
-        gathered.conditional = gathered.conditional or any(texts)
-        if not any(_holds(text, markers, where) for text in texts):
-            marker = " or ".join(map(str, texts))
-            gathered.pass_over(package["name"], package.get("version"), marker)
-            continue
         kind = _source(package).get("type", "")
-        if kind in {"git", "url", "directory", "file"}:
-            gathered.leave(package["name"], f"an address ({kind}), not a version")
-        else:
-            gathered.pin(package["name"], str(package.get("version", "")))
+        kind = kind if kind in {"git", "url", "directory", "file"} else ""
+        if _is_selected(gathered, package, texts, markers, where):
+            _take(gathered, package, kind)
     return gathered
+
+
+def read_pdm(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
+    """Return the packages of a `pdm.lock`; raises RunnerError where it is none."""
+    metadata = table.get("metadata")
+    version = metadata.get("lock_version") if isinstance(metadata, dict) else None
+    if not re.fullmatch(r"[34](\.\d{1,9})*", str(version)):
+        raise other_version(where, "lock_version", version, "3 and 4", "Lock it with pdm 2.")
+    gathered = Gathering()
+    for package in _packages(table, where):
+        kind = next((key for key in _ADDRESSES if key in package), "")
+        if _is_selected(gathered, package, [package.get("marker", "")], markers, where):
+            _take(gathered, package, kind)
+    return gathered
+
+
+def read_pipfile(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
+    """Return the packages of a `Pipfile.lock`, of all its categories.
+
+    Raises RunnerError where it is none.
+    """
+    meta = table.get("_meta")
+    version = meta.get("pipfile-spec") if isinstance(meta, dict) else None
+    if version != _PIPFILE:
+        fix = "Lock it with a newer pipenv."
+        raise other_version(where, "pipfile-spec", version, str(_PIPFILE), fix)
+    gathered = Gathering()
+    categories = [value for key, value in table.items() if key != "_meta"]
+    entries = [pair for each in categories if isinstance(each, dict) for pair in each.items()]
+    if not entries:
+        raise refuse(Problem(where, "it has no packages", MAKE_AGAIN))
+    for name, entry in entries:
+        if not isinstance(entry, dict):
+            at = f"{where}: {shorten(name, SHORT)}"
+            raise refuse(Problem(at, "it is not a table", MAKE_AGAIN))
+        text = str(entry.get("version", ""))
+        package = {"name": name, "version": text.removeprefix("==")}
+        kind = next((key for key in _ADDRESSES if key in entry), "")
+        if not _is_selected(gathered, package, [entry.get("markers", "")], markers, where):
+            continue
+        if kind or text.startswith("=="):
+            _take(gathered, package, kind)
+        else:
+            gathered.leave(name, f"{shorten(text, SHORT) or 'any version'}, not a pin")
+    return gathered
+
+
+def other_version(where: str, key: str, version: object, known: str, fix: str) -> RunnerError:
+    """Return the error for a lock of a version that nobody here knows."""
+    is_told = isinstance(version, str | int | float)
+    found = f"`{key}` is {shorten(str(version), SHORT)}" if is_told else f"it has no `{key}`"
+    return refuse(Problem(where, f"{found}; {known} can be read", fix))
+
+
+def _is_selected(
+    gathered: Gathering,
+    package: Table,
+    texts: list[Any],
+    markers: Mapping[str, str],
+    where: str,
+) -> bool:
+    """Return whether one of a package's markers holds here; note the package where none does."""
+    gathered.conditional = gathered.conditional or any(texts)
+    if any(_holds(text, markers, where) for text in texts):
+        return True
+    marker = " or ".join(map(str, texts))
+    gathered.pass_over(package["name"], package.get("version"), marker)
+    return False
+
+
+def _take(gathered: Gathering, package: Table, kind: str) -> None:
+    if kind:
+        gathered.leave(package["name"], f"an address ({kind}), not a version")
+    else:
+        gathered.pin(package["name"], str(package.get("version", "")))
 
 
 def read_uv(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
@@ -301,7 +374,7 @@ def read_uv(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
         raise refuse(Problem(where, "it is not a lock of uv: it has no `version`"))
     walk = _Walk(_packages(table, where), where, markers)
     manifest = table.get("manifest")
-    asked = _tables(manifest.get("requirements")) if isinstance(manifest, dict) else []
+    asked = tables(manifest.get("requirements")) if isinstance(manifest, dict) else []
     return walk.from_roots(asked)
 
 
@@ -328,7 +401,7 @@ class _Walk:
             edges.extend(self._follow(edges.pop()))
         for package in self.packages:
             if (id(package), "") not in self.seen and "registry" in _source(package):
-                texts = _list(package.get("resolution-markers"))
+                texts = as_list(package.get("resolution-markers"))
                 texts = texts or [self.closed.get(package["name"], "")]
                 marker = " or ".join(map(str, texts))
                 self.gathered.pass_over(package["name"], package.get("version"), marker)
@@ -336,11 +409,11 @@ class _Walk:
 
     def _of_root(self, root: Table) -> Iterator[Table]:
         self._note(root)
-        yield from _tables(root.get("dependencies"))
+        yield from tables(root.get("dependencies"))
         for key in ("optional-dependencies", "dev-dependencies"):
             groups = root.get(key)
             for edges in groups.values() if isinstance(groups, dict) else ():
-                yield from _tables(edges)
+                yield from tables(edges)
 
     def _follow(self, edge: Table) -> Iterator[Table]:
         name, marker = edge.get("name"), edge.get("marker", "")
@@ -352,7 +425,7 @@ class _Walk:
             what = f"a package depends on {name!r}, which is not in the file"
             raise refuse(Problem(self.where, what, MAKE_AGAIN))
         for package in self._chosen(self.by_name[name], edge.get("version")):
-            for extra in ("", *_list(edge.get("extra"))):
+            for extra in ("", *as_list(edge.get("extra"))):
                 yield from self._enter(package, str(extra))
 
     def _enter(self, package: Table, extra: str) -> Iterator[Table]:
@@ -362,9 +435,9 @@ class _Walk:
         self.seen.add(key)
         if not extra:
             self._note(package)
-            yield from _tables(package.get("dependencies"))
+            yield from tables(package.get("dependencies"))
         elif isinstance(groups := package.get("optional-dependencies"), dict):
-            yield from _tables(groups.get(extra))
+            yield from tables(groups.get(extra))
 
     def _chosen(self, packages: list[Table], version: object) -> list[Table]:
         """Return the wanted version of a package, or those that are meant for this platform."""
@@ -376,7 +449,7 @@ class _Walk:
         return [package for package in exact if self._is_for_here(package)]
 
     def _is_for_here(self, package: Table) -> bool:
-        texts = _list(package.get("resolution-markers"))
+        texts = as_list(package.get("resolution-markers"))
         self.gathered.conditional = self.gathered.conditional or bool(texts)
         return not texts or any(_holds(text, self.markers, self.where) for text in texts)
 
@@ -390,7 +463,7 @@ class _Walk:
 
 
 def _packages(table: Table, where: str) -> list[Table]:
-    packages = [row for row in _tables(table.get("package")) if isinstance(row.get("name"), str)]
+    packages = [row for row in tables(table.get("package")) if isinstance(row.get("name"), str)]
     if not packages:
         raise refuse(Problem(where, "it has no packages", MAKE_AGAIN))
     return packages
@@ -401,12 +474,14 @@ def _source(package: Table) -> Table:
     return source if isinstance(source, dict) else {}
 
 
-def _list(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
+    """Return a value that is a list, and an empty one for any other."""
     return value if isinstance(value, list) else []
 
 
-def _tables(value: object) -> list[Table]:
-    return [item for item in _list(value) if isinstance(item, dict)]
+def tables(value: object) -> list[Table]:
+    """Return the tables of a list, and none of anything else."""
+    return [item for item in as_list(value) if isinstance(item, dict)]
 
 
 def _holds(marker: object, markers: Mapping[str, str], where: str) -> bool:
