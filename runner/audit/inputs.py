@@ -14,9 +14,9 @@ from typing import Any
 
 from packaging.markers import default_environment
 
-from repromatrix.runner.audit import packages
+from repromatrix.runner.audit import conda, packages
 from repromatrix.runner.audit.packages import MAKE_AGAIN, SHORT, Gathering, Installed
-from repromatrix.runner.audit.structured import read_json
+from repromatrix.runner.audit.structured import read_json, read_yaml
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.model.case import decode
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
@@ -32,6 +32,10 @@ class Form(StrEnum):
     POETRY = "poetry.lock"
     PDM = "pdm.lock"
     PIPFILE = "Pipfile.lock"
+    PIXI = "pixi.lock"
+    CONDA_LOCK = "conda-lock.yml"
+    ENVIRONMENT = "environment.yml"
+    LIST = "list of packages in JSON"
 
 
 _READERS = {
@@ -40,6 +44,7 @@ _READERS = {
     Form.POETRY: packages.read_poetry,
     Form.PDM: packages.read_pdm,
     Form.PIPFILE: packages.read_pipfile,
+    Form.CONDA_LOCK: conda.read_conda_lock,
 }
 LIMIT = 16 * 2**20
 """Bytes; the largest locks that are known have a third of that."""
@@ -48,20 +53,19 @@ _STDIN_NAME = "standard input"
 _NAME_ANOTHER = (
     "Name a lock, a list of packages or an interpreter; docs/audit.md lists the formats."
 )
-_NAME_INTERPRETER = "Name the interpreter of its environment."
 _PINS_NOTHING = "It pins nothing: name its lock, or the interpreter of its environment."
 _UNSUPPORTED = {
     "Pipfile": _PINS_NOTHING,
-    "pixi.lock": _NAME_INTERPRETER,
-    "conda-lock.yml": _NAME_INTERPRETER,
-    "environment.yml": _NAME_INTERPRETER,
     "pyproject.toml": _PINS_NOTHING,
     "setup.py": _PINS_NOTHING,
     "setup.cfg": _PINS_NOTHING,
 }
-_UNSUPPORTED_ENDINGS = {
-    *(".json", ".yml", ".yaml", ".cfg", ".py", ".ipynb", ".xml", ".html", ".md"),
-}
+_UNSUPPORTED_ENDINGS = {".cfg", ".py", ".ipynb", ".xml", ".html", ".md"}
+_TOML = {".toml", ".lock"}
+_YAML = {".yml", ".yaml"}
+_BEGINS_JSON = re.compile(r"\s*[{\[]")
+_PARTLY = {Form.REQUIREMENTS, Form.ENVIRONMENT}
+"""What may list only what somebody chose, without what came with it."""
 _PYLOCK = re.compile(r"pylock\.([^.]+\.)?toml")
 _FILE = re.compile(r'(?m)^ ++\{ ?(?:url|path|file) = "[^\n]*+\n')
 """A line that may describe a file. Possessive, so that no line is read twice."""
@@ -70,13 +74,23 @@ _CLOSURE = {"tokenizers", "huggingface-hub"}
 """What every transformers installs: a list without it was not made by a resolver."""
 
 
-def read(path_text: str) -> Installed:
+def read(path_text: str, environment: str = "") -> Installed:
     """Return the packages of a file, of `-` (standard input) or of an interpreter.
 
-    An empty text is the active interpreter. Raises RunnerError.
+    An empty text is the active interpreter; `environment` names one of a `pixi.lock`.
+    Raises RunnerError.
     """
+    installed = _read(path_text, environment)
+    if environment and installed.form != Form.PIXI:
+        what = f"{installed.what} has no environments with names"
+        raise refuse(Problem(f"--environment {environment}", what, "Leave it out."))
+    return installed
+
+
+def _read(path_text: str, environment: str) -> Installed:
     if path_text == STDIN:
-        return _from_text(sys.stdin.buffer.read(LIMIT + 1), Path(STDIN), _STDIN_NAME)
+        content = sys.stdin.buffer.read(LIMIT + 1)
+        return _from_text(content, Path(STDIN), _STDIN_NAME, environment)
     if not path_text:
         return _interpreter(_active())
     path = Path(path_text).expanduser()
@@ -90,7 +104,7 @@ def read(path_text: str) -> Installed:
     if not path.is_file():
         what = "it is not a file" if path.exists() else "the file does not exist"
         raise refuse(Problem(path_text, what, _NAME_ANOTHER))
-    return _from_text(_content(path, path_text), path, path_text)
+    return _from_text(_content(path, path_text), path, path_text, environment)
 
 
 def _content(path: Path, where: str) -> bytes:
@@ -101,18 +115,16 @@ def _content(path: Path, where: str) -> bytes:
         raise refuse(Problem(where, f"the file cannot be read ({error.strerror})")) from error
 
 
-def _from_text(content: bytes, path: Path, where: str) -> Installed:
+def _from_text(content: bytes, path: Path, where: str, environment: str = "") -> Installed:
     if len(content) > LIMIT:
         what = f"the file is larger than {LIMIT >> 20} MB"
         raise refuse(Problem(where, what, "Check that it is a lock."))
     text = decode(content, where).removeprefix("\ufeff")
-    form, table = _form(path, text, where)
-    markers = platform()
-    if form is Form.REQUIREMENTS:
-        opened = functools.partial(_nested, path)
-        gathered = packages.read_requirements(text, where, markers, opened)
-    else:
-        gathered = _READERS[form](table, where, markers)
+    form, document = _form(path, text, where)
+    try:
+        gathered = _gathered(form, document, path, where, environment)
+    except RecursionError as error:
+        raise refuse(Problem(where, "it is nested too deeply", MAKE_AGAIN)) from error
     pins = gathered.pins()
     resolved = pins.keys() >= _CLOSURE and not gathered.nameless
     installed = Installed(
@@ -120,8 +132,9 @@ def _from_text(content: bytes, path: Path, where: str) -> Installed:
         form=form,
         pins=pins,
         loose=gathered.left(),
-        whole=form is not Form.REQUIREMENTS or resolved,
-        markers=markers,
+        whole=form not in _PARTLY or resolved,
+        python=gathered.python,
+        markers={**platform(), **gathered.markers},
         conditional=gathered.conditional,
         others=gathered.others(),
         nameless=gathered.nameless,
@@ -129,15 +142,34 @@ def _from_text(content: bytes, path: Path, where: str) -> Installed:
     return _with_transformers(installed)
 
 
-def _form(path: PurePath, text: str, where: str) -> tuple[Form, dict[str, Any]]:
-    """Return the format of a file, with its table where it is TOML."""
+def _gathered(form: Form, document: Any, path: Path, where: str, environment: str) -> Gathering:  # noqa: ANN401 - as its format has it
+    markers, opened = platform(), functools.partial(_nested, path)
+    match form:
+        case Form.REQUIREMENTS:
+            return packages.read_requirements(document, where, markers, opened)
+        case Form.ENVIRONMENT:
+            return conda.read_environment(document, where, markers, opened)
+        case Form.PIXI:
+            return conda.read_pixi(document, where, markers, environment)
+        case Form.LIST:
+            return conda.read_conda_list(document, where)
+        case _:
+            return _READERS[form](document, where, markers)
+
+
+def _form(path: PurePath, text: str, where: str) -> tuple[Form, Any]:
+    """Return the format of a file, with what it holds: a text, a table or a list."""
     if path.name in _UNSUPPORTED or path.suffix in _UNSUPPORTED_ENDINGS:
         what = f"the format of {path.name!r} is not supported"
         raise refuse(Problem(where, what, _UNSUPPORTED.get(path.name, _NAME_ANOTHER)))
-    if path.name == "Pipfile.lock":
-        return _listed(read_json(text, where, MAKE_AGAIN), where)
-    if path.suffix not in {".toml", ".lock"}:
-        return Form.REQUIREMENTS, {}
+    if path.suffix in _YAML or path.name == Form.PIXI:
+        return _of_yaml(read_yaml(text, where, MAKE_AGAIN), path.name, where)
+    if path.name == Form.PIPFILE or (path.suffix not in _TOML and _BEGINS_JSON.match(text)):
+        return _of_json(read_json(text, where, MAKE_AGAIN), where)
+    if path.suffix == ".json":
+        raise refuse(Problem(where, "it is not JSON", MAKE_AGAIN))
+    if path.suffix not in _TOML:
+        return Form.REQUIREMENTS, text
     if is_too_deep(text):
         raise refuse(Problem(where, "a key has more than 200 parts", _NAME_ANOTHER))
     table = _without_files(text) or read_table(text, where, MAKE_AGAIN)
@@ -176,12 +208,24 @@ def _locked(name: str, table: dict[str, Any], where: str) -> Form:
     raise _unknown(table, "TOML", where)
 
 
-def _listed(document: object, where: str) -> tuple[Form, dict[str, Any]]:
-    """Return the format of a JSON document."""
+def _of_json(document: object, where: str) -> tuple[Form, Any]:
     table = document if isinstance(document, dict) else {}
+    if isinstance(document, list):
+        return Form.LIST, document
     if "_meta" in table:
         return Form.PIPFILE, table
     raise _unknown(table, "JSON", where)
+
+
+def _of_yaml(document: object, name: str, where: str) -> tuple[Form, dict[str, Any]]:
+    table = document if isinstance(document, dict) else {}
+    if name == Form.PIXI or {"environments", "packages"} <= table.keys():
+        return Form.PIXI, table
+    if name == Form.CONDA_LOCK or {"version", "package"} <= table.keys():
+        return Form.CONDA_LOCK, table
+    if name == Form.ENVIRONMENT or "dependencies" in table:
+        return Form.ENVIRONMENT, table
+    raise _unknown(table, "YAML", where)
 
 
 def _unknown(table: dict[str, Any], language: str, where: str) -> RunnerError:

@@ -72,6 +72,10 @@ class Gathering:
     conditional: bool = False
     passed: set[Other] = field(default_factory=set)
     nameless: int = 0
+    python: str = ""
+    """Major and minor version of the interpreter, where the file says it."""
+    markers: Mapping[str, str] = field(default_factory=dict)
+    """Marker variables of the platform that the file is for, where that may be another one."""
 
     def pass_over(self, name: str, version: object, marker: str) -> None:
         """Note what is meant for another platform or Python."""

@@ -62,10 +62,13 @@ class AuditOptions(QuestionOptions):
         str,
         typer.Argument(
             metavar="PATH",
-            help="A requirements file, uv.lock, pylock.toml, poetry.lock, the output of"
-            " `pip freeze` (`-` reads it from standard input), or an interpreter; the active"
-            " one by default.",
+            help="A lock, an environment.yml, a requirements file, what `pip freeze` or"
+            " `conda list --json` prints (`-` reads it from standard input), or an interpreter;"
+            " the active one by default.",
         ),
+    ] = ""
+    environment: Annotated[
+        str, typer.Option(help="The environment of a pixi.lock; `default` where there is one.")
     ] = ""
     ignore: Annotated[
         Sequence[str], typer.Option(help="A case to leave out, by name or glob.")
@@ -110,7 +113,7 @@ def audit_packages(
     found of them decides. `console` is called only where there is something to
     warn of: rich takes time to import.
     """
-    installed = read(options.path)
+    installed = read(options.path, options.environment)
     terms, asked, loaded, question = _asked(paths, options, installed)
     known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
