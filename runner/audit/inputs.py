@@ -13,14 +13,16 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from packaging.markers import default_environment
+from packaging.version import Version
 
-from repromatrix.runner.audit import conda, packages
+from repromatrix.runner.audit import conda, listings, packages
 from repromatrix.runner.audit.packages import MAKE_AGAIN, SHORT, Gathering, Installed
 from repromatrix.runner.audit.structured import read_json, read_yaml
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.model.case import decode
+from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
-from repromatrix.runner.text import plural, shorten
+from repromatrix.runner.text import join, plural, shorten
 
 
 class Form(StrEnum):
@@ -36,6 +38,9 @@ class Form(StrEnum):
     CONDA_LOCK = "conda-lock.yml"
     ENVIRONMENT = "environment.yml"
     LIST = "list of packages in JSON"
+    CYCLONEDX = "SBOM of CycloneDX"
+    SPDX = "SBOM of SPDX"
+    INSPECTED = "output of pip inspect"
 
 
 _READERS = {
@@ -45,6 +50,8 @@ _READERS = {
     Form.PDM: packages.read_pdm,
     Form.PIPFILE: packages.read_pipfile,
     Form.CONDA_LOCK: conda.read_conda_lock,
+    Form.CYCLONEDX: listings.read_cyclonedx,
+    Form.SPDX: listings.read_spdx,
 }
 LIMIT = 16 * 2**20
 """Bytes; the largest locks that are known have a third of that."""
@@ -64,8 +71,19 @@ _UNSUPPORTED_ENDINGS = {".cfg", ".py", ".ipynb", ".xml", ".html", ".md"}
 _TOML = {".toml", ".lock"}
 _YAML = {".yml", ".yaml"}
 _BEGINS_JSON = re.compile(r"\s*[{\[]")
-_PARTLY = {Form.REQUIREMENTS, Form.ENVIRONMENT}
+_KEYS_OF_JSON = {
+    "_meta": Form.PIPFILE,
+    "bomFormat": Form.CYCLONEDX,
+    "spdxVersion": Form.SPDX,
+    "sbom": Form.SPDX,
+    "@graph": Form.SPDX,
+    "pip_version": Form.INSPECTED,
+}
+"""By a key that only one format has."""
+_PARTLY = {Form.REQUIREMENTS, Form.ENVIRONMENT, Form.CYCLONEDX, Form.SPDX}
 """What may list only what somebody chose, without what came with it."""
+_OF_ONE = {*Form} - {Form.REQUIREMENTS, Form.UV, Form.PYLOCK, Form.POETRY}
+"""What holds one environment for one platform, each package in one version."""
 _PYLOCK = re.compile(r"pylock\.([^.]+\.)?toml")
 _FILE = re.compile(r'(?m)^ ++\{ ?(?:url|path|file) = "[^\n]*+\n')
 """A line that may describe a file. Possessive, so that no line is read twice."""
@@ -125,6 +143,10 @@ def _from_text(content: bytes, path: Path, where: str, environment: str = "") ->
         gathered = _gathered(form, document, path, where, environment)
     except RecursionError as error:
         raise refuse(Problem(where, "it is nested too deeply", MAKE_AGAIN)) from error
+    several = sorted(gathered.versions.get(TRANSFORMERS, ()), key=Version)
+    if len(several) > 1 and form in _OF_ONE:
+        what = f"it holds transformers {join(several)}: several environments in one"
+        raise refuse(Problem(where, what, "Make a file for each environment."))
     pins = gathered.pins()
     resolved = pins.keys() >= _CLOSURE and not gathered.nameless
     installed = Installed(
@@ -153,6 +175,8 @@ def _gathered(form: Form, document: Any, path: Path, where: str, environment: st
             return conda.read_pixi(document, where, markers, environment)
         case Form.LIST:
             return conda.read_conda_list(document, where)
+        case Form.INSPECTED:
+            return listings.read_inspected(document, where)
         case _:
             return _READERS[form](document, where, markers)
 
@@ -212,8 +236,9 @@ def _of_json(document: object, where: str) -> tuple[Form, Any]:
     table = document if isinstance(document, dict) else {}
     if isinstance(document, list):
         return Form.LIST, document
-    if "_meta" in table:
-        return Form.PIPFILE, table
+    for key, form in _KEYS_OF_JSON.items():
+        if key in table:
+            return form, table
     raise _unknown(table, "JSON", where)
 
 

@@ -292,7 +292,7 @@ def read_poetry(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
         texts = list(value.values()) if isinstance(value, dict) else [value]
         kind = _source(package).get("type", "")
         kind = kind if kind in {"git", "url", "directory", "file"} else ""
-        if _is_selected(gathered, package, texts, markers, where):
+        if is_selected(gathered, package, texts, markers, where):
             _take(gathered, package, kind)
     return gathered
 
@@ -306,7 +306,7 @@ def read_pdm(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
     gathered = Gathering()
     for package in _packages(table, where):
         kind = next((key for key in _ADDRESSES if key in package), "")
-        if _is_selected(gathered, package, [package.get("marker", "")], markers, where):
+        if is_selected(gathered, package, package.get("marker", ""), markers, where):
             _take(gathered, package, kind)
     return gathered
 
@@ -333,7 +333,7 @@ def read_pipfile(table: Table, where: str, markers: Mapping[str, str]) -> Gather
         text = str(entry.get("version", ""))
         package = {"name": name, "version": text.removeprefix("==")}
         kind = next((key for key in _ADDRESSES if key in entry), "")
-        if not _is_selected(gathered, package, [entry.get("markers", "")], markers, where):
+        if not is_selected(gathered, package, entry.get("markers", ""), markers, where):
             continue
         if kind or text.startswith("=="):
             _take(gathered, package, kind)
@@ -349,19 +349,16 @@ def other_version(where: str, key: str, version: object, known: str, fix: str) -
     return refuse(Problem(where, f"{found}; {known} can be read", fix))
 
 
-def _is_selected(
-    gathered: Gathering,
-    package: Table,
-    texts: list[Any],
-    markers: Mapping[str, str],
-    where: str,
+def is_selected(
+    gathered: Gathering, package: Table, marker: object, markers: Mapping[str, str], where: str
 ) -> bool:
-    """Return whether one of a package's markers holds here; note the package where none does."""
+    """Return whether a package's marker holds here, or one of several; note it where none does."""
+    texts = marker if isinstance(marker, list) else [marker]
     gathered.conditional = gathered.conditional or any(texts)
     if any(_holds(text, markers, where) for text in texts):
         return True
-    marker = " or ".join(map(str, texts))
-    gathered.pass_over(package["name"], package.get("version"), marker)
+    text = " or ".join(map(str, texts))
+    gathered.pass_over(package["name"], package.get("version"), text)
     return False
 
 
