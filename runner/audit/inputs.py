@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import re
@@ -60,6 +61,17 @@ _STDIN_NAME = "standard input"
 _NAME_ANOTHER = (
     "Name a lock, a list of packages or an interpreter; docs/audit.md lists the formats."
 )
+_EVERY_CASE = "Every case is about transformers: name the set of packages that has it."
+_MANY = 10
+_LOOKED_FOR = (
+    "bin/python",
+    *("uv.lock", "pylock.toml", "pylock.*.toml", "poetry.lock", "pdm.lock", "Pipfile.lock"),
+    *("pixi.lock", "conda-lock.yml", "*.conda-lock.yml"),
+    *("bom.json", "sbom.json", "*.cdx.json", "*.spdx.json"),
+    *("requirements.txt", "requirements*.txt", "requirements/*.txt"),
+    *("environment.yml", "environment.yaml", ".venv/bin/python"),
+)
+"""What is looked for in a folder: what pins most comes first."""
 _PINS_NOTHING = "It pins nothing: name its lock, or the interpreter of its environment."
 _UNSUPPORTED = {
     "Pipfile": _PINS_NOTHING,
@@ -93,30 +105,47 @@ _CLOSURE = {"tokenizers", "huggingface-hub"}
 
 
 def read(path_text: str, environment: str = "") -> Installed:
-    """Return the packages of a file, of `-` (standard input) or of an interpreter.
+    """Return the packages of a file, of `-` (standard input), of an interpreter or of a folder.
 
-    An empty text is the active interpreter; `environment` names one of a `pixi.lock`.
+    In a folder the first file that lists transformers is read; an empty text is this folder, and
+    the active interpreter where no file does. `environment` names one of a `pixi.lock`.
     Raises RunnerError.
     """
-    installed = _read(path_text, environment)
+    if path_text == STDIN:
+        content = sys.stdin.buffer.read(LIMIT + 1)
+        installed = _from_text(content, Path(STDIN), _STDIN_NAME, environment)
+    elif not path_text or Path(path_text).expanduser().is_dir():
+        installed = _discovered(path_text, environment)
+    else:
+        installed = _named(path_text, environment)
     if environment and installed.form != Form.PIXI:
         what = f"{installed.what} has no environments with names"
         raise refuse(Problem(f"--environment {environment}", what, "Leave it out."))
-    return installed
+    return _with_transformers(installed)
 
 
-def _read(path_text: str, environment: str) -> Installed:
-    if path_text == STDIN:
-        content = sys.stdin.buffer.read(LIMIT + 1)
-        return _from_text(content, Path(STDIN), _STDIN_NAME, environment)
-    if not path_text:
-        return _interpreter(_active())
+def _discovered(path_text: str, environment: str) -> Installed:
+    """Return the first set of packages in a folder that has transformers, and name the others."""
+    folder = Path(path_text).expanduser()
+    patterns = (str(Form.PIXI),) if environment else _LOOKED_FOR
+    matches = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    candidates = [str(path) for path in dict.fromkeys(matches) if path.is_file()]
+    for name in candidates:
+        installed = _named(name, environment)
+        if _has_transformers(installed) or (path_text and len(candidates) == 1):
+            others = tuple(other for other in candidates if other != name)
+            return dataclasses.replace(installed, passed_over=others)
+    if not path_text and not environment:
+        return dataclasses.replace(_interpreter(_active()), passed_over=tuple(candidates))
+    where = path_text or str(folder.absolute())
+    if not candidates:
+        raise refuse(Problem(where, "nothing in this folder can be read", _NAME_ANOTHER))
+    what = f"transformers is in none of {join(candidates[:_MANY])}"
+    raise refuse(Problem(where, what, _EVERY_CASE))
+
+
+def _named(path_text: str, environment: str) -> Installed:
     path = Path(path_text).expanduser()
-    if path.is_dir():
-        names = ("bin/python", *Form, "requirements.txt", ".venv/bin/python")
-        inside = next((name for name in names if (path / name).exists()), "")
-        fix = f"Name `{path / inside}`." if inside else _NAME_ANOTHER
-        raise refuse(Problem(path_text, "it is a directory", fix))
     if path.is_file() and _PYTHON.fullmatch(path.name) and os.access(path, os.X_OK):
         return _interpreter(path)
     if not path.is_file():
@@ -149,7 +178,7 @@ def _from_text(content: bytes, path: Path, where: str, environment: str = "") ->
         raise refuse(Problem(where, what, "Make a file for each environment."))
     pins = gathered.pins()
     resolved = pins.keys() >= _CLOSURE and not gathered.nameless
-    installed = Installed(
+    return Installed(
         what=where,
         form=form,
         pins=pins,
@@ -161,7 +190,6 @@ def _from_text(content: bytes, path: Path, where: str, environment: str = "") ->
         others=gathered.others(),
         nameless=gathered.nameless,
     )
-    return _with_transformers(installed)
 
 
 def _gathered(form: Form, document: Any, path: Path, where: str, environment: str) -> Gathering:  # noqa: ANN401 - as its format has it
@@ -274,7 +302,7 @@ def platform() -> dict[str, str]:
 
 
 def _with_transformers(installed: Installed) -> Installed:
-    if "transformers" in installed.pins or "transformers" in installed.loose:
+    if _has_transformers(installed):
         return installed
     count = len(installed.pins) + len(installed.loose)
     what = f"it lists {plural(count, 'package')}, but not transformers"
@@ -283,8 +311,11 @@ def _with_transformers(installed: Installed) -> Installed:
     if installed.nameless:
         addresses = plural(installed.nameless, "address", "addresses")
         what += f"; {addresses} without a package name may be it"
-    fix = "Every case is about transformers: name the set of packages that has it."
-    raise refuse(Problem(installed.what, what, fix))
+    raise refuse(Problem(installed.what, what, _EVERY_CASE))
+
+
+def _has_transformers(installed: Installed) -> bool:
+    return TRANSFORMERS in installed.pins or TRANSFORMERS in installed.loose
 
 
 def _active() -> Path:
@@ -306,13 +337,11 @@ def _interpreter(python: Path) -> Installed:
     gathered = Gathering()
     for name, version in environment.pins.items():
         gathered.pin(name, version)
-    return _with_transformers(
-        Installed(
-            what=str(python),
-            form="interpreter",
-            pins=gathered.pins(),
-            loose=gathered.left(),
-            python=environment.python,
-            markers=environment.markers,
-        )
+    return Installed(
+        what=str(python),
+        form="interpreter",
+        pins=gathered.pins(),
+        loose=gathered.left(),
+        python=environment.python,
+        markers=environment.markers,
     )

@@ -57,6 +57,8 @@ class Installed:
     """Versions for other platforms than this one, where they differ."""
     nameless: int = 0
     """Addresses that do not say which package they are."""
+    passed_over: tuple[str, ...] = ()
+    """What else lies in the folder that was named, and was not read."""
 
     def version(self, package: str) -> str:
         """Return the version of a package, or nothing where none is pinned."""

@@ -25,6 +25,8 @@ NO_CASE = "No case is about what `--model` names."
 _USUAL = AuditTerms()
 _FEW_HITS = 6
 """Up to so many cases are shown with their errors; more get a line each."""
+_FEW_FILES = 6
+"""Up to so many files of a folder that were not read are named."""
 _REASONS = 3
 """So many reasons of the unknown are shown without `--verbose`."""
 _WIDE = 96
@@ -109,6 +111,10 @@ def audited(audit: Audit) -> Iterator[str]:
     elif TORCH in mine.loose:
         torch = f"not pinned ({mine.loose[TORCH]})"
     yield f"{mine.what} ({mine.form}): transformers {version}, torch {torch}"
+    if mine.passed_over:
+        more = len(mine.passed_over) - _FEW_FILES
+        rest = [f"{more} more"] if more > 0 else []
+        yield f"Not used: {join([*mine.passed_over[:_FEW_FILES], *rest])}."
     if mine.conditional:
         yield read_for(mine)
     if mine.nameless:
@@ -454,6 +460,7 @@ def _installed(mine: Installed) -> dict[str, Any]:
     return {
         "what": mine.what,
         "form": str(mine.form),
+        "not-used": list(mine.passed_over),
         "transformers": mine.version(TRANSFORMERS) or None,
         "torch": mine.version(TORCH) or None,
         "python": mine.python or None,

@@ -62,9 +62,8 @@ class AuditOptions(QuestionOptions):
         str,
         typer.Argument(
             metavar="PATH",
-            help="A lock, an environment.yml, a requirements file, what `pip freeze` or"
-            " `conda list --json` prints (`-` reads it from standard input), or an interpreter;"
-            " the active one by default.",
+            help="A folder, a lock, a list of packages, an SBOM (`-` reads standard input), or an"
+            " interpreter; by default this folder, else the active interpreter.",
         ),
     ] = ""
     environment: Annotated[
