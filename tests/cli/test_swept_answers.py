@@ -77,6 +77,44 @@ def test_a_model_that_no_case_is_about_is_answered_from_the_sweep(
     assert [one["probe"] for one in found["failing"]] == ["static-bf16"] * (version == "4.50.0")
 
 
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ("swept 4.50.0", ExitCode.UNEXPECTED),
+        ("measured 4.50.0", ExitCode.AS_EXPECTED),
+        ("none 4.50.0", ExitCode.AS_EXPECTED),
+        ("none 5.23.0", ExitCode.AS_EXPECTED),
+        ("measured 5.23.0", ExitCode.UNDECIDED),
+    ],
+)
+def test_a_build_fails_on_probes_where_no_other_level_is_named(
+    asked: str,
+    code: ExitCode,
+    paths: Paths,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    word, version = asked.split()
+    path = requirements(tmp_path, version)
+    options = AuditOptions(path=path, model=["gptj"], fail_on=[word], format="github")
+
+    assert audit_packages(paths, options, lambda: QUIET) is code
+    *_, told = capsys.readouterr().out.splitlines()
+    level = "warning" if version == "4.50.0" else "notice"
+    assert told.startswith(f"::{level} title=Swept%3A tiny random models; what needs ")
+
+
+def test_a_log_for_code_scanning_has_no_probes(
+    paths: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = requirements(tmp_path, "4.50.0")
+    options = AuditOptions(path=path, model=["gptj"], format="sarif")
+
+    assert audit_packages(paths, options, lambda: QUIET) is ExitCode.UNEXPECTED
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["results"] == []
+
+
 def test_a_model_with_cases_has_both_answers_and_cases_decide(
     paths: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
