@@ -95,10 +95,9 @@ def _take(
         return
     name = on_pypi(found.name) if found.type == "conda" else found.name
     version = found.version or (listed if isinstance(listed, str) else "")
-    qualifiers = found.qualifiers if isinstance(found.qualifiers, dict) else {}
     if not is_selected(gathered, {"name": name, "version": version}, *held):
         return
-    if "vcs_url" in qualifiers:
+    if "vcs_url" in found.qualifiers:
         gathered.leave(name, "an address (vcs_url), not a version")
     elif version:
         gathered.pin(name, version)

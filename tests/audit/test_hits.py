@@ -424,7 +424,7 @@ def test_a_hit_by_shared_code_says_which_family_was_measured() -> None:
         "  by shared code (measured with toy)",
         "  no measured version avoids it",
     ]
-    assert "| `toy_0`: A toy breaks; by shared code (measured with toy) | bf16" in markdown(found)
+    assert "A toy breaks; by shared code (measured with toy) |  | bf16 | " in markdown(found)
 
 
 def test_of_many_hits_by_shared_code_each_line_says_so() -> None:
