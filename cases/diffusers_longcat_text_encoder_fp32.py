@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=5", "diffusers>=0.38"]
 #
 # [tool.repromatrix]
-# title = "diffusers LongCatAudioDiTPipeline refuses a text encoder of another dtype than the transformer"
+# title = "diffusers LongCatAudioDiTPipeline fails with an fp32 text encoder and 16-bit rest"
 # reports = [
 #     "https://github.com/huggingface/diffusers/issues/13580",
 #     "https://github.com/huggingface/diffusers/pull/13694",
@@ -16,6 +16,13 @@
 # [tool.repromatrix.workarounds]
 # cast-encoder = "Load the text encoder in the dtype of the transformer."
 # autocast = "Run the pipeline under torch.autocast."
+#
+# [[tool.repromatrix.fails]]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = "mat1 and mat2 must have the same dtype, but got Float and"
+# where = """
+# diffusers.models.transformers.transformer_longcat_audio_dit:AudioDiTTimestepEmbedding.forward"""
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/diffusers/issues/13580"

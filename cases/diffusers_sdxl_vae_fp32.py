@@ -14,6 +14,12 @@
 # latents = "Take the latents out of the pipeline, cast them, and decode them yourself."
 # vae-16bit = "Load the VAE in the dtype of the UNet."
 #
+# [[tool.repromatrix.fails]]
+# precisions = ["bf16", "fp16"]
+# raises = "RuntimeError"
+# match = "and bias type (float) should be the same"
+# where = "diffusers.models.autoencoders.autoencoder_kl:AutoencoderKL._decode"
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/diffusers/pull/12847"
 # says = "Latents in fp16 reach a VAE in fp32 on a CPU, and a layer of it raises."

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49", "sentence-transformers>=5.1"]
 #
 # [tool.repromatrix]
-# title = "sentence-transformers: listwise losses of a 16-bit reranker put scores into an fp32 matrix"
+# title = "sentence-transformers: listwise losses of a 16-bit reranker raise: Index put"
 # reports = [
 #     "https://github.com/huggingface/sentence-transformers/issues/3793",
 #     "https://github.com/huggingface/sentence-transformers/pull/3800",
@@ -31,7 +31,7 @@
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/sentence-transformers/issues/3793"
-# says = "Training a reranker in bfloat16 with a listwise loss raises: Index put requires one dtype."
+# says = "A listwise loss of a reranker in bfloat16 raises: Index put requires one dtype."
 # when = ["sentence-transformers<5.6"]
 # precisions = ["bf16"]
 # outcome = "fails"
