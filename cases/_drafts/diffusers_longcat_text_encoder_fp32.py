@@ -59,8 +59,9 @@ def main(precision: str, workaround: str = "") -> None:
     assert workaround in known, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
-    words = Tokenizer(WordLevel({"[UNK]": 0, "[PAD]": 1}, unk_token="[UNK]"))
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]")
+    words = Tokenizer(WordLevel({"[UNK]": 0, "[PAD]": 1}, "[UNK]"))
+    names = {"unk_token": "[UNK]", "pad_token": "[PAD]"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, **names)
     encoder = UMT5EncoderModel(UMT5Config(**TEXT)).eval()
     pipeline = LongCatAudioDiTPipeline(
         vae=LongCatAudioDiTVae(**VAE).eval().to(dtype),
