@@ -35,7 +35,7 @@ def environments(folder: Path, names: Collection[str] = RELEASES) -> None:
     (folder / "environments" / "matrix.toml").write_text("".join(kept))
     for name in names:
         shutil.copy(ROOT / "environments" / "locks" / f"{name}.txt", locks)
-    for path in (ROOT / "environments" / "locks").glob("torch*.txt"):
+    for path in (ROOT / "environments" / "locks").glob("torch[0-9]*.txt"):
         shutil.copy(path, locks)
 
 
