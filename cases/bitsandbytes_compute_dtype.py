@@ -52,11 +52,11 @@ import bitsandbytes
 import torch
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "cast-input", "set-again"}
 
 
 def main(precision: str, workaround: str = "") -> None:
-    known = {"", "cast-input", "set-again"}
-    assert workaround in known, f"unknown workaround {workaround}"
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     kinds = {"bias": False, "quant_type": "nf4", "compute_dtype": dtype}

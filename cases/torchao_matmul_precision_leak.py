@@ -55,12 +55,12 @@ import torch
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "restore", "no-inductor-config"}
 measured: dict[str, float] = {}
 
 
 def main(precision: str, workaround: str = "") -> None:
-    known = {"", "restore", "no-inductor-config"}
-    assert workaround in known, f"unknown workaround {workaround}"
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = torch.nn.Sequential(torch.nn.Linear(64, 64, device=device, dtype=dtype))
