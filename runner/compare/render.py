@@ -233,12 +233,20 @@ def _names(names: Iterable[str]) -> str:
 
 def _known(report: DiffReport, ran: Sequence[Observation]) -> str:
     known = Counter(row.source for row in ran if row.provenance.run != report.run)
-    named = ", ".join(
-        f"{number} {source if source in UNPUBLISHED else f'published as {source}'}"
-        for source, number in sorted(known.items())
-    )
+    named = ", ".join(_sources(known))
     fresh = len(ran) - known.total()
     return f"{known.total()} known{f' ({named})' if named else ''}, {fresh} run"
+
+
+def _sources(known: Counter[str]) -> Iterator[str]:
+    """Yield where known cells come from: more than two publications are one range of days."""
+    published = sorted(known.keys() - UNPUBLISHED)
+    if len(published) > 2:  # noqa: PLR2004
+        number = sum(known[source] for source in published)
+        yield f"{number} published from {published[0]} to {published[-1]}"
+        known = Counter({source: known[source] for source in known.keys() & UNPUBLISHED})
+    for source, number in sorted(known.items()):
+        yield f"{number} {source if source in UNPUBLISHED else f'published as {source}'}"
 
 
 def sections(report: DiffReport) -> Iterator[DiffSection]:

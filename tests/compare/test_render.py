@@ -122,6 +122,18 @@ def test_the_page_names_every_cell_that_differs_with_what_repeats_it() -> None:
     assert text(WHOLE) == PAGE
 
 
+def test_many_publications_are_a_range() -> None:
+    pairs = [
+        (
+            dataclasses.replace(before(Outcome.PASSES, at), source=source),
+            after(Outcome.PASSES, at),
+        )
+        for at, source in ((FP32, "2026-11-23"), (BF16, "2026-11-21"), (FP16, "2026-11-22-b"))
+    ]
+
+    assert "3 known (3 published from 2026-11-21 to 2026-11-23), 0 run." in text(answer(*pairs))
+
+
 def test_what_is_pasted_holds_no_path_of_this_machine() -> None:
     pasted = markdown(dataclasses.replace(WHOLE, sides=("4.50.0", "path/to/transformers")))
 
