@@ -206,7 +206,7 @@ def test_the_hook_audits_the_lock_where_a_file_that_decides_has_changed(
     names = ("uv.lock", "a/requirements-dev.txt", "pylock.x.toml", "src/mine.py", "uv.lock.bak")
     monkeypatch.setenv("PATH", str(runner.folder), prepend=os.pathsep)
     done = subprocess.run(
-        [*shlex.split(hook["entry"]), *hook["args"], *shlex.split(ONE_CASE)],
+        [*shlex.split(hook["entry"]), *shlex.split(ONE_CASE)],
         cwd=runner.project,
         capture_output=True,
         text=True,
