@@ -1,4 +1,4 @@
-"""Where a workaround fixes the bug, is not needed, does harm, or does not help."""
+"""Where a workaround fixes the bug, is not needed, does harm, does not help, or proves nothing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Effect(StrEnum):
     NOT_NEEDED = "not-needed"
     HARMS = "harms"
     DOES_NOT_HELP = "does-not-help"
+    NOT_PROVEN = "not-proven"
+    """The bug is there, and no result says what the workaround does: it may compute in fp32."""
 
     @property
     def words(self) -> str:
@@ -68,7 +70,7 @@ class WorkaroundAdvice:
 
 
 def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # noqa: FBT001
-    """Classify by which of the two fails; None where one has no result."""
+    """Classify by which of the two fails; None where nothing can be said."""
     match plain, worked_around:
         case True, False:
             return Effect.FIXES
@@ -78,6 +80,8 @@ def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # 
             return Effect.HARMS
         case True, True:
             return Effect.DOES_NOT_HELP
+        case True, None:
+            return Effect.NOT_PROVEN
         case _:
             return None
 

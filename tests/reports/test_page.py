@@ -656,6 +656,7 @@ def test_a_page_says_in_which_function_it_fails() -> None:
         (False, False, Effect.NOT_NEEDED),
         (False, True, Effect.HARMS),
         (True, True, Effect.DOES_NOT_HELP),
+        (True, None, Effect.NOT_PROVEN),
         (None, True, None),
         (False, None, None),
     ],
