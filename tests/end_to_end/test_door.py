@@ -130,7 +130,7 @@ def test_what_people_type_is_listed_first_and_the_environments_last(
     stacks = [stack.name for stack in matrix.stacks]
     environments = [f"environment({name})" for name in [*matrix.names, *derived, *stacks]]
 
-    assert names[: -len(environments)][:4] == ["matrix", "sweep", "report", "results"]
+    assert names[: -len(environments)][:4] == ["matrix", "sweep", "run", "report"]
     assert environments == names[-len(environments) :]
     assert [line for line in lines if " -> " not in line] == []
 
