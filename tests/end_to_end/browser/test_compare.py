@@ -66,10 +66,10 @@ def real(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def pairs(found: Survey) -> list[tuple[str, str]]:
-    """Return every release with the next one, and twenty pairs that chance chose."""
+    """Return every release with the next one, and fifty pairs that chance chose."""
     names = list(found.releases)
     drawn = random.Random(17)  # noqa: S311 - no secret
-    return [*pairwise(names), *((drawn.choice(names), drawn.choice(names)) for _ in range(20))]
+    return [*pairwise(names), *((drawn.choice(names), drawn.choice(names)) for _ in range(50))]
 
 
 def test_the_page_finds_what_diff_finds_between_any_two_releases(real: Real) -> None:

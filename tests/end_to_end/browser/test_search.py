@@ -23,7 +23,7 @@ NEAREST = """(query) => {
   const book = Book.open(matrix);
   return Search.compile(query, book, Texts.given(book)).nearest.map((entry) => entry.name);
 }"""
-FIRST, AMONG_THREE = 0.7, 0.8
+FIRST, AMONG_THREE = 0.7, 0.85
 
 
 def asked() -> tuple[dict[str, list[str]], dict[str, str], list[str]]:
