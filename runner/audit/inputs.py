@@ -133,11 +133,11 @@ def running(*, or_active: bool = False) -> Installed:
     With `or_active` those of the active interpreter where this one has no transformers. What is
     loaded counts, not what was installed over it since.
     """
-    installed = _interpreter(Path(sys.executable))
+    ours = _interpreter(Path(sys.executable))
+    installed = dataclasses.replace(ours, pins={**ours.pins, **_loaded(ours.pins)})
     if or_active and not _has_transformers(installed):
         installed = _interpreter(_active())
-    pins = {**installed.pins, **_loaded(installed.pins)}
-    return _with_transformers(dataclasses.replace(installed, pins=pins), _RUN_THERE)
+    return _with_transformers(installed, _RUN_THERE)
 
 
 def _loaded(pins: Mapping[str, str]) -> dict[str, str]:
