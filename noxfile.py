@@ -107,6 +107,12 @@ def advise(session: nox.Session) -> None:
     _runner(session, "advise", *session.posargs)
 
 
+@nox.session(default=False)
+def doctor(session: nox.Session) -> None:
+    """List the known bugs of the active interpreter."""
+    _runner(session, "doctor", *session.posargs)
+
+
 @nox.session
 def check(session: nox.Session) -> None:
     """Check all cases and environment files, without installing anything."""

@@ -1,4 +1,4 @@
-"""The answers of `audit` and `advise`, the cases and the evidence, as values for programs.
+"""The answers of `audit`, `advise` and `doctor`, the cases and the evidence, for programs.
 
 What is public stands in `__all__` of the package, and in `docs/api.md`.
 """
@@ -9,12 +9,14 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 
+from repromatrix.runner import project
 from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.advice import Advice
 from repromatrix.runner.audit.advice import advise as _advise
+from repromatrix.runner.audit.doctor import Diagnosis, ModelFacts, diagnose, facts
 from repromatrix.runner.audit.hits import Audit, Hit
 from repromatrix.runner.audit.hits import audit as _audit
-from repromatrix.runner.audit.inputs import read
+from repromatrix.runner.audit.inputs import read, running
 from repromatrix.runner.audit.questions import AuditQuestion, CellAnswer, Level
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.environments.locks import load_matrix
@@ -32,14 +34,17 @@ __all__ = [
     "Audit",
     "Case",
     "CellAnswer",
+    "Diagnosis",
     "Hit",
     "Level",
+    "ModelFacts",
     "Observation",
     "Precision",
     "RunnerError",
     "advise",
     "audit",
     "cases",
+    "doctor",
     "evidence",
 ]
 
@@ -79,6 +84,17 @@ def advise(
     """
     loaded, question = _asked(cases, models, precisions, device)
     return _advise(asking.known_of(loaded, question, _warn), question)
+
+
+def doctor(model: object = None) -> Diagnosis:
+    """Return which known bugs can hit this process: what is installed in it, and its model.
+
+    Of a model its config, the dtypes and device of its weights, and its generation config are read;
+    what it does not say leaves nothing out. Nothing is imported for it. Raises RunnerError where
+    transformers is not installed.
+    """
+    looked_at = None if model is None else facts(model)
+    return diagnose(running(), looked_at, project.load(Paths(), code=False), _warn)
 
 
 def cases() -> Mapping[str, Case]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,17 @@ import sys, time
 before, began = {*sys.modules}, time.process_time()
 import repromatrix
 print(time.process_time() - began, *{name.partition(".")[0] for name in {*sys.modules} - before})
+"""
+
+DOCTOR = """
+import json, sys
+from types import SimpleNamespace as Some
+import repromatrix
+model = Some(config=Some(model_type="gemma3"), dtype="torch.bfloat16")
+found = repromatrix.doctor(model)
+hits = [[hit.case.name, [cell.precision for cell in hit.stands]] for hit in found.hits]
+versions = [found.versions[name] for name in ("transformers", "torch")]
+print(json.dumps([versions, hits, [*{"torch", "transformers", "pandas"} & {*sys.modules}]]))
 """
 
 
@@ -78,6 +90,58 @@ def test_advise_names_a_release_and_a_specifier() -> None:
     assert advice.newest is not None
     assert advice.specifier.startswith(">=4.51.0,")
     assert advice.newest.release in advice.within
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which a release of transformers and a torch seem to be installed."""
+    for name, version in (("transformers", "4.50.3"), ("torch", "2.13.0"), ("accelerate", "1.6.0")):
+        about = tmp_path / f"{name}-{version}.dist-info"
+        about.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (about / "METADATA").write_text(metadata, encoding="utf-8")
+        (tmp_path / f"{name}.py").touch()
+    return os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+
+
+def test_doctor_answers_for_this_process_and_imports_no_torch(environ: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DOCTOR], env=environ, capture_output=True, text=True, check=True
+    )
+    versions, hits, imported = json.loads(done.stdout)
+
+    assert versions == ["4.50.3", "2.13.0"]
+    assert ["gemma3_trainer_eval", ["bf16"]] in hits
+    assert {len(precisions) for _, precisions in hits} == {1}
+    assert imported == []
+
+
+def test_doctor_answers_as_the_command_does(environ: dict[str, str], tmp_path: Path) -> None:
+    options = ["--precision", "bf16", "--model", "gemma3", "--format"]
+    done, told = (
+        subprocess.run(
+            [sys.executable, "-m", "repromatrix", "doctor", *options, form],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for form in ("json", "text")
+    )
+
+    assert (done.returncode, told.returncode) == (1, 1)
+    assert "gemma3_trainer_eval" in [hit["case"] for hit in json.loads(done.stdout)["hits"]]
+    assert told.stdout.startswith(
+        f"{sys.executable} (interpreter): transformers 4.50.3, torch 2.13"
+    )
+
+
+def test_doctor_without_transformers_says_where_to_run_it() -> None:
+    told = "but not transformers. Install repromatrix where transformers is"
+
+    with pytest.raises(repromatrix.RunnerError, match=re.escape(told)):
+        repromatrix.doctor()
 
 
 def test_cases_and_evidence_speak_of_the_same_cases() -> None:

@@ -151,6 +151,7 @@ def audit(
         Spot(name, precision): answer(position, PLAIN, precision, question.device, known)
         for name, position in by_case.items()
         for precision in question.precisions
+        if Spot(name, precision) not in question.left_out
     }
 
     def those(says: Says) -> tuple[CellAnswer, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -9,6 +10,7 @@ import re
 import shutil
 import sys
 import tomllib
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import Any
@@ -21,7 +23,7 @@ from repromatrix.runner.audit.packages import MAKE_AGAIN, SHORT, Gathering, Inst
 from repromatrix.runner.audit.structured import read_json, read_yaml
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.model.case import decode
-from repromatrix.runner.model.packages import TRANSFORMERS
+from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
 from repromatrix.runner.model.toml import NO_TABLE, is_too_deep, read_table
 from repromatrix.runner.text import join, plural, shorten
 
@@ -62,6 +64,7 @@ _NAME_ANOTHER = (
     "Name a lock, a list of packages or an interpreter; docs/audit.md lists the formats."
 )
 _EVERY_CASE = "Every case is about transformers: name the set of packages that has it."
+_RUN_THERE = "Install repromatrix where transformers is, or activate that environment."
 _MANY = 10
 _LOOKED_FOR = (
     "bin/python",
@@ -122,6 +125,32 @@ def read(path_text: str, environment: str = "") -> Installed:
         what = f"{installed.what} has no environments with names"
         raise refuse(Problem(f"--environment {environment}", what, "Leave it out."))
     return _with_transformers(installed)
+
+
+def running(*, or_active: bool = False) -> Installed:
+    """Return the packages of the interpreter that runs this; raises RunnerError.
+
+    With `or_active` those of the active interpreter where this one has no transformers. What is
+    loaded counts, not what was installed over it since.
+    """
+    ours = _interpreter(Path(sys.executable))
+    installed = dataclasses.replace(ours, pins={**ours.pins, **_loaded(ours.pins)})
+    if or_active and not _has_transformers(installed):
+        installed = _interpreter(_active())
+    return _with_transformers(installed, _RUN_THERE)
+
+
+def _loaded(pins: Mapping[str, str]) -> dict[str, str]:
+    """Return the packages that this process has loaded in another version than is installed."""
+    found = {}
+    for name in DECIDING:
+        module = sys.modules.get(name.replace("-", "_"))
+        with contextlib.suppress(ValueError):  # it has no version, or one of its own kind
+            version = Version(str(getattr(module, "__version__", "")))
+            # An edited checkout is installed with a local part that its module does not have.
+            if name not in pins or version.public != Version(pins[name]).public:
+                found[name] = str(version)
+    return found
 
 
 def _discovered(path_text: str, environment: str) -> Installed:
@@ -301,7 +330,7 @@ def platform() -> dict[str, str]:
     return {**{name: str(value) for name, value in default_environment().items()}, "extra": ""}
 
 
-def _with_transformers(installed: Installed) -> Installed:
+def _with_transformers(installed: Installed, fix: str = _EVERY_CASE) -> Installed:
     if _has_transformers(installed):
         return installed
     count = len(installed.pins) + len(installed.loose)
@@ -311,7 +340,7 @@ def _with_transformers(installed: Installed) -> Installed:
     if installed.nameless:
         addresses = plural(installed.nameless, "address", "addresses")
         what += f"; {addresses} without a package name may be it"
-    raise refuse(Problem(installed.what, what, _EVERY_CASE))
+    raise refuse(Problem(installed.what, what, fix))
 
 
 def _has_transformers(installed: Installed) -> bool:

@@ -159,6 +159,8 @@ class AuditQuestion:
     ignored: frozenset[str] = frozenset()
     models: frozenset[str] = frozenset()
     """The families of models that were asked for."""
+    left_out: frozenset[Spot] = frozenset()
+    """Cells of chosen cases that are not asked for."""
     is_about_cases: bool = True
     """False where no case is about the models that were asked for: then none is chosen."""
 

@@ -89,14 +89,19 @@ def shared(answer: Audit | Advice) -> Iterator[str]:
 # Text
 
 
-def text(audit: Audit, terms: AuditTerms = _USUAL, *, verbose: bool = False) -> str:
-    """Return the answer for a terminal; with `verbose` also every unknown cell."""
+def text(
+    audit: Audit, terms: AuditTerms = _USUAL, *, verbose: bool = False, more: str = _MORE
+) -> str:
+    """Return the answer for a terminal; with `verbose` also every unknown cell.
+
+    `more` says how to see what is not shown.
+    """
     full = verbose or len(audit.hits) <= _FEW_HITS
     blocks = [
         [*audited(audit), conclusion(audit), *shared(audit), *judged_by(audit, terms)],
         *([_block(hit) for hit in audit.hits] if full else [_lines(audit.hits)]),
         list(upgrades(audit)),
-        [*_unknown(audit, verbose=verbose), *([] if full else [_MORE])],
+        [*_unknown(audit, verbose=verbose), *([] if full else [more])],
     ]
     return printable_lines("\n\n".join("\n".join(block) for block in blocks if block) + "\n")
 

@@ -25,11 +25,13 @@ _TWICE = 3.0
 """Seconds: Ctrl-C through nox arrives twice."""
 COMMANDS = (
     *("matrix", "sweep", "shards", "environment", "bundle", "run", "report", "results"),
-    *("bisect", "history", "blame", "issues", "diff", "audit", "advise"),
+    *("bisect", "history", "blame", "issues", "diff", "audit", "advise", "doctor"),
     *("check", "case", "lock", "accept", "new-case", "publish", "merge"),
 )
 """In the order of the help; each is registered by the module of its name as that is imported."""
-WITHOUT_CHECKOUT = frozenset({"run", "report", "results", "diff", "audit", "advise", "case"})
+WITHOUT_CHECKOUT = frozenset(
+    {"run", "report", "results", "diff", "audit", "advise", "doctor", "case"}
+)
 """What an installation offers: it has no cases of its own to measure, and publishes nothing."""
 
 _PLAN = {

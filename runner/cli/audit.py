@@ -52,6 +52,10 @@ _FORMATS: dict[str, Callable[[Audit, AuditTerms], str]] = {
     "sarif": render_ci.sarif,
     "github": render_ci.github,
 }
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Print every error, and all cases without an answer."),
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,10 +100,7 @@ class AuditOptions(QuestionOptions):
             " or none; every known bug by default.",
         ),
     ] = ()
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Print every error, and all cases without an answer."),
-    ] = False
+    verbose: Verbose = False
 
 
 @command("audit", collect=False)
@@ -120,7 +121,7 @@ def audit_packages(
     told = _FORMATS.get(options.format)
     answer = told(report, terms) if told else render.text(report, terms, verbose=options.verbose)
     print_stdout(swept.added(answer, found, options.format))
-    return _code(report, found, terms.fail_on)
+    return exit_code(report, found, terms.fail_on)
 
 
 def _asked(
@@ -155,7 +156,9 @@ def _today() -> dt.date:
     return dt.datetime.now(dt.UTC).date()
 
 
-def _code(report: Audit, found: Sequence[SweptAnswer], fail_on: Sequence[FailOn]) -> ExitCode:
+def exit_code(
+    report: Audit, found: Sequence[SweptAnswer] = (), fail_on: Sequence[FailOn] = ()
+) -> ExitCode:
     """Return 1 where something fails the build, and 7 where nothing was answered."""
     if FailOn.NONE in fail_on:
         return ExitCode.AS_EXPECTED

@@ -1,0 +1,52 @@
+"""`doctor`: the known bugs of the environment that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from repromatrix.runner.audit import asking, render
+from repromatrix.runner.audit.hits import audit as find
+from repromatrix.runner.audit.inputs import running
+from repromatrix.runner.cli.audit import Verbose, exit_code
+from repromatrix.runner.cli.options import (
+    QuestionOptions,
+    command,
+    late_printer,
+    print_stdout,
+    stderr_console,
+)
+from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.paths import Paths
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DoctorOptions(QuestionOptions):
+    """The options of `doctor`."""
+
+    verbose: Verbose = False
+
+
+@command("doctor", collect=False)
+def diagnose_interpreter(
+    paths: Paths, options: DoctorOptions, console: Callable[[], Console] = stderr_console
+) -> ExitCode:
+    """List the known bugs of the interpreter that runs this, or of the active one.
+
+    The active one is read where the one that runs this has no transformers. In a program,
+    `repromatrix.doctor(model)` asks only what can hit its model.
+    """
+    installed = running(or_active=True)
+    loaded, question = asking.asked(paths, options)
+    known = asking.known_of(loaded, question, late_printer(console), installed)
+    report = find(installed, known, question)
+    if options.format == "text":
+        print_stdout(render.text(report, verbose=options.verbose))
+    else:
+        form = {"markdown": render.markdown, "json": render.as_json}[options.format]
+        print_stdout(form(report))
+    return exit_code(report)
