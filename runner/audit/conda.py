@@ -109,10 +109,8 @@ def _take(gathered: Gathering, package: _Package) -> None:
     if package.is_conda and canonicalize_name(package.name) == "python":
         found = re.match(r"\d{1,3}\.\d{1,3}", package.version)
         gathered.python = found[0] if found else ""
-    elif package.address:
-        gathered.leave(package.on_pypi, f"an address ({package.address}), not a version")
     else:
-        gathered.pin(package.on_pypi, package.version)
+        gathered.take(package.on_pypi, package.version, package.address)
 
 
 def read_pixi(

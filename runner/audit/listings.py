@@ -97,10 +97,9 @@ def _take(
     version = found.version or (listed if isinstance(listed, str) else "")
     if not is_selected(gathered, {"name": name, "version": version}, *held):
         return
-    if "vcs_url" in found.qualifiers:
-        gathered.leave(name, "an address (vcs_url), not a version")
-    elif version:
-        gathered.pin(name, version)
+    address = "vcs_url" if "vcs_url" in found.qualifiers else ""
+    if version or address:
+        gathered.take(name, version, address)
     else:
         gathered.leave(name, "any version, not a pin")
 
@@ -127,11 +126,7 @@ def read_inspected(document: Table, where: str) -> Gathering:
             raise refuse(Problem(at, "it has no name or no version", MAKE_AGAIN))
         direct = item.get("direct_url")
         found = {"vcs_info", "dir_info"} & {*direct} if isinstance(direct, dict) else set[str]()
-        kind = next(iter(found), "")
-        if kind:
-            gathered.leave(name, f"an address ({kind}), not a version")
-        else:
-            gathered.pin(name, version)
+        gathered.take(name, version, next(iter(found), ""))
     environment = document.get("environment")
     gathered.markers = _environment(environment if isinstance(environment, dict) else {}, where)
     gathered.python = gathered.markers.get("python_version", "")

@@ -100,6 +100,13 @@ class Gathering:
         else:
             self.versions.setdefault(canonicalize_name(name), set()).add(canonical)
 
+    def take(self, name: str, version: str, address: str = "") -> None:
+        """Note a package that comes from an index, or from an address of a kind."""
+        if address:
+            self.leave(name, f"an address ({address}), not a version")
+        else:
+            self.pin(name, version)
+
     def leave(self, name: str, why: str) -> None:
         """Note a package that is not pinned."""
         self.loose.setdefault(canonicalize_name(name), why)
@@ -295,7 +302,7 @@ def read_poetry(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
         kind = _source(package).get("type", "")
         kind = kind if kind in {"git", "url", "directory", "file"} else ""
         if is_selected(gathered, package, texts, markers, where):
-            _take(gathered, package, kind)
+            gathered.take(package["name"], str(package.get("version", "")), kind)
     return gathered
 
 
@@ -309,7 +316,7 @@ def read_pdm(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
     for package in _packages(table, where):
         kind = next((key for key in _ADDRESSES if key in package), "")
         if is_selected(gathered, package, package.get("marker", ""), markers, where):
-            _take(gathered, package, kind)
+            gathered.take(package["name"], str(package.get("version", "")), kind)
     return gathered
 
 
@@ -333,12 +340,13 @@ def read_pipfile(table: Table, where: str, markers: Mapping[str, str]) -> Gather
             at = f"{where}: {shorten(name, SHORT)}"
             raise refuse(Problem(at, "it is not a table", MAKE_AGAIN))
         text = str(entry.get("version", ""))
-        package = {"name": name, "version": text.removeprefix("==")}
+        version = text.removeprefix("==")
+        package = {"name": name, "version": version}
         kind = next((key for key in _ADDRESSES if key in entry), "")
         if not is_selected(gathered, package, entry.get("markers", ""), markers, where):
             continue
         if kind or text.startswith("=="):
-            _take(gathered, package, kind)
+            gathered.take(name, version, kind)
         else:
             gathered.leave(name, f"{shorten(text, SHORT) or 'any version'}, not a pin")
     return gathered
@@ -362,13 +370,6 @@ def is_selected(
     text = " or ".join(map(str, texts))
     gathered.pass_over(package["name"], package.get("version"), text)
     return False
-
-
-def _take(gathered: Gathering, package: Table, kind: str) -> None:
-    if kind:
-        gathered.leave(package["name"], f"an address ({kind}), not a version")
-    else:
-        gathered.pin(package["name"], str(package.get("version", "")))
 
 
 def read_uv(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
@@ -458,11 +459,8 @@ class _Walk:
 
     def _note(self, package: Table) -> None:
         source = _source(package)
-        if "registry" in source:
-            self.gathered.pin(package["name"], str(package.get("version", "")))
-        else:
-            kind = shorten(next(iter(source), "no source"), SHORT)
-            self.gathered.leave(package["name"], f"an address ({kind}), not a version")
+        kind = "" if "registry" in source else shorten(next(iter(source), "no source"), SHORT)
+        self.gathered.take(package["name"], str(package.get("version", "")), kind)
 
 
 def _packages(table: Table, where: str) -> list[Table]:
