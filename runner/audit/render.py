@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from repromatrix.runner.audit.advice import Advice
@@ -41,11 +42,18 @@ def link_of(case: Case, terms: AuditTerms) -> str:
     return terms.page(case.name) or next(iter(case.block.reports), "")
 
 
-def pinned_at(audit: Audit, hit: Hit) -> PinPlace | None:
-    """Return where the package is pinned of which another version avoids a bug."""
-    changes = hit.newer or hit.older or {}
-    package = TRANSFORMERS if TRANSFORMERS in changes else next(iter(changes), TRANSFORMERS)
-    return place_of(audit.installed, package)
+def pins_of(audit: Audit) -> Callable[[Hit], PinPlace | None]:
+    """Return what says where the package is pinned of which another version avoids a bug.
+
+    The file is searched once for each package: most bugs are avoided by the same one.
+    """
+    place = functools.cache(functools.partial(place_of, audit.installed))
+
+    def pinned(hit: Hit) -> PinPlace | None:
+        changes = hit.newer or hit.older or {}
+        return place(TRANSFORMERS if TRANSFORMERS in changes else next(iter(changes), TRANSFORMERS))
+
+    return pinned
 
 
 def by_case(spots: Iterable[Spot]) -> dict[str, str]:
@@ -220,10 +228,11 @@ def because(one: IgnoredCase) -> str:
 def _lines(hits: Sequence[Hit]) -> list[str]:
     """Return a line for each case: name, precisions, how sure, what avoids it, what it is."""
     names = max(len(hit.case.name) for hit in hits)
-    levels = max(len(_levels(hit.stands)) for hit in hits)
+    levels = max(len(levels_of(hit.stands)) for hit in hits)
     return [
         f"  {hit.case.name:<{names}}  {_precisions(hit.stands):<14}"
-        f"  {_levels(hit.stands):<{levels}}  {'; '.join([*sources(hit), _brief(hit)])}{_mark(hit)}"
+        f"  {levels_of(hit.stands):<{levels}}"
+        f"  {'; '.join([*sources(hit), _brief(hit)])}{_mark(hit)}"
         for hit in hits
     ]
 
@@ -240,7 +249,7 @@ def _brief(hit: Hit) -> str:
 
 
 def _block(hit: Hit) -> list[str]:
-    name = f"{hit.case.name}  {_precisions(hit.stands)}  {_levels(hit.stands)}{_mark(hit)}"
+    name = f"{hit.case.name}  {_precisions(hit.stands)}  {levels_of(hit.stands)}{_mark(hit)}"
     headline = shorten(hit.seen.headline, _WIDE)
     block = hit.case.block
     kinds = f"hits you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
@@ -259,7 +268,8 @@ def _precisions(cells: Sequence[CellAnswer]) -> str:
     return " ".join(cell.precision for cell in cells)
 
 
-def _levels(cells: Sequence[CellAnswer]) -> str:
+def levels_of(cells: Sequence[CellAnswer]) -> str:
+    """Return how sure answers are, each level once."""
     return "/".join(dict.fromkeys(str(cell.level) for cell in cells))
 
 
@@ -322,7 +332,7 @@ def _sure(remedy: Remedy, hit: Hit) -> str:
     """Say how sure a workaround is, and where it works if not everywhere."""
     partial = len(remedy.stands) < len(hit.stands)
     only = f", only in {_precisions(remedy.stands)}" if partial else ""
-    return f"{_levels(remedy.stands)}{only}{', disables the feature' if remedy.skips else ''}"
+    return f"{levels_of(remedy.stands)}{only}{', disables the feature' if remedy.skips else ''}"
 
 
 def upgrades(audit: Audit) -> Iterator[str]:
@@ -381,7 +391,8 @@ def markdown(audit: Audit, terms: AuditTerms = _USUAL) -> str:
     """Return the answer to paste."""
     heads = ("case", "pinned at", "precisions", "level", "error", "avoided by", "works here")
     table = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
-    rows = [_row(audit, hit, terms) for hit in audit.hits]
+    pinned = pins_of(audit)
+    rows = [_row(hit, terms, pinned(hit)) for hit in audit.hits]
     blocks = [
         f"**{plain(conclusion(audit))}**",
         "  \n".join(map(plain, [*audited(audit), *shared(audit), *judged_by(audit, terms)])),
@@ -398,17 +409,17 @@ def _item(line: str) -> str:
     return f"{line[: len(line) - len(bare)]}- {plain(bare)}"
 
 
-def _row(audit: Audit, hit: Hit, terms: AuditTerms) -> str:
+def _row(hit: Hit, terms: AuditTerms, place: PinPlace | None) -> str:
     versions = [_versions(change) for change in (hit.newer, hit.older) if change is not None]
     works = [f"{remedy.name} ({_sure(remedy, hit)})" for remedy in hit.remedies]
     told = "; ".join([hit.case.block.title, *sources(hit), *_changes(hit)])
-    link, place = link_of(hit.case, terms), pinned_at(audit, hit)
+    link = link_of(hit.case, terms)
     name = f"[`{hit.case.name}`]({link})" if link else f"`{hit.case.name}`"
     cells = (
         f"{name}: {plain(told)}{_mark(hit)}",
         code(f"{place.file}:{place.line}") if place else "",
         _precisions(hit.stands),
-        _levels(hit.stands),
+        levels_of(hit.stands),
         code(shorten(hit.seen.headline, _WIDE)),
         " or ".join(versions) or "nothing measured",
         ", ".join(works) or "nothing known",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,8 +15,9 @@ from repromatrix.runner.audit.render import (
     avoiding,
     because,
     conclusion,
+    levels_of,
     link_of,
-    pinned_at,
+    pins_of,
     sources,
 )
 from repromatrix.runner.audit.settings import AuditTerms, fails_build
@@ -44,8 +45,7 @@ def _message(hit: Hit, terms: AuditTerms) -> str:
 
 
 def _cells(hit: Hit) -> str:
-    levels = dict.fromkeys(str(cell.level) for cell in hit.stands)
-    return f"{', '.join(cell.precision for cell in hit.stands)}, {'/'.join(levels)}"
+    return f"{', '.join(cell.precision for cell in hit.stands)}, {levels_of(hit.stands)}"
 
 
 # Workflow commands of GitHub
@@ -59,25 +59,28 @@ def github(audit: Audit, terms: AuditTerms) -> str:
     """
     errors = [hit for hit in audit.hits if fails_build(hit, terms.fail_on)]
     warnings = [hit for hit in audit.hits if hit not in errors]
+    pinned = pins_of(audit)
     lines = [
-        *_annotations("error", errors, audit, terms),
-        *_annotations("warning", warnings, audit, terms),
+        *_annotations("error", errors, pinned, terms),
+        *_annotations("warning", warnings, pinned, terms),
         *_expired(terms),
         printable_lines(conclusion(audit)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _annotations(level: str, hits: Sequence[Hit], audit: Audit, terms: AuditTerms) -> Iterator[str]:
+def _annotations(
+    level: str, hits: Sequence[Hit], pinned: Callable[[Hit], PinPlace | None], terms: AuditTerms
+) -> Iterator[str]:
     shown = hits if len(hits) <= _ANNOTATIONS else hits[: _ANNOTATIONS - 1]
     for hit in shown:
         title = f"{hit.case.name} ({_cells(hit)})"
-        yield workflow_command(level, _message(hit, terms), title, pinned_at(audit, hit))
+        yield workflow_command(level, _message(hit, terms), title, pinned(hit))
     rest = hits[len(shown) :]
     if rest:
         title = plural(len(rest), "more known bug")
         names = "\n".join(f"{hit.case.name} ({_cells(hit)})" for hit in rest)
-        yield workflow_command(level, names, title, pinned_at(audit, rest[0]))
+        yield workflow_command(level, names, title, pinned(rest[0]))
 
 
 def _expired(terms: AuditTerms) -> Iterator[str]:
@@ -110,12 +113,17 @@ def sarif(audit: Audit, terms: AuditTerms) -> str:
         "name": "repromatrix",
         "rules": [_rule(hit.case, terms) for hit in audit.hits],
     }
+    pinned = pins_of(audit)
+    results = [
+        _result(number, hit, pinned(hit), audit.installed.what, terms)
+        for number, hit in enumerate(audit.hits)
+    ]
     run = {
         "tool": {"driver": driver},
         "invocations": [
             {"executionSuccessful": True, "toolConfigurationNotifications": _notes(terms)}
         ],
-        "results": [_result(number, hit, audit, terms) for number, hit in enumerate(audit.hits)],
+        "results": results,
         "columnKind": "unicodeCodePoints",
     }
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -161,14 +169,15 @@ def _rule(case: Case, terms: AuditTerms) -> dict[str, Any]:
     }
 
 
-def _result(number: int, hit: Hit, audit: Audit, terms: AuditTerms) -> dict[str, Any]:
-    place = pinned_at(audit, hit)
+def _result(
+    number: int, hit: Hit, place: PinPlace | None, what: str, terms: AuditTerms
+) -> dict[str, Any]:
     return {
         "ruleId": hit.case.name,
         "ruleIndex": number,
         "level": "error" if fails_build(hit, terms.fail_on) else "warning",
         "message": {"text": f"{hit.case.name} ({_cells(hit)}): {_message(hit, terms)}"},
-        "locations": [_location(place, audit.installed.what)],
+        "locations": [_location(place, what)],
         # The same bug stays the same alert where the lock moves, or its version.
         "partialFingerprints": {
             "primaryLocationLineHash": _digest(hit.case.name, place.file if place else "")
