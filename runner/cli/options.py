@@ -226,7 +226,7 @@ def line_printer(console: Console, style: str) -> Callable[[str], None]:
 
 def late_printer(console: Callable[[], Console]) -> Callable[[str], None]:
     """Return a function that prints a warning; only then `console` is called."""
-    return lambda line: console().print(line, style="yellow")
+    return lambda line: console().print(line, style="yellow", markup=False)
 
 
 def demand_site(where: str) -> None:
