@@ -52,6 +52,7 @@ _FORMATS: dict[str, Callable[[Audit, AuditTerms], str]] = {
     "sarif": render_ci.sarif,
     "github": render_ci.github,
 }
+_USUAL = AuditTerms()
 Verbose = Annotated[
     bool,
     typer.Option("--verbose", "-v", help="Print every error, and all cases without an answer."),
@@ -118,8 +119,7 @@ def audit_packages(
     known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
     found = asked.answers(installed.version(TRANSFORMERS), question.precisions)
-    told = _FORMATS.get(options.format)
-    answer = told(report, terms) if told else render.text(report, terms, verbose=options.verbose)
+    answer = told(report, options.format, terms, verbose=options.verbose)
     print_stdout(swept.added(answer, found, options.format))
     return exit_code(report, found, terms.fail_on)
 
@@ -145,7 +145,7 @@ def _asked(
 def _page(base_url: str) -> Callable[[str], str]:
     """Return what gives the address of the page of a case; raises RunnerError for no address."""
     if not base_url:
-        return AuditTerms().page
+        return _USUAL.page
     from repromatrix.runner import site  # noqa: PLC0415 - most ask without, and it takes time
     from repromatrix.runner.cli.report import site_address  # noqa: PLC0415
 
@@ -154,6 +154,12 @@ def _page(base_url: str) -> Callable[[str], str]:
 
 def _today() -> dt.date:
     return dt.datetime.now(dt.UTC).date()
+
+
+def told(report: Audit, form: str, terms: AuditTerms = _USUAL, *, verbose: bool = False) -> str:
+    """Return the answer in a format; `verbose` matters to text alone."""
+    render_as = _FORMATS.get(form)
+    return render_as(report, terms) if render_as else render.text(report, terms, verbose=verbose)
 
 
 def exit_code(

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from repromatrix.runner.audit import asking, render
+from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import running
-from repromatrix.runner.cli.audit import Verbose, exit_code
+from repromatrix.runner.cli.audit import Verbose, exit_code, told
 from repromatrix.runner.cli.options import (
     QuestionOptions,
     command,
@@ -44,9 +44,5 @@ def diagnose_interpreter(
     loaded, question = asking.asked(paths, options)
     known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
-    if options.format == "text":
-        print_stdout(render.text(report, verbose=options.verbose))
-    else:
-        form = {"markdown": render.markdown, "json": render.as_json}[options.format]
-        print_stdout(form(report))
+    print_stdout(told(report, options.format, verbose=options.verbose))
     return exit_code(report)
