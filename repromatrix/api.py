@@ -62,9 +62,10 @@ def audit(  # noqa: PLR0913 - the options of the command
 ) -> Audit:
     """Return the known bugs of a set of packages, and what avoids them.
 
-    `path` is whatever the command reads; without it the active interpreter. The other arguments
-    select cells as its options do: one name or several, cases and models also by glob; none means
-    all. Raises RunnerError for a file that cannot be read and for a name that does not exist.
+    `path` is whatever the command reads; without it, as there, the working directory, else the
+    active interpreter. The other arguments select cells as its options do: one name or several,
+    cases and models also by glob; none means all. Raises RunnerError for a file that cannot be read
+    and for a name that does not exist.
     """
     installed = read(os.fspath(path))
     loaded, question = _asked(cases, models, precisions, device, ignore)
@@ -108,7 +109,7 @@ def cases() -> Mapping[str, Case]:
 
 
 def evidence() -> tuple[Observation, ...]:
-    """Return every published result of the grid: 60,000 rows, in about a second."""
+    """Return every published result of the grid."""
     return tuple(published_rows(Paths()))
 
 
