@@ -73,7 +73,7 @@ def main(precision: str, workaround: str = "") -> None:
         model = AutoModel.from_config(BertConfig(**SIZES, num_attention_heads=2))
         model.to(dtype).save_pretrained(folder)
         own = AutoModel.from_pretrained(folder, **{named: dtype}).to(device)
-        by_hand = own(input_ids=torch.tensor([[0]], device=device)).last_hidden_state
+        by_hand = own(input_ids=torch.tensor([[0]], device=device)).last_hidden_state.dtype
         pipe = pipeline(
             "feature-extraction",
             model=own if workaround == "own-model" else folder,
@@ -82,10 +82,9 @@ def main(precision: str, workaround: str = "") -> None:
             **({named: "auto"} if workaround == "auto" else {}),
         )
         pipe("word")
-        found = pipe.model(input_ids=torch.tensor([[0]], device=device)).last_hidden_state
-    assert found.dtype is by_hand.dtype, (
-        "the pipeline's model is not in the dtype of its checkpoint"
-    )
+        found = pipe.model(input_ids=torch.tensor([[0]], device=device)).last_hidden_state.dtype
+    assert by_hand is dtype, "a model that is loaded by hand is not in the dtype asked for"
+    assert found is dtype, "the pipeline's model is not in the dtype of its checkpoint"
 
 
 if __name__ == "__main__":
