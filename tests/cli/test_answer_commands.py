@@ -111,7 +111,8 @@ def test_advice_cites_the_cell_that_broke_gemma_3(environ: dict[str, str]) -> No
 def test_the_example_in_python_says_what_the_command_says(
     environ: dict[str, str], lock: str
 ) -> None:
-    (code,) = re.findall(r"(?s)```python\n(.*?)```", (ROOT / "docs/api.md").read_text())
+    examples = re.findall(r"(?s)```python\n(.*?)```", (ROOT / "docs/api.md").read_text())
+    (code,) = (example for example in examples if "repromatrix.audit(" in example)
     shown = "\nprint(*[hit.case.name for hit in found.hits])"
     asked = code.replace('"uv.lock"', repr(lock)) + shown
     example = subprocess.run(
