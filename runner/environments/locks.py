@@ -19,6 +19,7 @@ from packaging.version import Version
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Recipe
+from repromatrix.runner.environments.lock_files import lock_bytes, lock_names
 from repromatrix.runner.environments.uv import SilentError
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.model.case import decode
@@ -461,10 +462,10 @@ def _read(
     paths: Paths, name: str, inputs: Sequence[str], *, of_torch: bool = False
 ) -> tuple[Lock, list[Fault]]:
     """Read a lock; the fault is that it was resolved from other inputs. Raises RunnerError."""
-    path, where = paths.locks / f"{name}.txt", _shown(paths, name)
-    if not path.exists():
+    where, content = _shown(paths, name), lock_bytes(paths.locks, name)
+    if content is None:
         raise refuse(Problem(where, "the file does not exist", _remedy(name)))
-    lock = read_lock(decode(path.read_bytes(), where), name, where, of_torch=of_torch)
+    lock = read_lock(decode(content, where), name, where, of_torch=of_torch)
     wanted = inputs_digest(inputs)
     if lock.inputs == wanted:
         return lock, []
@@ -570,10 +571,10 @@ def _strangers(paths: Paths, matrix: Matrix) -> list[Fault]:
     names = {*matrix.pinned, *(torch.lock for torch in matrix.torch.others)}
     return [
         Problem(
-            paths.shown(path),
-            f"{path.stem} is neither a release nor a stack of {WHERE}",
+            _shown(paths, name),
+            f"{name} is neither a release nor a stack of {WHERE}",
             "Add it there or remove the file.",
         )
-        for path in sorted(paths.locks.glob("*.txt"))
-        if path.stem.partition("+")[0] not in names
+        for name in lock_names(paths.locks)
+        if name.partition("+")[0] not in names
     ]

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from repromatrix.runner.cli import COMMANDS, WITHOUT_CHECKOUT
-from repromatrix.runner.paths import ROOT
+from repromatrix.runner.environments.lock_files import lock_bytes, lock_names
+from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from repromatrix.runner.paths import Paths
 
 LIMIT = 5_000_000
 """Bytes of the wheel."""
@@ -88,7 +87,6 @@ def test_the_wheel_is_small_and_holds_one_package(wheel: Path) -> None:
         ("cases", "*.py"),
         ("docs", "*.md"),
         ("environments", "*.toml"),
-        ("environments", "locks/*.txt"),
         ("reports", "published/**/*.*"),
         ("reports", "static/*.*"),
         ("reports", "templates/*.jinja"),
@@ -101,6 +99,16 @@ def test_the_wheel_holds_what_a_checkout_does(wheel: Path, folder: str, pattern:
 
     assert files
     assert {f"repromatrix/{path.relative_to(ROOT).as_posix()}" for path in files} <= names
+
+
+def test_the_wheel_packs_the_locks_of_the_checkout(packages: Path) -> None:
+    folder = packages / "repromatrix" / "environments" / "locks"
+
+    packed = {name: lock_bytes(folder, name) for name in lock_names(folder)}
+
+    assert not folder.exists()
+    assert packed == {path.stem: path.read_bytes() for path in Paths().locks.glob("*.txt")}
+    assert lock_bytes(folder, "4.48.0") is None
 
 
 def test_an_installation_audits_without_torch_pandas_and_a_home(
