@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fnmatch
 import math
 import shlex
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LISTED = 20
+_SHOWING = 3
+"""Architectures of a published finding that are run to show it again."""
 _ON_A_NODE = 200
 """Scripts of a release that a node of a cluster gets at once: about two minutes of one core."""
 
@@ -162,8 +165,9 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
     began = time.monotonic()
     _refuse_with_ray(options)
     loaded = project.load(paths, [])
-    release, against = _releases(loaded, options)
     scope = _scope(paths, options)
+    options = _narrowed(paths, scope, options)
+    release, against = _releases(loaded, options)
     recipes, probes = scope.recipes, _probes(options)
     others = ((options.make, _make), (options.between, _between), (options.publish, _publish))
     for is_asked, task in others:
@@ -217,6 +221,31 @@ def _scope(paths: Paths, options: SweepOptions) -> making.SweepScope:
     recipes = load_recipes(paths.recipes)
     chosen = making.further_classes if options.classes else making.architectures
     return chosen(paths.recipes, recipes)
+
+
+def _narrowed(paths: Paths, scope: making.SweepScope, options: SweepOptions) -> SweepOptions:
+    """Return what shows a finding again: of a published one, its releases and a few of its cells.
+
+    What was typed stays, and so does a finding that is not published.
+    """
+    name = options.script or options.commit
+    if not name or options.model:
+        return options
+    known = published.read_findings(paths.published, scope.folder)
+    wanted = [row for row in known if row.name == name and options.release in ("", row.release)]
+    if options.against:
+        wanted = [row for row in wanted if row.against in ("", options.against)]
+    if not wanted:
+        return options
+    newest = wanted[-1]
+    probes = {probe.name for probe in chosen_probes(fp16=True)} & {*newest.probes.split()}
+    return dataclasses.replace(
+        options,
+        release=newest.release,
+        against=options.against or newest.against,
+        model=newest.architectures.split()[:_SHOWING],
+        probe=options.probe or sorted(probes),
+    )
 
 
 def _baseline(
@@ -276,7 +305,8 @@ def _script(
     sides: tuple[str, str],
 ) -> ExitCode:
     finding = _named(told, "--script", options.script)
-    cli.print_stdout(script_of(finding, recipes, runner, sides))
+    tell = cli.line_printer(cli.stderr_console(), "dim")
+    cli.print_stdout(script_of(finding, recipes, runner, sides, tell))
     return ExitCode.AS_EXPECTED
 
 

@@ -2,7 +2,8 @@
 
 Fields of the config that are not needed are taken out while the script still fails on the one
 side and passes on the other (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
-input", 2002: first every field alone, then all that can go together, else one after another).
+input", 2002: first every field alone, then all that can go together, else ever longer rows of
+them, several at once).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from repromatrix.runner.sweep.script_text import (
     way_of,
 )
 from repromatrix.runner.sweep.script_ways import OUT, WAYS
+from repromatrix.runner.text import plural
 
 Path = tuple[str, ...]
 Config = Mapping[str, Any]
@@ -57,12 +59,16 @@ def script_of(
     recipes: Mapping[str, ModelRecipe],
     runner: SweepRunner,
     sides: tuple[str, str],
+    tell: Callable[[str], None],
 ) -> str:
-    """Return the script of a finding; raises RunnerError where none shows it on both sides."""
+    """Return the script of a finding; raises RunnerError where none shows it on both sides.
+
+    `tell` hears how far it is, every few seconds.
+    """
     told = told_of(finding, recipes, sides)
     config = dict(told.recipe.content["config"])
     if told.change.kind in _COMPARED:
-        config, change = _small_change(told, config, runner)
+        config, change = _small_change(told, config, runner, tell)
         told = told._replace(change=change)
     forms = [*_forms(told, runner)]
     shown = _shown([text_of(told, config, form) for form in forms], told, runner)
@@ -73,6 +79,7 @@ def script_of(
         return text_of(told, config, form)
 
     def shows(configs: Sequence[Config]) -> list[bool]:
+        tell(_trying(configs))
         return _shown([text_of(told, one, form) for one in configs], told, runner)
 
     return text_of(told, smallest(config, shows), form)
@@ -162,6 +169,10 @@ def _comparing(told: ScriptSubject) -> Iterator[ScriptForm]:
 # The config
 
 
+_AT_ONCE = 8
+"""Parts in which fields that cannot all go are tried: a round costs a start of both releases."""
+
+
 def smallest(config: Config, shows: Callable[[Sequence[Config]], list[bool]]) -> dict[str, Any]:
     """Return the config without the fields that can go; `shows` says it of several at once."""
     paths = [path for path in _paths(config) if path[-1] != "model_type"]
@@ -170,10 +181,27 @@ def smallest(config: Config, shows: Callable[[Sequence[Config]], list[bool]]) ->
     if shows([without(config, can_go)]) == [True]:
         return without(config, can_go)
     gone: list[Path] = []
-    for path in can_go:
-        if shows([without(config, [*gone, path])]) == [True]:
-            gone.append(path)
+    too_many = len(can_go)
+    """The least number of the next fields that is known not to go with those that are gone."""
+    while can_go:
+        if too_many == 1:
+            can_go, too_many = can_go[1:], len(can_go)
+            continue
+        most = too_many - 1
+        ends = sorted({max(1, most * part // _AT_ONCE) for part in range(1, _AT_ONCE + 1)})
+        asked = [without(config, [*gone, *can_go[:end]]) for end in ends]
+        still = dict(zip(ends, shows(asked), strict=True))
+        far = max((end for end, holds in still.items() if holds), default=0)
+        too_many = min((end for end in ends if end > far), default=too_many) - far
+        gone, can_go = [*gone, *can_go[:far]], can_go[far:]
     return without(config, gone)
+
+
+def _trying(configs: Sequence[Config]) -> str:
+    fields = [sum(1 for _ in _paths(config)) for config in configs]
+    few, many = min(fields), max(fields)
+    span = f"{few}" if few == many else f"{few} to {many}"
+    return f"Trying {plural(len(configs), 'config')} with {span} fields."
 
 
 def _paths(config: Config, above: Path = ()) -> Iterator[Path]:
@@ -195,7 +223,7 @@ def without(config: Config, paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def _small_change(
-    told: ScriptSubject, config: Config, runner: SweepRunner
+    told: ScriptSubject, config: Config, runner: SweepRunner, tell: Callable[[str], None]
 ) -> tuple[dict[str, Any], ProbeChange]:
     """Return a small config of which the probe itself gives other outputs, and the change."""
 
@@ -208,6 +236,7 @@ def _small_change(
         return [change_of(one, other) if one and other else None for one, other in pairs]
 
     def shows(configs: Sequence[Config]) -> list[bool]:
+        tell(_trying(configs))
         return [one is not None and one.kind is told.change.kind for one in found(configs)]
 
     small = smallest(config, shows)

@@ -15,7 +15,8 @@ from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.classes import made_class
 from repromatrix.runner.sweep.classes import write as write_classes
-from repromatrix.runner.sweep.published import texts
+from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.published import PublishedFinding, texts
 from repromatrix.runner.sweep.recipes import load_recipes, write
 from repromatrix.runner.sweep.records import ProbeStatus
 
@@ -42,6 +43,30 @@ def test_a_dry_run_says_how_many_cells_each_release_has(
     # The recipe was made on 4.51.0: the release before it has no cell.
     assert capsys.readouterr().err.split() == ["4.50.3", "0", "cells", "4.51.0", "2", "cells"]
     assert not paths.sweep.exists()
+
+
+def test_a_published_finding_says_what_is_run_to_show_it_again(
+    paths: Paths,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = PublishedFinding(
+        *("5.1.0", "5.0.0", "broken-1", "broken", "llama", "static build"), what="", place=""
+    )
+    again = found._replace(release="5.3.0", against="5.2.0")
+    files.write_all(texts(tmp_path, SweepHistory(), (), [found, again]))
+    monkeypatch.setattr(Paths, "published", property(lambda _: tmp_path))
+
+    def planned(release: str = "") -> list[str]:
+        options = SweepOptions(script="broken-1", dry_run=True, release=release)
+        assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
+        return capsys.readouterr().err.split()
+
+    assert planned() == ["5.2.0", "1", "cell", "5.3.0", "1", "cell"]
+    assert planned(release="5.1.0") == ["5.0.0", "1", "cell", "5.1.0", "1", "cell"]
+    # Of a finding that is not published nothing is known: everything is run.
+    assert int(planned(release="5.2.0")[1]) > 1
 
 
 def test_a_budget_or_a_sandbox_is_refused_on_a_cluster(paths: Paths) -> None:

@@ -229,6 +229,19 @@ def test_fields_that_cannot_go_together_are_tried_one_after_another() -> None:
     assert smallest(CONFIG, shows) == {"model_type": "x", "rope": 1}
 
 
+def test_fields_that_cannot_go_together_are_found_in_few_rounds() -> None:
+    config = {"model_type": "x"} | {f"field{number}": number for number in range(60)}
+    needed = [{"field7", "field40"}, {"field41", "field8"}, {"field0", "field59"}]
+    asked: list[int] = []
+
+    def shows(configs: Sequence[Mapping[str, Any]]) -> list[bool]:
+        asked.append(len(configs))
+        return [all(pair & {*config} for pair in needed) for config in configs]
+
+    assert {*smallest(config, shows)} == {"model_type", "field40", "field41", "field59"}
+    assert asked == [60, 1, 8, 7, 8, 1, 8, 2]
+
+
 def test_a_config_keeps_what_is_not_taken_out() -> None:
     left = without(CONFIG, [("deep", "wide"), ("rope",), ("deep", "nothing")])
 
