@@ -17,6 +17,7 @@ from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
 from repromatrix.runner.execution.run import measure
 from repromatrix.runner.model.case import Case, read_script
 from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.plan import Unit
@@ -78,9 +79,11 @@ def script_of(
     if told.change.kind in _COMPARED:
         return text_of(told, config, form)
 
+    within = _within(_SMALL, runner)
+
     def shows(configs: Sequence[Config]) -> list[bool]:
         tell(_trying(configs))
-        return _shown([text_of(told, one, form) for one in configs], told, runner)
+        return _shown([text_of(told, one, form) for one in configs], told, within)
 
     return text_of(told, smallest(config, shows), form)
 
@@ -169,6 +172,8 @@ def _comparing(told: ScriptSubject) -> Iterator[ScriptForm]:
 # The config
 
 
+_SMALL = Limits(seconds=30, memory=1024)
+"""Limits of a config that is tried: a field without which the model is large is needed."""
 _AT_ONCE = 8
 """Parts in which fields that cannot all go are tried: a round costs a start of both releases."""
 
@@ -195,6 +200,12 @@ def smallest(config: Config, shows: Callable[[Sequence[Config]], list[bool]]) ->
         too_many = min((end for end in ends if end > far), default=too_many) - far
         gone, can_go = [*gone, *can_go[:far]], can_go[far:]
     return without(config, gone)
+
+
+def _within(limits: Limits, runner: SweepRunner) -> SweepRunner:
+    """Return a runner that ends what goes beyond some limits."""
+    matrix = runner.project.matrix.model_copy(update={"limits": limits})
+    return dataclasses.replace(runner, project=dataclasses.replace(runner.project, matrix=matrix))
 
 
 def _trying(configs: Sequence[Config]) -> str:
@@ -226,11 +237,12 @@ def _small_change(
     told: ScriptSubject, config: Config, runner: SweepRunner, tell: Callable[[str], None]
 ) -> tuple[dict[str, Any], ProbeChange]:
     """Return a small config of which the probe itself gives other outputs, and the change."""
+    within = _within(_SMALL, runner)
 
     def found(configs: Sequence[Config]) -> list[ProbeChange | None]:
         releases = (told.ends.good.release, told.ends.bad.release)
         old, new = (
-            _probed(configs, told.recipe, told.probe, runner, release) for release in releases
+            _probed(configs, told.recipe, told.probe, within, release) for release in releases
         )
         pairs = zip(old, new, strict=True)
         return [change_of(one, other) if one and other else None for one, other in pairs]

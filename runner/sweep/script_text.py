@@ -311,8 +311,14 @@ def title_of(told: ScriptSubject) -> str:
             return f"{name}: {where}{known.headline}"
 
 
+def _symptom(told: ScriptSubject, way: ScriptWay) -> str:
+    if told.change.kind in {Kind.NUMBERS, Kind.SHAPES}:
+        return "wrong-numbers"
+    return "error" if told.change.telling.error else way.symptom
+
+
 def _block(told: ScriptSubject, way: ScriptWay) -> list[str]:
-    recipe, is_error = told.recipe, bool(told.change.telling.error)
+    recipe = told.recipe
     packages = ["torch", f"transformers>={recipe.home}"]
     packages += ["peft"] * ("adapter" in way.trigger) + ["accelerate"] * way.labelled
     loads = [] if _COMPUTING & {*way.trigger} else ['# exercises = "load"']
@@ -328,7 +334,7 @@ def _block(told: ScriptSubject, way: ScriptWay) -> list[str]:
         '# area = "sweep"',
         f"# models = [{json.dumps(recipe.type)}]",
         f"# trigger = {json.dumps(list(way.trigger))}",
-        f"# symptom = [{json.dumps('error' if is_error else way.symptom)}]",
+        f"# symptom = [{json.dumps(_symptom(told, way))}]",
         *loads,
         "# ///",
     ]

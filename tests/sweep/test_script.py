@@ -138,6 +138,7 @@ def test_other_numbers_are_held_against_those_of_the_older_release() -> None:
     assert 'measured["norm_relative_error"] = float(abs(found.norm() / 1.5 - 1))' in text
     assert 'assert measured["logits_relative_error"] < 0.0001' in text
     assert case.block.title == "LlamaForCausalLM: other outputs than on 4.50.0"
+    assert case.block.symptom == ("wrong-numbers",)
     assert "It computes what transformers 4.50.0 computes." in case.docstring
 
 
