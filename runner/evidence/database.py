@@ -9,6 +9,7 @@ import contextlib
 import csv
 import errno
 import fcntl
+import functools
 import mmap
 import sqlite3
 import tempfile
@@ -39,6 +40,28 @@ LATER = ("peak_mib INTEGER", "limit_mib INTEGER")
 """Columns that older formats lack: behind all others, where they are added to a table of those."""
 
 NAMES = tuple(line.split()[0] for line in (*COLUMNS.split(","), *LATER))
+
+_VALUES: dict[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int)}
+_KINDS = tuple(
+    frozenset((*_VALUES[kind], *(() if rest else (type(None),))))
+    for _, kind, *rest in map(str.split, (*COLUMNS.split(","), *LATER))
+)
+"""What each column may hold; one that is declared no further may be empty."""
+_OLD = len(NAMES) - len(LATER)
+
+
+@functools.cache
+def check_kinds(kinds: tuple[type, ...]) -> None:
+    """Raise TypeError where the values of a row are none of ours: SQLite keeps any in any column.
+
+    A table may have further columns in front of those of `LATER`.
+    """
+    own = (*kinds[:_OLD], *kinds[-len(LATER) :])
+    for name, kind, allowed in zip(NAMES, own, _KINDS, strict=True):
+        if kind not in allowed:
+            message = f"{name} holds {kind.__name__}"
+            raise TypeError(message)
+
 
 VERSION = 3
 """1 had what this machine measured; 2 has beside it what was merged, and the shards that ended;

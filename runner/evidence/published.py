@@ -153,7 +153,7 @@ def read(
         if cases is None or path.stem in cases:
             with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
                 about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-                ran_case = functools.partial(ran, about["case-digest"])
+                ran_case = functools.partial(ran, str(about["case-digest"]))
                 failures = {name: _failed(failure) for name, failure in about["failures"].items()}
             with addressed(f"{path.parent.name}/{path.name}", WRITTEN):
                 yield from _observations(path, keep, ran_case, failures)
@@ -207,11 +207,14 @@ def _common(row: PublishedRow, failures: Mapping[str, Failed]) -> dict[str, Any]
 
 
 def _failed(failure: Mapping[str, Any]) -> Failed:
+    """Read a failure; raises TypeError for what is no text."""
+    facts = *(failure[name] for name in ("class", "message", "signature")), *failure["traceback"]
+    if not all(isinstance(fact, str) for fact in facts):
+        message = "something that is no text where a text belongs"
+        raise TypeError(message)
+    error_class, message, signature, *lines = facts
     return Failed(
-        error_class=failure["class"],
-        message=failure["message"],
-        signature=failure["signature"],
-        traceback="\n".join(failure["traceback"]),
+        error_class=error_class, message=message, signature=signature, traceback="\n".join(lines)
     )
 
 

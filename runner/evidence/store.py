@@ -49,7 +49,16 @@ _json = json.JSONEncoder(sort_keys=True).encode
 # A row is read for every cell of the table: what is looked up once is not made again.
 _precision, _device = functools.cache(Precision), functools.cache(Device)
 _outcome, _exercised = functools.cache(Outcome), functools.cache(Exercised)
-_numbers = functools.lru_cache(maxsize=4096)(json.loads)
+
+
+@functools.lru_cache(maxsize=4096)
+def _numbers(text: str) -> Mapping[str, float]:
+    found = json.loads(text)
+    if not all(isinstance(number, int | float) for number in found.values()):
+        message = "something that is no number where a number belongs"
+        raise TypeError(message)
+    return dict(found)
+
 
 _MERGED_NAMES = (*NAMES, "said", "identity", "settled")
 """`said` is what a row says, `identity` the row, `settled` the run here that decided otherwise."""
@@ -364,17 +373,21 @@ def _identities(db: sqlite3.Connection, table: str = "provenances") -> Callable[
 
 def _shared(row: sqlite3.Row) -> dict[str, Any]:
     """Read what many cells ran on, once for all of them."""
-    return {
-        "packages": json.loads(row["packages"]),
-        "python": row["python"],
-        "torch_build": row["torch_build"],
-        "hardware": row["hardware"],
-        "imported": json.loads(row["imported"]),
-    }
+    found = {name: row[name] for name in ("python", "torch_build", "hardware")}
+    maps = {name: dict(json.loads(row[name])) for name in ("packages", "imported")}
+    texts = [*found.values(), *(text for pairs in maps.values() for text in pairs.values())]
+    if not all(isinstance(text, str) for text in texts):
+        message = "something that is no text where a text belongs"
+        raise TypeError(message)
+    return {**found, **maps}
 
 
 def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
-    """Read an observation; raises ValueError where a word is none of ours."""
+    """Read an observation; raises ValueError where a word is none of ours, TypeError for a value.
+
+    Whoever reads it may rely on the types that it declares.
+    """
+    database.check_kinds(tuple(map(type, row)))
     # fmt: off
     (
         case, workaround, environment, precision, device, _, _, _,
@@ -383,6 +396,12 @@ def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     ) = row  # at once: each rest in between would be one more list for every row
     # fmt: on
     failed = None
+    if (None in (message, signature, traceback)) != (error_class is None):
+        text = "half of an error"
+        raise TypeError(text)
+    if (peak is None) != (limit is None):
+        text = "memory without its limit"
+        raise TypeError(text)
     if error_class is not None:
         failed = Failed(
             error_class=error_class, message=message, signature=signature, traceback=traceback

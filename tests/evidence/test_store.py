@@ -413,6 +413,39 @@ def test_a_row_that_holds_no_word_of_ours_is_told_with_the_name_of_the_store(pat
         stored(path)
 
 
+NO_TEXT = "something that is no text where a text belongs"
+NO_NUMBER = "something that is no number where a number belongs"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("cells SET case_name=x'ff'", "case_name holds bytes"),
+        ("cells SET message=x'ff'", "message holds bytes"),
+        ("cells SET traceback=NULL", "half of an error"),
+        ("cells SET repeats='often'", "repeats holds str"),
+        ("cells SET seconds='long'", "seconds holds str"),
+        ("cells SET peak_mib=7", "memory without its limit"),
+        ('cells SET computed=\'{"a": "b"}\'', "something that is no number where a number belongs"),
+        ("provenances SET python=x'ff'", NO_TEXT),
+        ("provenances SET packages='{\"a\": 1}'", NO_TEXT),
+    ],
+)
+def test_a_row_that_holds_what_no_row_of_ours_does_is_told_by_whoever_reads_it(
+    path: Path, change: str, expected: str
+) -> None:
+    with opened(path) as store:
+        store.put(seen(Outcome.FAILS))
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE {change}")
+
+    told = f"evidence.sqlite: the file is damaged (TypeError: {expected}). Move it away;"
+    for read in (Store.rows, Store.statements):
+        with opened(path) as store, pytest.raises(RunnerError) as caught:
+            list(read(store))
+        assert str(caught.value).startswith(told)
+
+
 @pytest.mark.parametrize(
     ("kinds", "expected"),
     [
