@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.subprocesses import Finished
@@ -44,13 +45,45 @@ def run_git(
     )
 
 
-def list_remote(url: str, revisions: Sequence[str], *, seconds: float) -> Finished:
-    """Ask a remote for the commits of revisions.
+_USER, _PASSWORD = "REPRO_GIT_USER", "REPRO_GIT_PASSWORD"
+_HELPER = (
+    '!f() { test "$1" != get || printf "username=%s\\npassword=%s\\n"'
+    f' "${_USER}" "${_PASSWORD}"; }}; f'
+)
+
+
+def without_credentials(url: str) -> tuple[str, dict[str, str]]:
+    """Return an address without the user and password in it, and the variables that replace them.
+
+    On a command line everybody on the machine can read a password, and git repeats its own to the
+    programs that it starts. By these variables git, and what starts it, is asked for it instead.
+    """
+    parts = urlsplit(url)
+    given, at, host = parts.netloc.rpartition("@")
+    if not at or parts.scheme not in {"http", "https"}:
+        return url, {}
+    user, colon, password = given.partition(":")
+    known = f"credential.{parts.scheme}://{host}"
+    settings = [(f"{known}.username", unquote(user))]
+    if colon:  # ours alone: yours might answer first, or keep what it is told
+        settings += [(f"{known}.helper", ""), (f"{known}.helper", _HELPER)]
+    number = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    environ = {_USER: unquote(user), _PASSWORD: unquote(password)} if colon else {}
+    for key, value in settings:
+        environ |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        number += 1
+    return parts._replace(netloc=host).geturl(), {**environ, "GIT_CONFIG_COUNT": str(number)}
+
+
+def list_remote(
+    url: str, revisions: Sequence[str], *, told: Mapping[str, str], seconds: float
+) -> Finished:
+    """Ask a remote for the commits of revisions; `told` are variables on top of your own.
 
     Your own variables for git hold: they may say which key, proxy or certificate reaches it.
     """
     yours = {name: value for name, value in os.environ.items() if name.startswith("GIT_")}
-    environ = {**yours, **git_environ()}
+    environ = {**yours, **git_environ(), **told}
     return run_git(Path(), ["ls-remote", url, *revisions], environ=environ, seconds=seconds)
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -30,8 +30,9 @@ class Recipe:
     `lock` is the text of the lock, `torch` its version, empty where the lock pins it. `beside` are
     requirements that stand in no lock (a development version), `overrides` those that the lock was
     resolved against what a package says, `metadata` is what packages are taken to need whatever
-    they say (a `uv.toml`), `sdists` are packages of the lock that are built here, `versions` is
-    what must be installed afterwards.
+    they say (a `uv.toml`), `sdists` are packages of the lock that are built here, `told` are
+    variables for the installer that change nothing of what it installs, `versions` is what must be
+    installed afterwards.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Recipe:
     overrides: tuple[str, ...] = ()
     metadata: str = ""
     sdists: tuple[Sdist, ...] = ()
+    told: Mapping[str, str] = field(default_factory=dict, repr=False)
     versions: Mapping[str, str]
 
 
@@ -119,7 +121,8 @@ def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
         given += ["--config-file", folder / "uv.toml"]
     # A backend is another index for torch, where nothing has the hashes of a lock that pins it.
     without = frozenset() if recipe.torch else frozenset({uv.BACKEND})
-    _run("pip", "install", "--quiet", "--python", python, *given, *options, without=without)
+    command = ("pip", "install", "--quiet", "--python", python, *given, *options)
+    _run(*command, told=recipe.told, without=without)
     install_sdists(recipe, python, folder)
     versions = installed(folder)
     _verify(recipe, versions)

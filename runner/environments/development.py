@@ -10,8 +10,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from packaging.utils import canonicalize_name
@@ -24,7 +24,7 @@ from repromatrix.runner.environments.commits import Declaration, Home
 from repromatrix.runner.environments.declared import UndeclaredError, declared
 from repromatrix.runner.environments.locks import compile_lock, markers
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
-from repromatrix.runner.git import list_remote, run_git
+from repromatrix.runner.git import list_remote, run_git, without_credentials
 from repromatrix.runner.model.case import decode, parse_python
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart
@@ -129,7 +129,10 @@ class Origin:
     """Where the development version comes from: a requirement, and its commit if it has one."""
 
     requirement: str
+    """Without the user and password that its address may have."""
     commit: str
+    told: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables by which git is given these."""
 
 
 def origin(matrix: Matrix) -> Origin:
@@ -148,13 +151,15 @@ def origin(matrix: Matrix) -> Origin:
     found = _GIT.match(wanted) or _GIT.match(f"git+{wanted}" if "://" in wanted else "")
     if found is None:
         return Origin(requirement=wanted, commit="")
-    url, revision = found["url"], found["rev"] or "HEAD"
-    commit = revision if _COMMIT.fullmatch(revision) else _ask(url, revision)
-    return Origin(requirement=f"transformers @ git+{url}@{commit}", commit=commit)
+    url, told = without_credentials(found["url"])
+    revision = found["rev"] or "HEAD"
+    commit = revision if _COMMIT.fullmatch(revision) else _ask(url, revision, told)
+    return Origin(requirement=f"transformers @ git+{url}@{commit}", commit=commit, told=told)
 
 
-def _ask(url: str, revision: str) -> str:
-    done = list_remote(url, [revision, f"{revision}^{{}}"], seconds=_SECONDS)
+def _ask(url: str, revision: str, told: Mapping[str, str]) -> str:
+    asked = [revision, f"{revision}^{{}}"]
+    done = list_remote(url, asked, told=told, seconds=_SECONDS)
     commit = _named(done.out, revision)
     if done.code == 0 and commit:
         return commit
@@ -224,6 +229,7 @@ def build_main(paths: Paths, matrix: Matrix, name: str = MAIN) -> tuple[Environm
         lock=lock,
         torch=matrix.torch.version,
         beside=(source.requirement,),
+        told=source.told,
         versions={**versions, "torch": matrix.torch.version},
     )
     built = build(paths, recipe)
@@ -252,7 +258,9 @@ def _lock(paths: Paths, matrix: Matrix, source: Origin, extras: tuple[str, ...])
     preferred = "".join(f"{name}=={version}\n" for name, version in versions.items())
     wanted = [source.requirement, *matrix.companions, *extras]
     try:
-        text = compile_lock(matrix, wanted, until=None, where=MAIN, preferred=preferred)
+        text = compile_lock(
+            matrix, wanted, until=None, where=MAIN, preferred=preferred, told=source.told
+        )
     except RunnerError as error:
         raise UnbuildableError(error.faults[0].what) from error
     # transformers itself is installed from its source, not from an index.

@@ -11,7 +11,7 @@ import datetime as dt
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -124,14 +124,15 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
     overrides: Sequence[str] = (),
     platform: str = "",
     metadata: str = "",
+    told: Mapping[str, str] | None = None,
 ) -> str:
     """Resolve requirements with the matrix's torch, as of a day if one is given.
 
     The day is for the packages in `dated` alone where any is named. Pins of `preferred` are kept
     where they fit, without a day; what is in `bound` holds or there is no resolution; `overrides`
     stand for what any package says of theirs, `metadata` for what one says of itself (`described`).
-    With a `platform` it is for that one alone, else for all. Raises NoSolutionError, and
-    RunnerError where the index does not answer, both with the resolver's reason.
+    With a `platform` it is for that one alone, else for all; `told` are variables for uv. Raises
+    NoSolutionError, and RunnerError where the index does not answer, with the resolver's reason.
     """
     # With --exclude-newer, uv 0.13 silently drops preferred pins: there only `bound` keeps them.
     torch = matrix.torch
@@ -151,6 +152,7 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
             *("--no-emit-package", "torch", "--no-emit-package", "triton"),
             *(_dates(matrix, until, dated) if until else ()),
             without=_FIND_LINKS,
+            told=told,
         )
         if done.code == 1:
             raise NoSolutionError(_unresolved(where, done.err).faults)

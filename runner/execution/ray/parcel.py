@@ -96,6 +96,7 @@ def _cut(planned: Run, unit: Unit, before: tuple[Observation, ...]) -> Run:
 
 
 _SECRET = re.compile(r"://[^/@]*:[^/@]*@|https?://[^/@]+@")
+"""In an address of anything but git: those of git are parted from it."""
 
 
 def choices(planned: Run) -> dict[str, str]:
@@ -115,13 +116,13 @@ def _main(planned: Run) -> str:
         return ""
     folder = os.environ.get(development.VARIABLE, "")
     try:
-        requirement = development.origin(project.matrix).requirement
+        origin = development.origin(project.matrix)
     except UnbuildableError:
         return ""  # perhaps a node reaches it; if none does, the column says why
-    if "file://" in requirement:
+    if "file://" in origin.requirement:
         expected = "a requirement or a repository that the nodes can reach"
         raise refuse(InvalidValue(development.VARIABLE, folder, expected))
-    return "" if _SECRET.search(requirement) else requirement
+    return "" if origin.told or _SECRET.search(origin.requirement) else origin.requirement
 
 
 _DATE = (1980, 1, 1, 0, 0, 0)
