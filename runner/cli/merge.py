@@ -17,7 +17,7 @@ from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, more_to_do, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import dispute
-from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.evidence.store import Store, WaitingRows
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.paths import Paths
@@ -67,15 +67,11 @@ def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
     merged unless all shards are there.
     """
     warn, merged = line_printer(console, "yellow"), _Merged()
-    with answers.opened(paths, warn) as store, _transaction(store, options):
-        for number, path in enumerate(options.files):
-            if path.resolve() in {earlier.resolve() for earlier in options.files[:number]}:
-                console.print(f"  {path}: named twice, merged once", markup=False)
-            else:
-                _merge_file(path, paths, store, merged, console)
-        if options.whole:
-            _refuse_incomplete(merged)
-        code = _summary(paths, store, merged, console)
+    with answers.opened(paths, warn) as store, _target(store, options) as target:
+        files = _named_once(options.files, console)
+        for group in [[*files]] if options.whole else ([path] for path in files):
+            _merge(group, paths, target, merged, console, whole=options.whole)
+        code = _summary(paths, target, merged, console)
         if options.dry_run:
             console.print("Nothing was written.")
         if merged.faults:
@@ -83,29 +79,61 @@ def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
         return code
 
 
-def _transaction(store: Store, options: MergeOptions) -> contextlib.AbstractContextManager[None]:
-    if options.dry_run:
-        return store.rehearsing()
-    return store.together() if options.whole else contextlib.nullcontext()
+def _target(store: Store, options: MergeOptions) -> contextlib.AbstractContextManager[Store]:
+    return store.rehearsing() if options.dry_run else contextlib.nullcontext(store)
 
 
-def _merge_file(path: Path, paths: Paths, store: Store, merged: _Merged, console: Console) -> None:
+def _named_once(files: Sequence[Path], console: Console) -> Iterator[Path]:
+    for number, path in enumerate(files):
+        if path.resolve() in {earlier.resolve() for earlier in files[:number]}:
+            console.print(f"  {path}: named twice, merged once", markup=False)
+        else:
+            yield path
+
+
+def _merge(  # noqa: PLR0913 - what is merged, into what, and what is said of it
+    files: Sequence[Path],
+    paths: Paths,
+    store: Store,
+    merged: _Merged,
+    console: Console,
+    *,
+    whole: bool,
+) -> None:
+    """Merge files together: all are read before the store is locked to write."""
+    with contextlib.ExitStack() as stack:
+        waiting: dict[Path, WaitingRows] = {}
+        for path in files:
+            try:
+                waiting[path] = stack.enter_context(_read(path, paths, store, merged, console))
+            except RunnerError as error:
+                merged.faults.extend(error.faults)
+        if whole:
+            _refuse_incomplete(merged)
+        with store.together():
+            taken = {path: store.take_in(rows) for path, rows in waiting.items()}
+    for path, one in taken.items():
+        known = one.rows - one.new - one.newer
+        parts = {"new": one.new, "newer than the row here": one.newer, "already here": known}
+        counts = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
+        content = f"{plural(one.rows, 'row')}: {counts}" if one.rows else "holds no cells"
+        console.print(f"  {path}: {content}", markup=False)
+
+
+@contextlib.contextmanager
+def _read(
+    path: Path, paths: Paths, store: Store, merged: _Merged, console: Console
+) -> Iterator[WaitingRows]:
+    """Read a file for the length of a block; raises RunnerError."""
+    if path.exists() and paths.store.exists() and path.samefile(paths.store):
+        raise refuse(Problem(str(path), "this is the store that would be merged into"))
     cells: set[Cell] = set()
-    try:
-        if path.exists() and paths.store.exists() and path.samefile(paths.store):
-            raise refuse(Problem(str(path), "this is the store that would be merged into"))
+    with contextlib.ExitStack() as stack:
         with answers.evidence(path) as (rows, shards):
-            taken = store.take(_watched(rows, cells, path, console))
-    except RunnerError as error:
-        merged.faults.extend(error.faults)
-        return
-    merged.cells |= cells
-    merged.shards |= shards
-    known = taken.rows - taken.new - taken.newer
-    parts = {"new": taken.new, "newer than the row here": taken.newer, "already here": known}
-    counts = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
-    content = f"{plural(taken.rows, 'row')}: {counts}" if taken.rows else "holds no cells"
-    console.print(f"  {path}: {content}", markup=False)
+            waiting = stack.enter_context(store.waiting(_watched(rows, cells, path, console)))
+        merged.cells |= cells
+        merged.shards |= shards
+        yield waiting
 
 
 def _watched(

@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import sqlite3
@@ -39,6 +40,7 @@ from repromatrix.runner.model.observation import (
     Provenance,
 )
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
+from repromatrix.runner.tempdirs import scratch
 
 _RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
 ran_on = itemgetter(*map(NAMES.index, _RAN))
@@ -65,14 +67,15 @@ _MERGED_NAMES = (*NAMES, "said", "identity", "settled")
 
 # What is read of a file waits in tables of this connection alone: nobody who writes waits for it.
 _WAITING_TABLES = """
-CREATE TEMP TABLE ran_there AS SELECT * FROM main.provenances WHERE 0;
-CREATE TEMP TABLE waiting AS SELECT * FROM main.merged WHERE 0;
+CREATE TEMP TABLE ran_there_{0} AS SELECT * FROM main.provenances WHERE 0;
+CREATE TEMP TABLE waiting_{0} AS SELECT * FROM main.merged WHERE 0;
 """
-_SAME_RUN = " AND ".join(f"cells.{name}=waiting.{name}" for name in (*KEY, "run"))
+_TAKE_RAN = "INSERT OR IGNORE INTO main.provenances SELECT * FROM ran_there_{0}"
+_SAME_RUN = " AND ".join(f"cells.{name}=waiting_{{0}}.{name}" for name in (*KEY, "run"))
 _PRECEDENCE = "({0}.seconds IS NOT NULL, {0}.run, {0}.identity)"
 # What was measured here and comes back to us stays as it is.
 _TAKE_WAITING = f"""
-INSERT INTO main.merged SELECT * FROM waiting
+INSERT INTO main.merged SELECT * FROM waiting_{{0}}
 WHERE NOT EXISTS (SELECT 1 FROM main.cells WHERE {_SAME_RUN})
 ON CONFLICT ({", ".join(KEY)}, said) DO UPDATE SET
     {", ".join(f"{name}=excluded.{name}" for name in _MERGED_NAMES)}
@@ -102,6 +105,15 @@ class Taken:
     """Rows that took the place of one that says the same."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitingRows:
+    """Rows that were read, and may be taken in."""
+
+    number: int
+    """Of their tables."""
+    rows: int
+
+
 class Store:
     """An open store; use it from one thread."""
 
@@ -115,6 +127,7 @@ class Store:
         self.path = path
         self.written = False
         """Whether something was stored since it was opened."""
+        self._numbers = itertools.count()
         self._db = database.connected(path)
         self._db.row_factory = sqlite3.Row
         with self.together():
@@ -148,13 +161,14 @@ class Store:
                 self._db.execute("RELEASE inner")
 
     @contextlib.contextmanager
-    def rehearsing(self) -> Iterator[None]:
-        """Let a block write and read what it wrote; afterwards nothing of it is there."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        finally:
-            self._db.execute("ROLLBACK")
+    def rehearsing(self) -> Iterator[Store]:
+        """Yield a copy for the length of a block, so that nobody waits for what is tried in it."""
+        with scratch() as folder:
+            path = folder / self.path.name
+            with database.told(self.path), contextlib.closing(sqlite3.connect(path)) as copy:
+                self._db.backup(copy)
+            with contextlib.closing(Store(path, lambda _: None)) as store:
+                yield store
 
     def close(self) -> None:
         """Close; nothing is pending."""
@@ -172,15 +186,36 @@ class Store:
                 if row.is_confirmed:  # it decides what others deny
                     self._db.execute(_SETTLE, (*about(row), row.provenance.run))
 
+    @contextlib.contextmanager
+    def waiting(self, rows: Iterable[Observation]) -> Iterator[WaitingRows]:
+        """Read what others measured, to be taken in within a block; nobody who writes waits."""
+        number = next(self._numbers)
+        for statement in filter(str.strip, _WAITING_TABLES.format(number).split(";")):
+            self._db.execute(statement)
+        try:
+            marks = ",".join("?" * len(_MERGED_NAMES))
+            names = ", ".join(_MERGED_NAMES)
+            insert = f"INSERT INTO waiting_{number} ({names}) VALUES ({marks})"  # noqa: S608
+            found = self._db.executemany(insert, _waiting_rows(self._db, rows, number)).rowcount
+            yield WaitingRows(number=number, rows=found)
+        finally:
+            self._db.execute(f"DROP TABLE waiting_{number}")
+            self._db.execute(f"DROP TABLE ran_there_{number}")
+
     def take(self, rows: Iterable[Observation]) -> Taken:
+        """Read what others measured, and take it in."""
+        with self.waiting(rows) as waiting:
+            return self.take_in(waiting)
+
+    def take_in(self, waiting: WaitingRows) -> Taken:
         """Keep what others measured beside what was measured here: all of it, or none."""
         self.written = True
-        with _waiting(self._db, rows) as number, self.together():
-            self._db.execute("INSERT OR IGNORE INTO main.provenances SELECT * FROM ran_there")
+        with self.together():
+            self._db.execute(_TAKE_RAN.format(waiting.number))
             before = self._merged()
-            changes = self._db.execute(_TAKE_WAITING).rowcount
+            changes = self._db.execute(_TAKE_WAITING.format(waiting.number)).rowcount
             new = self._merged() - before
-            return Taken(rows=number, new=new, newer=changes - new)
+            return Taken(rows=waiting.rows, new=new, newer=changes - new)
 
     def _merged(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM merged").fetchone()[0])
@@ -262,24 +297,10 @@ def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
     return wanted
 
 
-@contextlib.contextmanager
-def _waiting(db: sqlite3.Connection, rows: Iterable[Observation]) -> Iterator[int]:
-    """Read rows, and keep them for the length of a block in which they may be taken in."""
-    for statement in filter(str.strip, _WAITING_TABLES.split(";")):
-        db.execute(statement)
-    try:
-        marks = ",".join("?" * len(_MERGED_NAMES))
-        insert = f"INSERT INTO waiting ({', '.join(_MERGED_NAMES)}) VALUES ({marks})"  # noqa: S608
-        yield db.executemany(insert, _waiting_rows(db, rows)).rowcount
-    finally:
-        db.execute("DROP TABLE waiting")
-        db.execute("DROP TABLE ran_there")
-
-
 def _waiting_rows(
-    db: sqlite3.Connection, rows: Iterable[Observation]
+    db: sqlite3.Connection, rows: Iterable[Observation], number: int
 ) -> Iterator[tuple[object, ...]]:
-    identity_of = _identities(db, "ran_there")
+    identity_of = _identities(db, f"ran_there_{number}")
     for row in rows:
         columns = values(row, identity_of(row.provenance))
         # A row of an older format is the same row here as there.

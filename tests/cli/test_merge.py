@@ -20,7 +20,7 @@ from rich.console import Console
 from repromatrix.runner import project
 from repromatrix.runner.cli.merge import MergeOptions, bring
 from repromatrix.runner.errors import ExitCode, RunnerError
-from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.database import VERSION
 from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.evidence.store import Store
@@ -456,6 +456,30 @@ def test_a_whole_split_is_merged(places: Paths, tmp_path: Path) -> None:
     code, _ = merging(places, *files, whole=True)
 
     assert (code, len(rows_of(places))) == (ExitCode.AS_EXPECTED, 2)
+
+
+@pytest.mark.parametrize(("whole", "dry_run"), [(True, False), (False, True), (True, True)])
+def test_whoever_writes_waits_for_no_file_that_is_read(
+    places: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, whole: bool, dry_run: bool
+) -> None:
+    files = [
+        stored(tmp_path / f"{number}.sqlite", real(Outcome.PASSES, release=release), shards=[one])
+        for number, (one, release) in enumerate(zip(SHARDS, ("4.50.0", "4.51.0"), strict=True))
+    ]
+    read: list[str] = []
+
+    def watched(path: Path, rows: Iterable[Observation]) -> Iterator[Observation]:
+        for found in rows:
+            with contextlib.closing(sqlite3.connect(places.store, timeout=0)) as other:
+                other.execute("BEGIN IMMEDIATE")
+            read.append(path.name)
+            yield found
+
+    monkeypatch.setattr(answers, "checked", watched)
+    merging(places, *files, whole=whole, dry_run=dry_run)
+
+    assert read == ["0.sqlite", "1.sqlite"]
+    assert len(rows_of(places)) == (0 if dry_run else 2)
 
 
 def test_a_whole_with_a_file_that_cannot_be_read_is_not_merged(
