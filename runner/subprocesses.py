@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import re
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ _PATH = re.compile(r"(?<![\w<./])/(?:[\w.+@~ -]+/)*[\w.+@~-]+/?")
 
 _LOOK = 0.1
 _GRACE = 15.0
+_MOMENT = 2.0
 _CHUNK = 1 << 16
 
 _running: set[subprocess.Popen[str]] = set()
@@ -71,15 +74,31 @@ def finish(  # noqa: PLR0913 - each is a thing of its own that a command may nee
         out, err = process.communicate(given or None, timeout=seconds)
     except subprocess.TimeoutExpired:
         _end(process)
-        process.communicate()
+        _reap(process)
         return Finished(code=None, out="", err=f"no answer within {seconds:.0f} s")
     except BaseException:
         _end(process)  # interrupted: it is in a session of its own and heard nothing
-        process.communicate()
+        _reap(process)
         raise
     finally:
         _running.discard(process)
     return Finished(code=process.returncode, out=out, err=err)
+
+
+_LOCK = "import fcntl, sys; fcntl.flock(int(sys.argv[1]), fcntl.LOCK_EX)"
+
+
+def lock(file: int, seconds: float) -> bool:
+    """Take the lock of an open file; say whether it was free within so many seconds.
+
+    A program waits for it, so that `end_all` ends that, too: a lock belongs to the file as we
+    opened it, whoever of us asks for it. Raises OSError where there are no locks.
+    """
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    waiting = [sys.executable, "-c", _LOCK, str(file)]
+    return finish(waiting, seconds=seconds, inherited=[file]).code == 0
 
 
 class Answering:
@@ -119,8 +138,15 @@ class Answering:
             yield chunk
 
     def failure(self) -> str:
-        """Wait for its end; return its last words where it did not end well, else nothing."""
-        code = self.process.wait()
+        """Wait for its end; return its last words where it did not end well, else nothing.
+
+        It has said all it has to say: one that does not end then is ended.
+        """
+        try:
+            code = self.process.wait(timeout=_GRACE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
         if not code:
             return ""
         self.errors.seek(0)
@@ -150,6 +176,16 @@ def end_all() -> None:
 def _end(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _reap(process: subprocess.Popen[str]) -> None:
+    """Wait for the end of a process that was killed; what left its group may hold its pipes."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=_MOMENT)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    process.wait()
 
 
 def anonymous(text: str) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from fakes import is_alive, processes_of
 from programs import started
 
+from repromatrix.runner import subprocesses
 from repromatrix.runner.errors import Interrupted
 from repromatrix.runner.paths import ROOT
-from repromatrix.runner.subprocesses import Finished, anonymous, finish
+from repromatrix.runner.subprocesses import Answering, Finished, anonymous, finish
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +107,54 @@ def test_a_program_ends_when_we_are_killed(tmp_path: Path) -> None:
         time.sleep(0.01)
 
     assert len(found) == 1
+
+
+ESCAPES = "import os, time; os.fork() or (os.setsid(), time.sleep(600)); time.sleep(600)"
+
+
+def test_what_left_its_group_and_holds_its_output_is_not_waited_for(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    found = finish([sys.executable, "-c", ESCAPES], environ={"MARK": str(tmp_path)}, seconds=1)
+    lasted = time.monotonic() - begin
+    for pid in processes_of(tmp_path):
+        os.kill(pid, signal.SIGKILL)
+
+    assert found.code is None
+    assert lasted < 30
+
+
+def test_a_program_that_closes_its_answers_and_goes_on_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subprocesses, "_GRACE", 0.5)
+    code = "import os, sys, time; os.close(int(sys.argv[1])); time.sleep(600)"
+    with contextlib.closing(Answering([sys.executable, "-c", code], b"", os.environ)) as asked:
+        said = (list(asked.chunks()), asked.failure())
+
+    assert said == ([], "it ended with signal SIGKILL")
+
+
+def test_a_lock_that_is_held_is_waited_for_and_taken_once_it_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with path.open("w") as first, path.open("w") as other:
+        taken = [subprocesses.lock(first.fileno(), 0.5), subprocesses.lock(other.fileno(), 0.5)]
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(subprocesses.lock, other.fileno(), 60)
+            fcntl.flock(first, fcntl.LOCK_UN)
+            taken.append(waiting.result(timeout=60))
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    assert taken == [True, False, True]
+
+
+def test_an_interruption_ends_the_wait_for_a_lock(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with path.open("w") as first, path.open("w") as other, ThreadPoolExecutor(1) as pool:
+        assert subprocesses.lock(first.fileno(), 1)
+        waiting = pool.submit(subprocesses.lock, other.fileno(), 600)
+        while not waiting.done():
+            subprocesses.end_all()
+            time.sleep(0.05)
+
+    assert not waiting.result(timeout=0)

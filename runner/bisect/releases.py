@@ -324,6 +324,7 @@ class ReleaseRuns:
     def finish(self) -> None:
         """Wait for what is being built ahead: a half-built folder would be built again."""
         for thread in self.builders:
+            # Its build has its own limits, and `end_all` ends it.
             thread.join()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -19,8 +18,11 @@ from repromatrix.runner.model.lock import parted
 from repromatrix.runner.model.matrix import Sdist
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.subprocesses import anonymous
+from repromatrix.runner.subprocesses import lock as lock_file
 
 _MARKER = "complete.json"
+_STEPS = 4
+"""What an environment is made by at most, each with the time of an installation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +84,9 @@ def build(paths: Paths, recipe: Recipe) -> Built:
             lock.parent.mkdir(parents=True, exist_ok=True)
             with lock.open("w") as file:
                 # A second run may be making the same environment.
-                fcntl.flock(file, fcntl.LOCK_EX)
+                if not lock_file(file.fileno(), seconds := _STEPS * uv.patience()):
+                    msg = f"another run has been making it for {seconds:.0f} s"
+                    raise UnbuildableError(msg)
                 built = _complete(folder, recipe.name) or _make(paths, recipe, folder)
         _point(paths.built / recipe.name, folder)
     except OSError as error:

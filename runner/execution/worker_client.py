@@ -132,6 +132,7 @@ class Worker:
                 stdout=self.log,
                 stderr=self.log,
                 pass_fds=inherited,
+                bufsize=0,  # what it has no room for is not kept back for it
                 env=environ,
                 cwd=self.scratch,
                 start_new_session=True,
@@ -189,12 +190,22 @@ class Worker:
         return answer
 
     def _last_words(self) -> str:
-        code = self.process.wait() if self.process is not None else 0
+        code = self._code()
         said = (self.scratch / "log").read_text(errors="backslashreplace").strip().splitlines()
         if self.seen and code > _ENDED_BY_SIGNAL:  # as it is told through the outer sandbox
             code = _ENDED_BY_SIGNAL - code
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"it ended with {how}" + (f": {said[-1][:300]}" if said else "")
+
+    def _code(self) -> int:
+        """Return how it ended; one that answers no more and does not end is killed."""
+        if self.process is None:
+            return 0
+        try:
+            return self.process.wait(timeout=_SWEEPING)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
 
     def run(
         self, requests: Iterable[Mapping[str, Any]], ahead: int | None = None
@@ -245,13 +256,20 @@ class Worker:
     def _send(self, message: Mapping[str, Any]) -> None:
         assert self.process is not None  # noqa: S101 - nothing is sent before it is ready
         assert self.process.stdin is not None  # noqa: S101 - it was opened as a pipe
+        rest = json.dumps(message).encode() + b"\n"
+        until = time.monotonic() + _GRACE
         with self.sending:
-            self.process.stdin.write(json.dumps(message).encode() + b"\n")
-            self.process.stdin.flush()
+            while rest:
+                if select.select([], [self.process.stdin], [], _LOOK)[1]:
+                    sent = self.process.stdin.write(rest[: select.PIPE_BUF])
+                    rest = rest[sent or 0 :]
+                elif time.monotonic() > until:
+                    msg = f"it has read nothing for {_GRACE:.0f} s"
+                    raise WorkerError(msg)
 
     def widen(self, slots: int) -> None:
         """Let it run more cells at once, from another thread: cores have become free."""
-        with contextlib.suppress(OSError, ValueError, AssertionError):
+        with contextlib.suppress(OSError, ValueError, AssertionError, WorkerError):
             self._send({"slots": slots})
 
     def abort(self) -> None:
@@ -270,12 +288,7 @@ class Worker:
         if self.process is None:
             return
         self.abort()
-        try:
-            self.process.wait(timeout=_SWEEPING)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        if self.process.returncode:
+        if self._code():
             process_control.end_strays(str(self.scratch))  # killed, it swept nothing
         os.close(self.answers)
         self.log.close()

@@ -335,8 +335,8 @@ class CellProcess:
         """Read what there is, hold the bounds, and say whether the cell has ended."""
         self.pipes.drain()
         # WNOWAIT leaves the zombie: its number cannot be used again before the sweep.
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        ended = os.waitid(os.P_PID, self.pid, flags) is not None
+        found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        ended = found is not None
         if not self.stopped:
             self._hold_bounds(ended=ended)
         return ended

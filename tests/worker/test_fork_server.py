@@ -20,6 +20,7 @@ from programs import started
 from worker_requests import case, request
 
 from repromatrix.runner.environments.building import Built
+from repromatrix.runner.execution import worker_client
 from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import ROOT
@@ -122,6 +123,21 @@ def test_what_looks_up_its_own_source_finds_the_lines_that_python_counted(
     (answer,) = [one for _, one in worker.run([request(path, fresh=fresh)])]
 
     assert answer["outcome"] == "passes", answer
+
+
+def test_a_worker_that_reads_nothing_is_not_written_to_for_ever(
+    start: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = start()
+    assert worker.process is not None
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    monkeypatch.setattr(worker_client, "_GRACE", 0.5)
+    long = request(case(tmp_path), environ={"LONG": "x" * (1 << 20)})
+    try:
+        with pytest.raises(WorkerError, match="it has read nothing for 0 s"):
+            list(worker.run([long]))
+    finally:
+        os.kill(worker.process.pid, signal.SIGKILL)
 
 
 def test_an_import_that_fails_leaves_nothing_half_done_behind(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from repromatrix.runner import project
-from repromatrix.runner.environments.building import Built
+from repromatrix.runner.environments.building import Built, UnbuildableError
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready, Terms
@@ -37,6 +36,7 @@ from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.project import Project
 from repromatrix.runner.signals import Interruption
+from repromatrix.runner.subprocesses import lock as lock_file
 from repromatrix.runner.text import join, plural
 
 NAME = "manifest.json"
@@ -130,6 +130,8 @@ def link(links: dict[str, Path], folder: Path) -> None:
 
 
 _MARKER = "complete.json"
+_MAKING = 900.0
+"""Seconds for which another run may link the files of an environment."""
 
 
 def furnish(root: Path, name: str, torch: InstalledTorch, pins: Mapping[str, str]) -> Built:
@@ -142,7 +144,9 @@ def furnish(root: Path, name: str, torch: InstalledTorch, pins: Mapping[str, str
     with lock.open("w") as file:
         # A second run in the same folder may be making the same environment.
         with contextlib.suppress(OSError):  # some shared file systems know no locks
-            fcntl.flock(file, fcntl.LOCK_EX)
+            if not lock_file(file.fileno(), _MAKING):
+                msg = f"another run has been making it for {_MAKING:.0f} s"
+                raise UnbuildableError(msg)
         marker = folder / _MARKER
         if not marker.exists() or marker.read_text() != about:
             _make(root, name, folder)

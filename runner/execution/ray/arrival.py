@@ -18,6 +18,8 @@ from pathlib import Path
 
 _KEPT = 7 * 24 * 3600
 """Seconds after which what nobody used is removed."""
+_UNPACKING, _LOOK = 120.0, 0.1
+"""Seconds for which another may unpack, and between two looks whether it has."""
 
 
 def arrive(
@@ -41,7 +43,15 @@ def unpack(name: str, archive: bytes, folder: Path) -> Path:
     root = folder / name
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        until = time.monotonic() + _UNPACKING
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(_LOOK)
         if not root.exists():
             fresh = folder / f".{name}.new"
             shutil.rmtree(fresh, ignore_errors=True)

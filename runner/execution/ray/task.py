@@ -8,7 +8,6 @@ reports comes to the driver as messages, with events as length-prefixed bytes.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import pickle
@@ -146,7 +145,9 @@ def _installed(root: Path, cache: Path) -> Path:
     folder = cache / "packages" / hashlib.sha256(facts.encode()).hexdigest()[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".making").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not subprocesses.lock(lock.fileno(), 2 * _INSTALLING):
+            msg = f"another unit has been installing what our code needs for {2 * _INSTALLING} s"
+            raise UnfitError(msg)
         if not folder.exists():
             fresh = folder.with_suffix(".new")
             shutil.rmtree(fresh, ignore_errors=True)

@@ -1,0 +1,143 @@
+"""Nothing in the runner waits without a limit, or a sentence here says why it may."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent.parent
+
+# What is called, and what makes its wait a limited one.
+WAITS = (
+    (r"os\.wait(pid|id|3|4)?", r"WNOHANG"),
+    (r"os\.read", None),
+    (r"ray\.(get|wait|init|put|nodes|cancel)", r"timeout="),
+    (r"fcntl\.(flock|lockf)", r"LOCK_NB"),
+    (r"select\.select", r"(, .*){3}"),
+    (r"poll\.poll", r"poll\(0\)"),
+    (r"subprocess\.(run|call|check_call|check_output)", r"timeout="),
+    (r".*\.(communicate|recv|accept|create_connection|urlopen)", r"timeout="),
+    (r".*\.(join|wait|get|acquire|result)", r"[^(]\)$"),
+    (r".*\.stdin\.(write|flush)", None),
+    (r"(Thread|Process)PoolExecutor", None),
+)
+
+KILLED = "It was killed, and the kernel ends it."
+READY = "Asked only where something is there to be read."
+IN_A_THREAD = "In the thread that is left behind where the cluster does not answer."
+RAY_ENDS_IT = "Ray has limits of its own here, which `_PATIENCE` shortens."
+
+ALLOWED = {
+    "bisect/releases.py: thread.join()": "A build has its limits, and `end_all` ends it.",
+    "cli/lock.py: ThreadPoolExecutor(_AT_ONCE)": "Its calls of uv have their limits.",
+    "cli/report.py: ThreadPoolExecutor(1)": "It reads files of the checkout.",
+    "cli/report.py: self.published.result()": "It reads files of the checkout.",
+    "execution/pool.py: with self.counting": "Held for a message to each worker, which is limited.",
+    "execution/ray/connect.py: ray.init(address=address, **options)": RAY_ENDS_IT,
+    "execution/ray/driver.py: ray.cancel(task)": IN_A_THREAD,
+    "execution/ray/driver.py: ray.cancel(task, force=True)": IN_A_THREAD,
+    "execution/ray/driver.py: ray.nodes()": IN_A_THREAD,
+    "execution/ray/driver.py: ray.put(archive)": IN_A_THREAD,
+    "execution/worker_client.py: os.read(self.answers, 1 << 16)": READY,
+    "execution/worker_client.py: self.process.stdin.write(rest[:select.PIPE_BUF])": (
+        "So many bytes are taken at once where there is room for any."
+    ),
+    "execution/worker_client.py: self.process.wait()": KILLED,
+    "execution/worker_client.py: with self.sending": "Held while a message is sent: limited.",
+    "model/case.py: with _PARSING": "Held while a text is parsed.",
+    "subprocesses.py: os.read(self.answers, _CHUNK)": READY,
+    "subprocesses.py: process.wait()": KILLED,
+    "subprocesses.py: self.process.wait()": KILLED,
+    "worker/cell.py: self.wait()": "In the cell, which is ended at its time limit.",
+    "worker/cell_process.py: os.read(descriptor, 1 << 18)": "The pipe does not block.",
+    "worker/cell_process.py: os.wait4(self.pid, 0)": KILLED,
+    "worker/cell_process.py: os.waitpid(self.first, 0)": KILLED,
+    "worker/main.py: os.read(0, 1 << 16)": READY,
+    "worker/main.py: poll.poll(0 if self.leftovers else idle)": (
+        "Without a cell it waits for the runner, whose end is the end of its input."
+    ),
+    "worker/sandbox.py: os.waitpid(pid, 0)": (
+        "It waits for the worker for as long as that lives, and ends with bubblewrap."
+    ),
+}
+"""By file and call, why it needs no limit."""
+
+
+def waits(tree: ast.AST) -> Iterator[str]:
+    """Yield what may wait without a limit, as it is written."""
+    locks = {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and re.match(r"threading\.\w+\(", ast.unparse(node.value))
+        for target in node.targets
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=function):
+                called, written = ast.unparse(function), ast.unparse(node)
+                if any(
+                    re.fullmatch(name, called) and not (limit and re.search(limit, written))
+                    for name, limit in WAITS
+                ):
+                    yield written
+            case ast.With(items=items):
+                texts = (ast.unparse(item.context_expr) for item in items)
+                yield from (f"with {text}" for text in texts if text in locks)
+            case _:
+                pass
+
+
+def test_every_wait_has_a_limit_or_a_reason() -> None:
+    runner = ROOT / "runner"
+    found = {
+        f"{path.relative_to(runner)}: {wait}"
+        for path in runner.rglob("*.py")
+        for wait in waits(ast.parse(path.read_text(encoding="utf-8")))
+    }
+
+    assert found == ALLOWED.keys()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("thread.join()", "process.wait()", "process.communicate('x')", "q.get()", "a.acquire()"),
+        *("select.select([a], [], [])", "poll.poll()", "subprocess.run(['x'], check=True)"),
+        *("ray.get(x)", "ray.wait([x], num_returns=1)", "future.result()", "s.recv(1)"),
+        *("s.accept()", "fcntl.flock(f, fcntl.LOCK_EX)", "os.waitpid(pid, 0)", "os.wait()"),
+        *("os.read(0, 1)", "ThreadPoolExecutor(2)"),
+    ],
+)
+def test_a_wait_without_a_limit_is_found(code: str) -> None:
+    assert list(waits(ast.parse(code))) == [code]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("', '.join(parts)", "thread.join(1)", "process.wait(timeout=1)", "table.get(key)"),
+        *(
+            "select.select([a], [], [], 1)",
+            "poll.poll(0)",
+            "process.poll()",
+            "ray.get(x, timeout=1)",
+        ),
+        *("fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)", "os.waitpid(pid, os.WNOHANG)"),
+        "q.get(timeout=1)",
+    ],
+)
+def test_a_wait_with_a_limit_is_none(code: str) -> None:
+    assert list(waits(ast.parse(code))) == []
+
+
+def test_a_lock_that_is_held_for_a_block_is_found() -> None:
+    code = "self.a = threading.Lock()\nwith self.a:\n    pass"
+
+    assert list(waits(ast.parse(code))) == ["with self.a"]
