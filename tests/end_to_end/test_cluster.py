@@ -246,6 +246,28 @@ def test_a_unit_that_loses_its_node_again_and_again_is_given_up(
     assert ran.rows == []
 
 
+def test_a_run_whose_cluster_has_lost_all_its_nodes_ends(
+    driver: Nodes, loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_driver, "_DESERTED", 3.0)
+    there = ray_driver._able(Device.CPU)
+
+    def kill(_: Cluster, event: Event) -> None:
+        if isinstance(event, Phase):
+            while there:
+                driver.kill(there.pop())
+
+    try:
+        ran = run(plan(loaded, "4.50.0"), kill)
+    finally:
+        for _ in range(3):
+            driver.add()
+
+    (lost,) = [event for event in ran.events if isinstance(event, Lost)]
+    assert lost.reason == "the cluster has had no node with a CPU for 3 s"
+    assert wait(lambda: driver.ours() == {}), driver.ours()
+
+
 @pytest.mark.skipif(has_cuda(), reason="asks what a machine without a driver says")
 def test_a_cell_for_a_gpu_goes_to_a_node_that_has_one(driver: Nodes, loaded: Project) -> None:
     planned = plan(loaded, "4.50.0", device=Device.CUDA)

@@ -28,7 +28,7 @@ from repromatrix.runner.cli.matrix import MatrixOptions, _summary
 from repromatrix.runner.cli.report import RenderedSite
 from repromatrix.runner.environments import development
 from repromatrix.runner.errors import ExitCode, RunnerError
-from repromatrix.runner.execution.events import Phase, Terms, Unbuilt
+from repromatrix.runner.execution.events import Lost, Phase, Terms, Unbuilt
 from repromatrix.runner.execution.ray import arrival, connect, driver, parcel, task
 from repromatrix.runner.execution.ray.driver import Cluster, Flight
 from repromatrix.runner.execution.ray.parcel import Parcel, choices, unpacked
@@ -247,6 +247,37 @@ def test_what_waits_for_a_node_that_is_gone_is_given_up(
     assert (cancelled, list(cluster.flying), told) == (
         (["task"], ["elsewhere"], [unbuilt]) if given_up else ([], ["task", "elsewhere"], [])
     )
+
+
+def test_a_cluster_that_has_lost_all_its_nodes_is_given_up_after_a_while(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = {"a"}
+    told: list[str] = []
+    cancelled: list[str] = []
+    ray = SimpleNamespace(cancel=lambda one, **_: cancelled.append(one))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(driver, "_able", lambda _: nodes)
+    monkeypatch.setattr(driver, "_NODES", 0)
+    cluster = Cluster(planned_run(with_toy(checkout)), told.append, {})
+    sent, unsent = (Unit(environment=name, cells=(cell(name),)) for name in ("4.50.0", "4.51.0"))
+    cluster.flying = {"task": Flight(unit=sent)}
+    cluster.waiting.append(Flight(unit=unsent))
+    cluster.inhabited -= 3600
+    cluster._strand()
+    assert (cancelled, told, list(cluster.waiting)) == ([], [], [cluster.waiting[0]])
+
+    nodes.clear()
+    cluster._strand()
+    assert cluster.flying
+    cluster.inhabited -= driver._DESERTED
+    cluster._strand()
+    lost = [cluster.events.get_nowait() for _ in range(2)]
+    reason = "the cluster has had no node with a CPU for 120 s"
+
+    assert lost == [Lost(unit=unit, reason=reason) for unit in (sent, unsent)]
+    assert (cluster.flying, list(cluster.waiting), cancelled) == ({}, [], ["task"])
+    assert told == [f"  {reason}; what is left is given up"]
 
 
 def test_a_lost_main_does_not_end_as_expected(checkout: Project) -> None:

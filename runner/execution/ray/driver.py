@@ -73,6 +73,10 @@ _LEAVING = 5.0
 """Seconds after that until a cluster that does not answer is left to itself."""
 _COMING = 10.0
 """Seconds for a message that is ready to come; it is small and came with the news of it."""
+_DESERTED = 120.0
+"""Seconds for which a cluster may have no node that can run anything, until a run gives it up."""
+_NODES = 1.0
+"""Seconds between two looks at which nodes there are."""
 _SHOWN = 8
 """How much of a node's name is shown."""
 _REASON = 160
@@ -95,6 +99,8 @@ class Cluster:
         self.flying: dict[Any, Flight] = {}
         self.barred: dict[str, str] = {}
         """Nodes that can run nothing of ours, with the reason."""
+        self.looked = self.inhabited = time.monotonic()
+        """When nodes were last looked for, and when there were any."""
 
     def run(self, units: Sequence[Unit]) -> Generator[Event]:
         """Run units; closing the iterator cancels what is in flight, and keeps what has come."""
@@ -172,6 +178,32 @@ class Cluster:
                     ray.cancel(task, force=True)
                 del self.flying[task]
                 self._unbuilt(flight)
+        if self._is_deserted():
+            self._give_up()
+
+    def _is_deserted(self) -> bool:
+        """Say whether there has been no node for long that has what a task asks for."""
+        now = time.monotonic()
+        if now - self.looked >= _NODES:
+            self.looked = now
+            if _able(self.device):
+                self.inhabited = now
+        return self.looked - self.inhabited > _DESERTED
+
+    def _give_up(self) -> None:
+        """Give up all that is left."""
+        import ray
+
+        needed = "GPU" if self.device is Device.CUDA else "CPU"
+        reason = f"the cluster has had no node with a {needed} for {_DESERTED:.0f} s"
+        self.tell(f"  {reason}; what is left is given up")
+        for task in self.flying:
+            with contextlib.suppress(ValueError):  # it may have ended by now
+                ray.cancel(task, force=True)
+        for flight in (*self.flying.values(), *self.waiting):
+            self.events.put(Lost(unit=flight.left, reason=reason))
+        self.flying.clear()
+        self.waiting.clear()
 
     def _is_stranded(self, flight: Flight) -> bool:
         return bool(flight.avoided) and not _able(self.device) - flight.avoided
