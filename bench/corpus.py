@@ -145,6 +145,7 @@ def _requests(loaded: Project, cells: Sequence[Cell], *, witness: bool) -> list[
             "witness": witness,
             "seconds": limits.seconds,
             "memory": limits.memory,
+            "disk": limits.disk,
             "processes": limits.processes,
             "ranks": loaded.cases[cell.case].block.processes,
             "threads": 1,

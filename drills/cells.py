@@ -86,6 +86,7 @@ def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
         "witness": True,
         "seconds": 30,
         "memory": 2048,
+        "disk": 4096,
         "processes": 512,
         "ranks": 1,
         "threads": 1,

@@ -249,6 +249,7 @@ class Batch:
             "witness": self.terms.witness,
             "seconds": case.block.timeout or limits.seconds,
             "memory": limits.memory,
+            "disk": limits.disk,
             "processes": limits.processes,
             "ranks": case.block.processes,
             "threads": self.terms.threads,

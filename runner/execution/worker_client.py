@@ -333,6 +333,7 @@ def _probe(limits: Limits) -> Request:
         "witness": False,
         "seconds": _PROBING,
         "memory": limits.memory,
+        "disk": limits.disk,
         "processes": limits.processes,
         "ranks": 1,
         "threads": 1,

@@ -128,11 +128,12 @@ class TorchPin(TomlRecord):
 class Limits(TomlRecord):
     """What a cell may use: seconds of wall time, MiB of resident memory of its process tree.
 
-    And how many processes and threads it may have at once.
+    And how many MiB its files may take, and how many processes and threads it may have at once.
     """
 
     seconds: float = Field(gt=0, allow_inf_nan=False)
     memory: int = Field(gt=0)
+    disk: int = Field(default=4096, gt=0)
     processes: int = Field(default=512, gt=0)
 
 

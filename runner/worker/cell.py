@@ -45,6 +45,8 @@ class Request(Read):
     witness: bool
     seconds: float
     memory: int
+    disk: int
+    """The most MiB of its files."""
     processes: int
     """The most processes and threads."""
     ranks: int

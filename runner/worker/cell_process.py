@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner.worker import cell, cleanup, process_control
+from repromatrix.runner.worker.disk_use import DiskUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -162,7 +163,13 @@ _CROWDED = {
 }
 RANKS = "ranks"
 _TOO_MANY_RANKS = {**_CROWDED, "message": "more processes than `processes` in its block says"}
-_STOPPED = {CROWD: _CROWDED, RANKS: _TOO_MANY_RANKS}
+DISK = "disk"
+_TOO_MUCH = {
+    "outcome": "crashes",
+    "error_class": "TooMuchDisk",
+    "message": "its files took more of the disk than a cell may have",
+}
+_STOPPED = {CROWD: _CROWDED, RANKS: _TOO_MANY_RANKS, DISK: _TOO_MUCH}
 # Class names by which Python and torch say that memory ran out.
 _MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})
 # What else torch says of it, under the names of other errors.
@@ -245,6 +252,7 @@ class CellProcess:
         """Every process seen in its tree, so that a neighbour's sweep spares its orphans."""
         self.peak = 0
         self.folder = tempfile.mkdtemp(prefix="cell-")
+        self.disk = DiskUse(self.folder)
         self.fresh = request["fresh"] or not _forks_safely(request["device"])
         self.baseline = 0 if self.fresh else process_control.resident(os.getpid())
         self.began = time.monotonic()
@@ -362,6 +370,8 @@ class CellProcess:
             self._stop("out-of-memory")
         elif 1 < self.request["ranks"] < len(tree - {self.first}):
             self._stop(RANKS)
+        elif self.disk.is_above(self.request["disk"] << 20, tree):
+            self._stop(DISK)
 
     def tree(self) -> set[int]:
         """Return the processes of the cell, also those whose own parents have ended."""

@@ -728,6 +728,48 @@ def test_a_case_has_no_more_processes_than_it_says(  # noqa: PLR0913 - a value o
     assert (answer["outcome"], answer.get("error_class")) == expected
 
 
+def test_the_folder_of_a_cell_is_its_users_alone_and_has_a_name_of_its_own(
+    start: Starter, tmp_path: Path
+) -> None:
+    code = (
+        "print([oct(p.stat().st_mode & 0o777) for p in (Path(), Path('../..'))], Path().resolve())"
+    )
+    path = case(tmp_path, "from pathlib import Path", code)
+    said = [one["output"] for _, one in start().run([request(path, 0), request(path, 1)])]
+    modes, names = zip(*(text.strip().rsplit(" ", 1) for text in said), strict=True)
+
+    assert set(modes) == {"['0o700', '0o700']"}
+    assert len(set(names)) == 2
+
+
+FILES = {
+    "one": "Path('large').write_bytes(bytes(MUCH))",
+    "many": "[Path(str(n)).write_bytes(bytes(MUCH // 64)) for n in range(64)]",
+    "below": "Path('a/b').mkdir(parents=True); Path('a/b/c').write_bytes(bytes(MUCH))",
+    "removed": "open('x', 'wb').write(bytes(MUCH)); f = open('x'); Path('x').unlink()",
+}
+
+
+@with_walls_and_without
+@pytest.mark.parametrize("kind", FILES)
+def test_a_cell_whose_files_take_too_much_of_the_disk_is_ended_alone(
+    start: Starter, tmp_path: Path, kind: str, *, walls: bool
+) -> None:
+    lines = ("import time", "from pathlib import Path", "MUCH = 16 << 20", FILES[kind])
+    takes = case(tmp_path, *lines, "time.sleep(60)", name="takes")
+    waits = case(tmp_path, "import time", "time.sleep(3)", name="waits")
+    worker = start(slots=3, sandbox=walls, cases=[takes, waits])
+    wanted = [request(takes, 0, disk=15), request(waits, 1, disk=15), request(takes, 2, seconds=3)]
+    answers = dict(worker.run(wanted))
+    ended = {number: (one["outcome"], one.get("message")) for number, one in answers.items()}
+
+    assert ended == {
+        0: ("crashes", "its files took more of the disk than a cell may have"),
+        1: ("passes", None),
+        2: ("times-out", None),
+    }
+
+
 @with_walls_and_without
 def test_of_two_ranks_neither_outlives_the_other(
     start: Starter, tmp_path: Path, temporary: Path, *, walls: bool
