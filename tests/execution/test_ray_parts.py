@@ -344,5 +344,21 @@ def test_without_ray_it_is_said_how_to_come_by_it(monkeypatch: pytest.MonkeyPatc
     )
 
 
+def test_a_cluster_that_does_not_start_in_time_is_told_as_one_that_cannot_be_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = "The current node timed out during startup."
+
+    def init(**_: object) -> None:
+        raise Exception(said)  # noqa: TRY002 - as Ray does
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    with pytest.raises(RunnerError) as caught:
+        connect._join(connect.LOCAL)
+
+    told = f"--ray: no Ray cluster can be joined at local ({said})."
+    assert str(caught.value).startswith(told)
+
+
 def test_everything_that_a_node_installs_is_pinned() -> None:
     assert [one for one in GROUPS["node"] if "==" not in one] == []

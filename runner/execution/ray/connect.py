@@ -150,7 +150,7 @@ def _join(address: str) -> None:
     try:
         with _our_signals():
             ray.init(address=address, **options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises a bare one where its own processes start too slowly
         raise _refused(address, error) from error
 
 
