@@ -54,7 +54,7 @@ _outcome, _exercised = functools.cache(Outcome), functools.cache(Exercised)
 
 
 @functools.lru_cache(maxsize=4096)
-def _numbers(text: str) -> Mapping[str, float]:
+def _numbers(text: str) -> Mapping[str, Any]:
     found = json.loads(text)
     if not all(isinstance(number, int | float) for number in found.values()):
         message = "something that is no number where a number belongs"
