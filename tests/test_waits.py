@@ -29,6 +29,10 @@ WAITS = (
     (r"(Thread|Process)PoolExecutor", None),
 )
 
+# A loop of short waits that looks at no clock has no limit either.
+SHORT_WAITS = re.compile(r"\bsleep\(|select\.select\(|\.join\([A-Z_]|\.(wait|get)\(timeout")
+CLOCK = "monotonic"
+
 KILLED = "It was killed, and the kernel ends it."
 READY = "Asked only where something is there to be read."
 IN_A_THREAD = "In the thread that is left behind where the cluster does not answer."
@@ -39,6 +43,11 @@ ALLOWED = {
     "cli/lock.py: ThreadPoolExecutor(_AT_ONCE)": "Its calls of uv have their limits.",
     "cli/report.py: ThreadPoolExecutor(1)": "It reads files of the checkout.",
     "cli/report.py: self.published.result()": "It reads files of the checkout.",
+    (
+        "execution/events.py: while any((thread.is_alive() for thread in threads))"
+        " or not self.empty()"
+    ): ("It is as long as a run, whose threads wait for nothing without a limit."),
+    "execution/pool.py: while thread.is_alive()": "It ends all that the thread waits for.",
     "execution/pool.py: with self.counting": "Held for a message to each worker, which is limited.",
     "execution/ray/connect.py: ray.init(address=address, **options)": RAY_ENDS_IT,
     "execution/ray/driver.py: ray.cancel(task)": IN_A_THREAD,
@@ -54,6 +63,9 @@ ALLOWED = {
     "model/case.py: with _PARSING": "Held while a text is parsed.",
     "subprocesses.py: os.read(self.answers, _CHUNK)": READY,
     "subprocesses.py: process.wait()": KILLED,
+    "subprocesses.py: while True": (
+        "The program has limits for all that it waits for, and a canceled task ends it."
+    ),
     "subprocesses.py: self.process.wait()": KILLED,
     "worker/cell.py: self.wait()": "In the cell, which is ended at its time limit.",
     "worker/cell_process.py: os.read(descriptor, 1 << 18)": "The pipe does not block.",
@@ -62,6 +74,9 @@ ALLOWED = {
     "worker/main.py: os.read(0, 1 << 16)": READY,
     "worker/main.py: poll.poll(0 if self.leftovers else idle)": (
         "Without a cell it waits for the runner, whose end is the end of its input."
+    ),
+    "worker/process_control.py: while True": (
+        "All is killed in each round; a worker that answers too late is ended by the runner."
     ),
     "worker/sandbox.py: os.waitpid(pid, 0)": (
         "It waits for the worker for as long as that lives, and ends with bubblewrap."
@@ -87,6 +102,10 @@ def waits(tree: ast.AST) -> Iterator[str]:
                     for name, limit in WAITS
                 ):
                     yield written
+            case ast.While(test=test):
+                written = ast.unparse(node)
+                if SHORT_WAITS.search(written) and CLOCK not in written:
+                    yield f"while {ast.unparse(test)}"
             case ast.With(items=items):
                 texts = (ast.unparse(item.context_expr) for item in items)
                 yield from (f"with {text}" for text in texts if text in locks)
@@ -135,6 +154,13 @@ def test_a_wait_without_a_limit_is_found(code: str) -> None:
 )
 def test_a_wait_with_a_limit_is_none(code: str) -> None:
     assert list(waits(ast.parse(code))) == []
+
+
+def test_a_loop_of_short_waits_that_looks_at_no_clock_is_found() -> None:
+    bounded = "while not done():\n    time.sleep(1)\n    if time.monotonic() > end: break"
+
+    assert list(waits(ast.parse("while not done():\n    time.sleep(1)"))) == ["while not done()"]
+    assert list(waits(ast.parse(bounded))) == []
 
 
 def test_a_lock_that_is_held_for_a_block_is_found() -> None:
