@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import same_answers
+from programs import started
 from questions import Printed, Question, as_csv, as_json, gathered
 from same_answers import Accepted, Side
 
@@ -263,7 +264,7 @@ def test_an_interrupted_comparison_leaves_no_process(tmp_path: Path) -> None:
     old = _sleeping(tmp_path / "old")
     script = ROOT / "bench" / "same_answers.py"
     command = [sys.executable, str(script), "--before", str(old), "--after", str(old)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as program:
+    with started(command, stderr=subprocess.PIPE) as program:
         until = time.monotonic() + 60
         while not (old / "pid").exists() and time.monotonic() < until:
             time.sleep(0.02)

@@ -18,6 +18,7 @@ import pytest
 from factories import case, cell, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import started
 
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import database
@@ -74,9 +75,11 @@ def stored(path: Path) -> list[Observation]:
         return list(store.rows())
 
 
-def writing(path: Path, begin: int, end: int) -> subprocess.Popen[str]:
+def writing(
+    path: Path, begin: int, end: int
+) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """Start a process that writes rows once it is told to, and says each that it has written."""
-    return subprocess.Popen(
+    return started(
         [sys.executable, "-c", WRITER, str(path), str(begin), str(end)],
         env={
             **os.environ,
@@ -84,7 +87,6 @@ def writing(path: Path, begin: int, end: int) -> subprocess.Popen[str]:
         },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        text=True,
     )
 
 
@@ -231,16 +233,17 @@ def test_what_many_cells_ran_on_is_stored_once(path: Path) -> None:
 
 
 def test_two_processes_that_write_at_once_lose_and_double_nothing(path: Path) -> None:
-    writers = [writing(path, 0, 60), writing(path, 40, 100)]
-    for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    for writer in writers:
-        writer.communicate()
+    with writing(path, 0, 60) as one, writing(path, 40, 100) as other:
+        writers = [one, other]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        for writer in writers:
+            writer.communicate(timeout=60)
 
     expected = sorted(f"toy_{number}" for number in range(100))
     actual = sorted(row.cell.case for row in stored(path))
@@ -250,14 +253,14 @@ def test_two_processes_that_write_at_once_lose_and_double_nothing(path: Path) ->
 
 
 def test_a_writer_that_is_killed_leaves_what_it_had_written(path: Path) -> None:
-    writer = writing(path, 0, 1_000_000)
-    assert writer.stdin is not None
-    assert writer.stdout is not None
-    writer.stdin.write("go\n")
-    writer.stdin.flush()
-    said = [writer.stdout.readline() for _ in range(51)]
-    writer.kill()
-    writer.communicate()
+    with writing(path, 0, 1_000_000) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+        said = [writer.stdout.readline() for _ in range(51)]
+        writer.kill()
+        writer.communicate(timeout=60)
 
     rows = stored(path)
     expected = [f"toy_{number}" for number in range(len(rows))]

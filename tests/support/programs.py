@@ -16,11 +16,12 @@ _PATIENCE = 60.0
 
 
 @contextlib.contextmanager
-def started(
+def started(  # noqa: PLR0913 - what a process is started with
     command: Sequence[str | Path],
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
@@ -33,6 +34,7 @@ def started(
         command,
         env=env,
         cwd=cwd,
+        stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         text=True,
