@@ -58,7 +58,10 @@ def without_credentials(url: str) -> tuple[str, dict[str, str]]:
     On a command line everybody on the machine can read a password, and git repeats its own to the
     programs that it starts. By these variables git, and what starts it, is asked for it instead.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # git says itself what is wrong with it
+        return url, {}
     given, at, host = parts.netloc.rpartition("@")
     if not at or parts.scheme not in {"http", "https"}:
         return url, {}
@@ -67,7 +70,8 @@ def without_credentials(url: str) -> tuple[str, dict[str, str]]:
     settings = [(f"{known}.username", unquote(user))]
     if colon:  # ours alone: yours might answer first, or keep what it is told
         settings += [(f"{known}.helper", ""), (f"{known}.helper", _HELPER)]
-    number = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    count = os.environ.get("GIT_CONFIG_COUNT", "")
+    number = int(count) if count.isdecimal() else 0
     environ = {_USER: unquote(user), _PASSWORD: unquote(password)} if colon else {}
     for key, value in settings:
         environ |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}

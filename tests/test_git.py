@@ -140,6 +140,7 @@ def test_a_password_of_main_stands_on_no_command_line_and_in_no_log(
     [
         ("https://example.org/x", "https://example.org/x", {}),
         ("ssh://git@example.org/x", "ssh://git@example.org/x", {}),
+        ("https://me@[::1/x", "https://me@[::1/x", {}),
         (
             "https://to%40ken@example.org:8443/x",
             "https://example.org:8443/x",
