@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 
-from repromatrix.runner import project
 from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.advice import Advice
 from repromatrix.runner.audit.advice import advise as _advise
@@ -17,7 +16,10 @@ from repromatrix.runner.audit.doctor import Diagnosis, ModelFacts, diagnose, fac
 from repromatrix.runner.audit.hits import Audit, Hit
 from repromatrix.runner.audit.hits import audit as _audit
 from repromatrix.runner.audit.inputs import read, running
-from repromatrix.runner.audit.questions import AuditQuestion, CellAnswer, Level
+from repromatrix.runner.audit.lines import file_of
+from repromatrix.runner.audit.questions import CellAnswer, Level
+from repromatrix.runner.audit.render import expired
+from repromatrix.runner.audit.settings import AuditTerms
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import InvalidValue, RunnerError, refuse
@@ -27,7 +29,6 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest, one_of
-from repromatrix.runner.project import Project
 
 __all__ = [
     "Advice",
@@ -68,8 +69,11 @@ def audit(  # noqa: PLR0913 - the options of the command
     and for a name that does not exist.
     """
     installed = read(os.fspath(path))
-    loaded, question = _asked(cases, models, precisions, device, ignore)
-    return _audit(installed, asking.known_of(loaded, question, _warn, installed), question)
+    request = _request(cases, models, precisions, device)
+    asked = asking.asked(Paths(), request, beside=file_of(installed), ignore=_listed(ignore))
+    _tell_expired(asked.terms)
+    known = asking.known_of(asked.loaded, asked.question, _warn, installed)
+    return _audit(installed, known, asked.question)
 
 
 def advise(
@@ -83,8 +87,9 @@ def advise(
 
     Raises RunnerError for a name that does not exist.
     """
-    loaded, question = _asked(cases, models, precisions, device)
-    return _advise(asking.known_of(loaded, question, _warn), question)
+    asked = asking.asked(Paths(), _request(cases, models, precisions, device))
+    _tell_expired(asked.terms)
+    return _advise(asking.known_of(asked.loaded, asked.question, _warn), asked.question)
 
 
 def doctor(model: object = None) -> Diagnosis:
@@ -95,7 +100,7 @@ def doctor(model: object = None) -> Diagnosis:
     transformers is not installed.
     """
     looked_at = None if model is None else facts(model)
-    return diagnose(running(), looked_at, project.load(Paths(), code=False), _warn)
+    return diagnose(running(), looked_at, Paths(), _warn)
 
 
 def cases() -> Mapping[str, Case]:
@@ -113,23 +118,25 @@ def evidence() -> tuple[Observation, ...]:
     return tuple(published_rows(Paths()))
 
 
-def _asked(
-    cases: _Names, models: _Names, precisions: _Names, device: str, ignore: _Names = ()
-) -> tuple[Project, AuditQuestion]:
+def _request(cases: _Names, models: _Names, precisions: _Names, device: str) -> SelectionRequest:
     if device not in {*Device}:
         raise refuse(InvalidValue("device", device, one_of([*Device])))
-    request = SelectionRequest(
+    return SelectionRequest(
         case=_listed(cases),
         model=_listed(models),
         precision=_listed(precisions),
         device=Device(device),
     )
-    return asking.asked(Paths(), request, _listed(ignore))
 
 
 def _listed(names: _Names) -> list[str]:
     """Return names as a list; a text is one name, not its letters."""
     return [names] if isinstance(names, str) else list(names)
+
+
+def _tell_expired(terms: AuditTerms) -> None:
+    for line in expired(terms):
+        _warn(line)
 
 
 def _warn(text: str) -> None:

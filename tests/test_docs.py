@@ -23,6 +23,7 @@ from typer.main import get_command
 from repromatrix.runner import cli
 from repromatrix.runner.cli.options import app
 from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.evidence.snapshot import TODAY
 from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def test_the_readme_shows_what_a_command_prints(shown: Shown, pytestconfig: pyte
     done = subprocess.run(
         [sys.executable, "-m", "repromatrix", *arguments],
         cwd=ROOT,
-        env=environ,
+        env=environ | {TODAY: "2026-12-01"},
         input=given,
         capture_output=True,
         text=True,

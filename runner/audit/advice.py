@@ -12,6 +12,7 @@ from packaging.version import Version
 from repromatrix.runner.audit.hits import says_at
 from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, Says, Spot, named
 from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.environment_name import with_extras
@@ -84,6 +85,8 @@ class Advice:
     """Failing cells of releases that the specifier allows, with other versions of `packages`."""
     torch: tuple[str, ...]
     python: tuple[str, ...]
+    snapshot: Snapshot | None
+    """What it rests on; None where nothing was published."""
 
     @property
     def code(self) -> ExitCode:
@@ -119,6 +122,7 @@ def advise(known: KnownEvidence, question: AuditQuestion) -> Advice:
         contradicted=tuple(_contradicted(specifier, cases, known, question)),
         torch=torch,
         python=python,
+        snapshot=known.snapshot,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -16,11 +18,17 @@ from repromatrix.runner.audit.questions import (
     named,
     release_of,
 )
-from repromatrix.runner.audit.settings import UsedSettings, readdressed
+from repromatrix.runner.audit.settings import (
+    AuditTerms,
+    UsedSettings,
+    find_settings,
+    readdressed,
+)
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.published import Keep
+from repromatrix.runner.evidence.snapshot import newest, today
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.environment_name import under_torch, with_torch
@@ -42,19 +50,54 @@ _NEIGHBOURS = 3
 _IGNORE = "--ignore"
 
 
-def asked(
+class Asked(NamedTuple):
+    """What is asked of which evidence, by the caller and by the settings of the project."""
+
+    loaded: Project
+    question: AuditQuestion
+    models: Sequence[str]
+    """As they were named, also those that no case is about."""
+    terms: AuditTerms
+
+
+def asked(  # noqa: PLR0913 - what is typed, where, and what stands for it
     paths: Paths,
-    request: SelectionRequest,
+    typed: SelectionRequest,
+    *,
+    beside: Path | None = None,
     ignore: Sequence[str] = (),
     otherwise_known: Callable[[str], bool] = lambda _: False,
-    used: UsedSettings | None = None,
-) -> tuple[Project, AuditQuestion]:
-    """Return the checkout and the question; raises RunnerError for names that do not exist.
+    but: Sequence[str] = (),
+) -> Asked:
+    """Return what is asked; raises RunnerError for names that do not exist.
 
-    A model that no case is about is no fault where it is `otherwise_known`; where no other is
-    asked for, the question has no case. What `used` settings ignore today is left out, too.
+    Where something was not typed, the settings hold of the project of `beside`, else of the working
+    directory, `but` for some keys. A model that no case is about is no fault where it is
+    `otherwise_known`; where no other is asked for, the question has no case.
     """
+    used = find_settings(beside, today())
+    used = used.without(*but) if used else None
+    request = used.filled(typed) if used else typed
     loaded = project.load(paths, code=False)
+    try:
+        question = _question(loaded, request, ignore, otherwise_known, used)
+    except RunnerError as error:
+        raise readdressed(error, used.addresses(typed) if used else {}) from error
+    terms = AuditTerms(
+        fail_on=used.settings.fail_on if used else (),
+        used=used,
+        taken=used.taken(typed) if used else {},
+    )
+    return Asked(loaded, question, request.model, terms)
+
+
+def _question(
+    loaded: Project,
+    request: SelectionRequest,
+    ignore: Sequence[str],
+    otherwise_known: Callable[[str], bool],
+    used: UsedSettings | None,
+) -> AuditQuestion:
     models = [
         name
         for name in split(request.model)
@@ -74,7 +117,7 @@ def asked(
     if not question.chosen(loaded.cases) and not none_left:
         where = used.key("ignore") if used and not ignore else _IGNORE
         raise refuse(Problem(where, "it leaves no case", "Ignore fewer cases."))
-    return loaded, question
+    return question
 
 
 def _ignored(ignore: Sequence[str], used: UsedSettings | None, names: list[str]) -> frozenset[str]:
@@ -107,7 +150,8 @@ def known_of(
         rows += answers.under_torches(loaded.paths, names, keep)
         loaded = project.with_torches(loaded, _telling_torches(loaded, names, rows, torch))
     commits = known_commits(loaded.paths).values()
-    return known(loaded.cases, loaded.environments, rows, commits, torch)
+    found = known(loaded.cases, loaded.environments, rows, commits, torch)
+    return dataclasses.replace(found, snapshot=newest(loaded.paths.published))
 
 
 def _torch(installed: Installed | None) -> str:

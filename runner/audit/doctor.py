@@ -15,9 +15,11 @@ from repromatrix.runner.audit import asking, render
 from repromatrix.runner.audit.hits import Audit, Hit, audit
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import AuditQuestion, Spot
+from repromatrix.runner.audit.settings import AuditTerms
 from repromatrix.runner.model.case import Block, Case, Trigger
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.project import Project
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.selection import SelectionRequest
 from repromatrix.runner.text import join, plural, printable_lines
 
 _PART = re.compile(r"(_(text|vision|audio|model|encoder|decoder|thinker|talker))+$")
@@ -64,6 +66,8 @@ class Diagnosis:
     model: ModelFacts | None
     notes: tuple[str, ...]
     """What was left out because of the model, and what could not be decided."""
+    terms: AuditTerms
+    """The settings of the project."""
 
     @property
     def hits(self) -> tuple[Hit, ...]:
@@ -84,7 +88,7 @@ class Diagnosis:
         """Return the answer for people; with `verbose` every error, and every unknown cell."""
         lines = [*([_described(self.model)] if self.model else []), *self.notes]
         head = printable_lines("".join(f"{line}\n" for line in lines))
-        return head + render.text(self.audit, verbose=verbose, more=_MORE)
+        return head + render.text(self.audit, self.terms, verbose=verbose, more=_MORE)
 
     def __str__(self) -> str:
         """Return the answer for people."""
@@ -134,20 +138,25 @@ def _squeezed(name: str) -> str:
 
 
 def diagnose(
-    installed: Installed, model: ModelFacts | None, loaded: Project, warn: Callable[[str], None]
+    installed: Installed, model: ModelFacts | None, paths: Paths, warn: Callable[[str], None]
 ) -> Diagnosis:
     """Return which known bugs can hit a process with these packages and this model.
 
-    Without a model all cases are asked. Raises RunnerError for evidence that cannot be read.
+    Without a model all cases are asked; what it says of itself counts before the settings of the
+    project. Raises RunnerError for evidence or settings that cannot be read.
     """
-    asked = AuditQuestion(cases=tuple(loaded.cases), precisions=tuple(loaded.matrix.precisions))
-    question = narrowed(asked, model, loaded.cases) if model else asked
+    said = {"models": model.types, "precisions": model.precisions} if model else {}
+    loaded, question, _, terms = asking.asked(
+        paths, SelectionRequest(), but=[key for key, words in said.items() if words]
+    )
+    question = narrowed(question, model, loaded.cases) if model else question
     known = asking.known_of(loaded, question, warn, installed)
     if question.device is not Device.CPU and not any(known.ran_on(question.device)):
         question = dataclasses.replace(question, device=Device.CPU)
         known = asking.known_of(loaded, question, warn, installed)
     notes = tuple(_notes(model, question, loaded.cases)) if model else ()
-    return Diagnosis(audit=audit(installed, known, question), model=model, notes=notes)
+    found = audit(installed, known, question)
+    return Diagnosis(audit=found, model=model, notes=notes, terms=terms)
 
 
 def narrowed(

@@ -27,6 +27,7 @@ from repromatrix.runner.audit.questions import (
     release_of,
 )
 from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import PLAIN, Case
@@ -139,6 +140,8 @@ class Audit:
     torch: tuple[str, ...]
     """The builds of torch that the evidence was measured with."""
     python: tuple[str, ...]
+    snapshot: Snapshot | None
+    """What it rests on; None where nothing was published."""
 
 
 def audit(
@@ -175,6 +178,7 @@ def audit(
         newest=newest,
         torch=torch,
         python=python,
+        snapshot=known.snapshot,
     )
 
 

@@ -21,6 +21,7 @@ from packaging.version import Version
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case
@@ -60,6 +61,8 @@ class KnownEvidence:
     """Cells about which the sources disagree: they answer nothing."""
     commits: tuple[PinnedCommit, ...] = ()
     """The breaks and fixes that were searched for their commit."""
+    snapshot: Snapshot | None = None
+    """The newest publication; None where nothing was published."""
 
     def of(self, case: Case) -> Iterator[Environment]:
         """Yield the environments that a case has cells in, in the order of the table.

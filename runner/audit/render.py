@@ -12,12 +12,12 @@ from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.lines import PinPlace, place_of
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
-from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, UsedSettings, fails_build
+from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, fails_build
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import Case, CaseKind
 from repromatrix.runner.model.environment_name import under_torch
-from repromatrix.runner.model.outcomes import Device, Verdict
+from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import join, plural, printable_lines, shorten
 
@@ -71,12 +71,23 @@ def listed(spots: Sequence[Spot], few: int = 3) -> str:
     return ", ".join([*cases[:few], *([f"{more} more"] if more > 0 else [])])
 
 
-def measured_on(device: Device, torch: Sequence[str], python: Sequence[str]) -> str:
-    """Return what the evidence was measured on, or that there is none."""
-    if not (torch or python):
-        return f"nothing is measured on {device.upper()}"
-    facts = [device.upper(), *(f"torch {version}" for version in torch)]
-    return f"measured on {', '.join([*facts, *(f'Python {version}' for version in python)])}"
+def evidence(answer: Audit | Advice) -> str:
+    """Return the snapshot that an answer rests on, and on what its cells were measured."""
+    named = str(answer.snapshot or "evidence").capitalize()
+    if not answer.question.is_about_cases:
+        return named if answer.snapshot else ""
+    device = answer.question.device.upper()
+    if not (answer.torch or answer.python):
+        return f"{named}: nothing is measured on {device}"
+    builds = [f"torch {version}" for version in answer.torch]
+    facts = [device, *builds, *(f"Python {version}" for version in answer.python)]
+    return f"{named}: measured on {', '.join(facts)}"
+
+
+def snapshot_of(answer: Audit | Advice) -> dict[str, Any] | None:
+    """Return the snapshot that an answer rests on, for a program."""
+    told = answer.snapshot
+    return {"name": told.name, "date": str(told.date), "age-days": told.age} if told else None
 
 
 def spot_names(spots: Iterable[Spot]) -> list[str]:
@@ -134,8 +145,9 @@ def audited(audit: Audit) -> Iterator[str]:
         addresses = plural(mine.nameless, "address", "addresses")
         yield f"{addresses} without a package name: packages that are not listed may be installed."
     if audit.question.is_about_cases:
-        where = measured_on(audit.question.device, audit.torch, audit.python)
-        yield f"{'; '.join([f'Evidence: {where}', *_other_setting(audit)])}."
+        yield f"{'; '.join([evidence(audit), *_other_setting(audit)])}."
+    elif told := evidence(audit):
+        yield f"{told}."
 
 
 def read_for(mine: Installed) -> str:
@@ -203,11 +215,16 @@ def conclusion(audit: Audit) -> str:
 
 
 def judged_by(audit: Audit, terms: AuditTerms) -> Iterator[str]:
-    """Yield what fails the build, the settings, and what they leave out, or no longer do."""
+    """Yield what fails the build, and the settings."""
     if terms.fail_on:
         failing = sum(fails_build(hit, terms.fail_on) for hit in audit.hits)
         number = plural(len(audit.hits), "known bug")
         yield f"Fail the build ({', '.join(terms.fail_on)}): {failing} of {number}."
+    yield from configured(terms)
+
+
+def configured(terms: AuditTerms) -> Iterator[str]:
+    """Yield the settings that were used, and what they leave out, or no longer do."""
     if terms.used is None:
         return
     taken = "; ".join(f"{key} {', '.join(values)}" for key, values in terms.taken.items())
@@ -215,7 +232,12 @@ def judged_by(audit: Audit, terms: AuditTerms) -> Iterator[str]:
     for one in terms.used.ignored.values():
         until = f" until {one.until}" if one.until else ""
         yield f"Ignored{until}: {one.case} ({because(one)})."
-    for key, one in terms.used.expired.items():
+    yield from expired(terms)
+
+
+def expired(terms: AuditTerms) -> Iterator[str]:
+    """Yield what the settings no longer leave out."""
+    for key, one in terms.used.expired.items() if terms.used else ():
         ended = f"Ignored until {one.until}, and counts again: {one.case}"
         yield f"{ended} ({because(one)}); see {key}."
 
@@ -434,6 +456,7 @@ def as_json(audit: Audit, terms: AuditTerms = _USUAL) -> str:
     """Return the answer for a program."""
     answer = {
         "audited": _installed(audit.installed),
+        "snapshot": snapshot_of(audit),
         "measured-on": {
             "device": str(audit.question.device),
             "torch": list(audit.torch),
@@ -442,7 +465,7 @@ def as_json(audit: Audit, terms: AuditTerms = _USUAL) -> str:
         "precisions": list(map(str, audit.question.precisions)),
         "ignored": sorted(audit.question.ignored),
         "shared-code": dict(audit.by_shared_code),
-        "settings": _settings(terms.used),
+        "settings": settings_of(terms),
         "fail-on": list(map(str, terms.fail_on)),
         "hits": [
             {**_hit(hit), "fails-build": fails_build(hit, terms.fail_on)} for hit in audit.hits
@@ -459,7 +482,9 @@ def as_json(audit: Audit, terms: AuditTerms = _USUAL) -> str:
     return json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
 
 
-def _settings(used: UsedSettings | None) -> dict[str, Any] | None:
+def settings_of(terms: AuditTerms) -> dict[str, Any] | None:
+    """Return the settings that were used, for a program."""
+    used = terms.used
     if used is None:
         return None
     exceptions = {"ignored": used.ignored, "expired": used.expired}

@@ -10,27 +10,33 @@ from repromatrix.runner.audit.advice import Advice, Exclusion, ReleaseStanding
 from repromatrix.runner.audit.render import (
     NO_CASE,
     by_case,
+    configured,
+    evidence,
     listed,
-    measured_on,
+    settings_of,
     shared,
+    snapshot_of,
     spot_names,
 )
+from repromatrix.runner.audit.settings import AuditTerms
 from repromatrix.runner.markdown import plain
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading
 from repromatrix.runner.text import plural, shorten
 
+_USUAL = AuditTerms()
 _WIDE = 80
 _FEW = 3
 
 
-def text(advice: Advice) -> str:
+def text(advice: Advice, terms: AuditTerms = _USUAL) -> str:
     """Return the answer for a terminal."""
     excluded = [f"  {each.clause:<12} {_why(each)}" for each in advice.exclusions]
     parts = (_answer, shared, _apart, _contradicted)
     blocks = [[*part(advice)] for part in parts]
-    blocks += [excluded, [*_missing(advice)], [*filter(None, [_measured(advice)])]]
+    told = [*filter(None, [_measured(advice)]), *configured(terms)]
+    blocks += [excluded, [*_missing(advice)], told]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -152,13 +158,11 @@ def _command(undecided: Sequence[ReleaseStanding]) -> str:
 
 
 def _measured(advice: Advice) -> str:
-    if not advice.question.is_about_cases:
-        return ""
-    where = measured_on(advice.question.device, advice.torch, advice.python)
-    return f"{where[0].upper()}{where[1:]}."
+    told = evidence(advice)
+    return f"{told}." if told else ""
 
 
-def markdown(advice: Advice) -> str:
+def markdown(advice: Advice, terms: AuditTerms = _USUAL) -> str:
     """Return the answer to paste."""
     first, *rest = _answer(advice)
     apart = [line.strip() for line in _apart(advice)]
@@ -173,7 +177,7 @@ def markdown(advice: Advice) -> str:
         *map(plain, cells[-1:]),
         "\n".join(f"- `{each.clause}`: {plain(_why(each))}" for each in advice.exclusions),
         "  \n".join(_line(line.strip()) for line in _missing(advice)),
-        _measured(advice),
+        "  \n".join(filter(None, [_measured(advice), *map(plain, configured(terms))])),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -183,7 +187,7 @@ def _line(text: str) -> str:
     return f"`{text}`" if is_code else plain(text)
 
 
-def as_json(advice: Advice) -> str:
+def as_json(advice: Advice, terms: AuditTerms = _USUAL) -> str:
     """Return the answer for a program; keys and values are a contract."""
     nearest = _nearest(advice)
     answer = {
@@ -213,6 +217,8 @@ def as_json(advice: Advice) -> str:
         "run": _command(advice.undecided) if advice.undecided else None,
         "releases": list(map(_standing, advice.standings)),
         "apart": list(map(_standing, advice.apart)),
+        "snapshot": snapshot_of(advice),
+        "settings": settings_of(terms),
         "measured-on": {"torch": list(advice.torch), "python": list(advice.python)},
         "exit": int(advice.code),
     }

@@ -15,9 +15,11 @@ from repromatrix.runner.audit.render import (
     avoiding,
     because,
     conclusion,
+    evidence,
     levels_of,
     link_of,
     pins_of,
+    snapshot_of,
     sources,
 )
 from repromatrix.runner.audit.settings import AuditTerms, fails_build
@@ -65,6 +67,7 @@ def github(audit: Audit, terms: AuditTerms) -> str:
         *_annotations("warning", warnings, pinned, terms),
         *_expired(terms),
         printable_lines(conclusion(audit)),
+        *([f"{told}."] if (told := evidence(audit)) else []),
     ]
     return "\n".join(lines) + "\n"
 
@@ -125,6 +128,7 @@ def sarif(audit: Audit, terms: AuditTerms) -> str:
         ],
         "results": results,
         "columnKind": "unicodeCodePoints",
+        **({"properties": {"snapshot": told}} if (told := snapshot_of(audit)) else {}),
     }
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=1, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""`[tool.repromatrix]` of somebody's `pyproject.toml`: what `audit` asks, ignores and fails on.
+"""`[tool.repromatrix]` of somebody's `pyproject.toml`: what is asked, ignored and failed on.
 
 The block of a case is a table of the same name; it stands in a case file and is another thing.
 """
@@ -144,6 +144,11 @@ class UsedSettings:
     def _exceptions(self) -> Iterator[tuple[str, IgnoredCase]]:
         for number, one in enumerate(self.settings.ignore):
             yield self.key(f"ignore[{number}]"), one
+
+    def without(self, *keys: str) -> UsedSettings:
+        """Return them without the keys of this program's own question."""
+        settings = self.settings.model_copy(update=dict.fromkeys(keys, ()))
+        return dataclasses.replace(self, settings=settings)
 
     def key(self, name: str) -> str:
         """Return the address of a key, for an error."""

@@ -32,11 +32,13 @@ def advise_release(
     Of models that were asked for it adds what the sweep found on that release. `console` is called
     only where there is something to warn of: rich takes time to import.
     """
-    asked = swept.SweptModels(paths, options.model)
-    loaded, question = asking.asked(paths, options, otherwise_known=asked.is_known)
+    swept_models = swept.SweptModels(paths)
+    loaded, question, models, terms = asking.asked(
+        paths, options, otherwise_known=swept_models.is_known
+    )
     advice = find(asking.known_of(loaded, question, late_printer(console)), question)
     newest = advice.newest.release if advice.newest else loaded.matrix.releases[-1].name
-    found = asked.answers(newest, question.precisions)
+    found = swept_models.answers(models, newest, question.precisions)
     forms = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
-    print_stdout(swept.added(forms[options.format](advice), found, options.format))
+    print_stdout(swept.added(forms[options.format](advice, terms), found, options.format))
     return advice.code if question.chosen(loaded.cases) else swept.code_of(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,11 @@ from repromatrix.runner.audit.hits import Audit
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.lines import file_of
-from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import AuditQuestion
 from repromatrix.runner.audit.settings import (
     AuditTerms,
     FailOn,
     asked_fail_on,
     fails_build,
-    find_settings,
-    readdressed,
     sweep_fails_build,
 )
 from repromatrix.runner.cli import swept
@@ -36,10 +32,9 @@ from repromatrix.runner.cli.options import (
     print_stdout,
     stderr_console,
 )
-from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.project import Project
 from repromatrix.runner.sweep.answers import SweptAnswer
 
 if TYPE_CHECKING:
@@ -115,31 +110,22 @@ def audit_packages(
     warn of: rich takes time to import.
     """
     installed = read(options.path, options.environment)
-    terms, asked, loaded, question = _asked(paths, options, installed)
+    fail_on, page = asked_fail_on(options.fail_on), _page(options.base_url)
+    swept_models = swept.SweptModels(paths)
+    loaded, question, models, terms = asking.asked(
+        paths,
+        options,
+        beside=file_of(installed),
+        ignore=options.ignore,
+        otherwise_known=swept_models.is_known,
+    )
+    terms = dataclasses.replace(terms, fail_on=fail_on or terms.fail_on, page=page)
     known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
-    found = asked.answers(installed.version(TRANSFORMERS), question.precisions)
+    found = swept_models.answers(models, installed.version(TRANSFORMERS), question.precisions)
     answer = told(report, options.format, terms, verbose=options.verbose)
     print_stdout(swept.added(answer, found, options.format))
     return exit_code(report, found, terms.fail_on)
-
-
-def _asked(
-    paths: Paths, options: AuditOptions, installed: Installed
-) -> tuple[AuditTerms, swept.SweptModels, Project, AuditQuestion]:
-    """Return what is asked, by the options and by the settings of the project."""
-    used = find_settings(file_of(installed), _today())
-    filled = used.filled(options) if used else options
-    fail_on = asked_fail_on(options.fail_on) or (used.settings.fail_on if used else ())
-    asked = swept.SweptModels(paths, filled.model)
-    try:
-        loaded, question = asking.asked(paths, filled, options.ignore, asked.is_known, used)
-    except RunnerError as error:
-        raise readdressed(error, used.addresses(options) if used else {}) from error
-    taken = used.taken(options) if used else {}
-    page = _page(options.base_url)
-    terms = AuditTerms(fail_on=fail_on, used=used, taken=taken, page=page)
-    return terms, asked, loaded, question
 
 
 def _page(base_url: str) -> Callable[[str], str]:
@@ -150,10 +136,6 @@ def _page(base_url: str) -> Callable[[str], str]:
     from repromatrix.runner.cli.report import site_address  # noqa: PLC0415
 
     return functools.partial(site.case_page, site_address(base_url))
-
-
-def _today() -> dt.date:
-    return dt.datetime.now(dt.UTC).date()
 
 
 def told(report: Audit, form: str, terms: AuditTerms = _USUAL, *, verbose: bool = False) -> str:

@@ -41,8 +41,8 @@ def diagnose_interpreter(
     `repromatrix.doctor(model)` asks only what can hit its model.
     """
     installed = running(or_active=True)
-    loaded, question = asking.asked(paths, options)
+    loaded, question, _, terms = asking.asked(paths, options)
     known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
-    print_stdout(told(report, options.format, verbose=options.verbose))
-    return exit_code(report)
+    print_stdout(told(report, options.format, terms, verbose=options.verbose))
+    return exit_code(report, fail_on=terms.fail_on)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from repromatrix.runner.evidence.history import NAME as HISTORY
 from repromatrix.runner.evidence.history import as_text as history_text
 from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import Publication, read_publications
+from repromatrix.runner.evidence.snapshot import today
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
@@ -218,12 +218,12 @@ def _publications(
 def _publication(kind: _Class, ran: Iterable[Observation], names: Collection[str]) -> Publication:
     """Return a publication of today; `names` are those that others have."""
     hardware, torch_build, python = kind
-    today = _today()
+    day = today().isoformat()
     main = {row.provenance.packages.get("transformers", "") for row in ran if _is_main(row)}
-    free = (today, *(f"{today}-{letter}" for letter in string.ascii_lowercase[1:]))
+    free = (day, *(f"{day}-{letter}" for letter in string.ascii_lowercase[1:]))
     return Publication(
         name=next(name for name in free if name not in names),
-        date=today,
+        date=day,
         hardware=hardware,
         torch_build=torch_build,
         python=python,
@@ -238,7 +238,3 @@ def _origin(version: str) -> str:
         return version
     facts = (version, str(checkout.declared.day), development.repository_of(checkout.root))
     return " ".join(filter(None, facts))
-
-
-def _today() -> str:
-    return dt.datetime.now(tz=dt.UTC).date().isoformat()

@@ -22,6 +22,7 @@ from repromatrix.runner.cli.options import (
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import ends, known_commits
+from repromatrix.runner.evidence.snapshot import newest
 from repromatrix.runner.judging.ranges import axes, ranges_along
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.environment_name import under_torch
@@ -73,6 +74,8 @@ def print_cells(paths: Paths, options: ResultsOptions, console: Console) -> Exit
         if (device := judged.seen.cell.device) in selections
         and selections[device](judged.seen.cell)
     ]
+    if snapshot := newest(paths.published):
+        line_printer(console, "dim")(f"{str(snapshot).capitalize()}.")
     table = _ranges(selected, loaded) if options.ranges else _cells(selected, loaded, options)
     print_stdout(table)
     return ExitCode.AS_EXPECTED

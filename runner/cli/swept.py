@@ -19,11 +19,11 @@ from repromatrix.runner.text import printable_lines
 
 
 class SweptModels:
-    """The models that were asked for, among the architectures that were swept."""
+    """The architectures that were swept, for models that are asked for."""
 
-    def __init__(self, paths: Paths, models: Sequence[str]) -> None:
+    def __init__(self, paths: Paths) -> None:
         """Read nothing yet: without models the sweep is not asked."""
-        self._paths, self._models = paths, models
+        self._paths = paths
 
     @cached_property
     def _history(self) -> SweepHistory:
@@ -33,11 +33,13 @@ class SweptModels:
         """Say whether a name or glob means an architecture that was swept."""
         return bool(answers.named(self._history, [model]))
 
-    def answers(self, version: str, precisions: Collection[Precision]) -> tuple[SweptAnswer, ...]:
-        """Return what is known of the models at a version of transformers."""
-        if not self._models:
+    def answers(
+        self, models: Sequence[str], version: str, precisions: Collection[Precision]
+    ) -> tuple[SweptAnswer, ...]:
+        """Return what is known of models at a version of transformers."""
+        if not models:
             return ()
-        kinds = answers.named(self._history, self._models)
+        kinds = answers.named(self._history, models)
         return answers.swept(self._history, kinds, version, precisions)
 
 

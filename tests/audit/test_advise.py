@@ -41,7 +41,7 @@ def test_an_answer_about_a_device_that_never_ran_says_so() -> None:
     on_cpu = what_is_known({"4.50.0": PASSES})
     found = advise(on_cpu, AuditQuestion(precisions=(Precision.BF16,), device=Device.CUDA))
 
-    assert text(found).endswith("\nNothing is measured on CUDA.\n")
+    assert text(found).endswith("\nEvidence: nothing is measured on CUDA.\n")
     assert json.loads(as_json(found))["measured-on"] == {"torch": [], "python": []}
 
 
@@ -85,7 +85,7 @@ def test_what_is_not_measured_is_not_advised_and_the_runs_are_named() -> None:
         "  nox -s matrix -- --case toy_breaks --release 4.50.0,4.51.0"
         " --precision bf16 --workaround none\n"
         "\n"
-        "Measured on CPU, torch 2.13.0+cpu, Python 3.11.\n"
+        "Evidence: measured on CPU, torch 2.13.0+cpu, Python 3.11.\n"
     )
 
 

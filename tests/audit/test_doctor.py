@@ -10,7 +10,6 @@ import pytest
 from factories import case_text
 from small_checkout import checkout
 
-from repromatrix.runner import project
 from repromatrix.runner.audit import inputs
 from repromatrix.runner.audit.doctor import Diagnosis, ModelFacts, diagnose, facts, narrowed
 from repromatrix.runner.audit.packages import Installed
@@ -131,10 +130,9 @@ def diagnosed(folder: Path, looked_at: SimpleNamespace | None) -> Diagnosis:
     """Return the answer in a small checkout in which nothing is measured."""
     paths = checkout(folder)
     (paths.cases / "toy_breaks.py").write_text(case_text(), encoding="utf-8")
-    loaded = project.load(paths)
     pins = {"transformers": "4.50.0", "torch": "2.13.0"}
     packages = Installed(what="python", form="interpreter", pins=pins)
-    return diagnose(packages, facts(looked_at) if looked_at else None, loaded, pytest.fail)
+    return diagnose(packages, facts(looked_at) if looked_at else None, paths, pytest.fail)
 
 
 def test_the_answer_says_what_it_looked_at_and_what_it_could_not_decide(tmp_path: Path) -> None:

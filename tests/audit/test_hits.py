@@ -405,7 +405,7 @@ def asked_for(*models: str) -> AuditQuestion:
 def test_a_question_about_a_model_that_shares_the_code_names_that_model(tmp_path: Path) -> None:
     places = checkout(tmp_path)
     (places.cases / "toy_breaks.py").write_text(case_text('same-code = ["doll"]\n'))
-    _, question = asked(places, SelectionRequest(model=["d*"]))
+    question = asked(places, SelectionRequest(model=["d*"])).question
 
     assert (question.cases, question.models) == (("toy_breaks",), frozenset({"doll"}))
 

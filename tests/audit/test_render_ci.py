@@ -26,6 +26,7 @@ from repromatrix.runner.audit.settings import (
     IgnoredCase,
     UsedSettings,
 )
+from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.model.case import read_case
 from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import Paths
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 BF16 = AuditQuestion(precisions=(Precision.BF16,))
 USUAL = AuditTerms()
+SNAPSHOT = Snapshot(name="2026-11-24-b", date=dt.date(2026, 11, 24), age=3)
 TEXT = {"type": "string", "minLength": 1}
 
 
@@ -97,6 +99,7 @@ RUN = closed(
     invocations=every(INVOCATION),
     results=every(RESULT),
     columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+    properties=BAG,
 )
 SARIF = {
     **closed("version runs", version={"const": "2.1.0"}, runs=every(RUN)),
@@ -133,7 +136,8 @@ def found(lock: str, count: int = 1) -> Audit:
         for release in held
     ]
     mine = dataclasses.replace(installed("4.50.0"), what=lock)
-    return audit(mine, known(every_case, held, rows), BF16)
+    evidence = dataclasses.replace(known(every_case, held, rows), snapshot=SNAPSHOT)
+    return audit(mine, evidence, BF16)
 
 
 def expired() -> AuditTerms:
@@ -151,6 +155,7 @@ def test_a_known_bug_is_an_error_on_the_line_of_the_lock(lock: str) -> None:
         "avoided by newer: transformers 4.51.0; older: transformers 4.49.0%0A"
         "https://example.org/1\n"
         "1 known bug (1 cell: 1 measured, 0 derived); 0 passing (0 measured), 0 not applicable.\n"
+        "Evidence of 2026-11-24-b, 3 days old: measured on CPU, torch 2.13.0+cpu, Python 3.11.\n"
     )
 
 
@@ -191,7 +196,9 @@ def test_a_log_is_valid_and_has_a_rule_for_each_case_that_fails(lock: str) -> No
     (run,) = log["runs"]
     first, second = run["results"]
     rules = run["tool"]["driver"]["rules"]
+    told = {"name": "2026-11-24-b", "date": "2026-11-24", "age-days": 3}
 
+    assert run["properties"] == {"snapshot": told}
     assert [rule["id"] for rule in rules] == ["toy_00", "toy_01"]
     assert [rules[one["ruleIndex"]]["id"] for one in (first, second)] == ["toy_00", "toy_01"]
     assert rules[0]["help"]["text"] == (

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import functools
 import gc
 import io
@@ -31,6 +30,7 @@ from typer.main import get_command
 from repromatrix.runner import cli
 from repromatrix.runner.environments import uv
 from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.evidence import snapshot
 from repromatrix.runner.execution import sandbox
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -59,13 +59,13 @@ What uv says ends where our own words go on: whoever rewords those looks here, t
 """
 
 ALIKE: dict[str, object] = {
-    "repromatrix.runner.cli.audit._today": dt.date(2026, 12, 1),
-    "repromatrix.runner.cli.publish._today": "2026-12-01",
     "repromatrix.runner.cli.options.unenforceable": [],
     "repromatrix.runner.execution.cgroup.can_count": True,
     "repromatrix.runner.execution.hardware.has_cuda": False,
 }
-"""What is asked of the machine and of the day, and what is answered here."""
+"""What is asked of the machine, and what is answered here."""
+DAY = "2026-12-01"
+"""Taken for today."""
 
 
 def prepared(
@@ -79,6 +79,7 @@ def prepared(
     monkeypatch.setattr(uv, "_told", lambda: (uv.for_uv({}, os.environ), ("--no-index",)))
     for name in [name for name in os.environ if name.startswith("REPROMATRIX_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv(snapshot.TODAY, DAY)
     # What one example learned of the machine answers for no other.
     sandbox.trouble.cache_clear()
     for given in example.givens:
