@@ -57,6 +57,8 @@ from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.text import Link, in_path
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
+from repromatrix.runner.evidence import archive
+from repromatrix.runner.evidence.archive import EvidenceArchive
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.evidence.history import MainHistory
 from repromatrix.runner.evidence.published import Publication
@@ -96,6 +98,8 @@ class Published:
     swept: SweptSite = field(default_factory=SweptSite)
     checkout: Path | None = None
     """The folder that holds `docs/`; None where no documents are shown."""
+    archive: EvidenceArchive | None = None
+    """What installations take as newer evidence; None where nothing was published."""
 
     @property
     def newest(self) -> Publication | None:
@@ -253,7 +257,7 @@ class Site:
             Link(text=one.title.removeprefix("repromatrix: "), href=in_path(one.path))
             for one in self.feeds.values()
         )
-        return data_page(self.entries, links, self.badges, self.published.base_url)
+        return data_page(self.entries, links, self.badges, self.published)
 
     @cached_property
     def news(self) -> tuple[feed.FeedEntry, ...]:
@@ -524,6 +528,8 @@ def _exports(site: Site) -> Files:
     for badge in site.badges:
         yield from badges.files(badge)
     yield from osv.files(site.entries)
+    if site.published.archive is not None:
+        yield archive.NAME, site.published.archive.content
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -51,6 +51,18 @@ class Paths:
     root: Path = ROOT
     own: bool = False
     """For a case that is not in `cases/`: nothing of it is kept under the corpus's name."""
+    updated: Path | None = None
+    """Evidence that is newer than what was installed, laid out as a checkout is."""
+
+    @property
+    def data(self) -> Path:
+        """The folder with cases, pins and published evidence: they belong together."""
+        return self.updated or self.root
+
+    @property
+    def updates(self) -> Path:
+        """What an installation took of newer evidence."""
+        return self.state / "updates"
 
     @property
     def is_installed(self) -> bool:
@@ -60,7 +72,7 @@ class Paths:
     @property
     def cases(self) -> Path:
         """One script per reported bug."""
-        return self.root / "cases"
+        return self.data / "cases"
 
     @property
     def state(self) -> Path:
@@ -70,12 +82,12 @@ class Paths:
     @property
     def matrix(self) -> Path:
         """The axes."""
-        return self.root / "environments" / "matrix.toml"
+        return self.data / "environments" / "matrix.toml"
 
     @property
     def locks(self) -> Path:
         """One requirements file per release."""
-        return self.root / "environments" / "locks"
+        return self.data / "environments" / "locks"
 
     @property
     def built(self) -> Path:
@@ -102,7 +114,7 @@ class Paths:
     @property
     def recipes(self) -> Path:
         """One frozen tiny model per architecture."""
-        return self.root / "recipes"
+        return self.data / "recipes"
 
     @property
     def commits(self) -> Path:
@@ -132,7 +144,7 @@ class Paths:
     @property
     def published(self) -> Path:
         """The evidence that is in the repository; none of it is about a case of your own."""
-        return self.state / "own-published" if self.own else self.root / "reports" / "published"
+        return self.state / "own-published" if self.own else self.data / "reports" / "published"
 
     @property
     def torches(self) -> Path:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from repromatrix.runner.compare import snapshots
+from repromatrix.runner.evidence import archive
 from repromatrix.runner.evidence.answering import Grid, answering_rows, dispute, survey
 from repromatrix.runner.evidence.commits import known_commits
-from repromatrix.runner.evidence.history import NAME as HISTORY
 from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.verdicts import Judged, infer, judge_all
@@ -27,14 +27,10 @@ from repromatrix.runner.sweep.published import (
     read_history,
     read_refused,
 )
-from repromatrix.runner.sweep.triage import NAME as TRIAGE
 from repromatrix.runner.sweep.triage import load_triage
 
 if TYPE_CHECKING:
     from repromatrix.reports.build import SweptSite
-
-_SHOWN = ("publications.toml", snapshots.NAME, HISTORY)
-"""The published files that pages show beside the cells."""
 
 
 def judged_grid(
@@ -84,11 +80,11 @@ def identity(
 ) -> str:
     """Identify what a rendering would show, so that an unchanged one is left alone."""
     content = hashlib.sha256(f"{base_url} {source}".encode())
-    published = (project.paths.published / name for name in _SHOWN)
-    swept = sorted((project.paths.published / FOLDER).rglob("*.csv"))
-    decided = project.paths.recipes / TRIAGE
-    for path in (*published, *swept, decided, project.paths.history):
-        content.update(path.read_bytes() if path.exists() else b"absent")
+    # All that is published, and what findings were decided to be.
+    for name, path in archive.contents(project.paths).items():
+        content.update(name.encode() + path.read_bytes())
+    main = project.paths.history
+    content.update(main.read_bytes() if main.exists() else b"absent")
     content.update(repr(sorted(known_commits(project.paths).values())).encode())
     for case in project.cases.values():
         content.update(repr((case.head, case.block, case.digest)).encode())
@@ -157,6 +153,7 @@ def render(
             classes=_swept(paths, CLASSES),
         ),
         checkout=paths.root,
+        archive=archive.pack(paths),
     )
     environments = _shown_in_the_table(known_to, judged)
     stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular

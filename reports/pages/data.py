@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from repromatrix.reports.exports import osv
 from repromatrix.reports.text import Link, in_address, in_path, page_of, visible
+from repromatrix.runner.evidence.archive import NAME
 
 if TYPE_CHECKING:
+    from repromatrix.reports.build import Published
     from repromatrix.reports.exports.badges import Badge
+    from repromatrix.runner.evidence.archive import EvidenceArchive
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,9 +27,21 @@ class BadgeRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DataPage:
-    """Entries of the OSV format, feeds and badges; the tables stand in the template."""
+class ArchiveRow:
+    """The archive of evidence, and the command that takes it."""
 
+    file: Link
+    snapshot: str
+    format: int
+    sha256: str
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataPage:
+    """The archive, entries of the OSV format, feeds and badges; the template has the tables."""
+
+    archive: ArchiveRow | None
     entries: tuple[Link, ...]
     feeds: tuple[Link, ...]
     badges: tuple[BadgeRow, ...]
@@ -36,13 +51,24 @@ def data_page(
     entries: Sequence[Mapping[str, Any]],
     feeds: Iterable[Link],
     badges: Iterable[Badge],
-    base_url: str,
+    published: Published,
 ) -> DataPage:
-    """Return the page; `base_url` is the address of the site, without which badges have none."""
+    """Return the page; without the address of the site, badges have none."""
     return DataPage(
+        archive=_archive(published.archive, published.base_url) if published.archive else None,
         entries=tuple(Link(text=one["summary"], href=osv.path_of(one)) for one in entries),
         feeds=tuple(feeds),
-        badges=tuple(_badge(badge, base_url) for badge in badges),
+        badges=tuple(_badge(badge, published.base_url) for badge in badges),
+    )
+
+
+def _archive(made: EvidenceArchive, base_url: str) -> ArchiveRow:
+    return ArchiveRow(
+        file=Link(text=NAME, href=NAME),
+        snapshot=made.snapshot,
+        format=made.format,
+        sha256=made.digest,
+        command=f"repromatrix update {base_url}{NAME} --sha256 {made.digest}",
     )
 
 

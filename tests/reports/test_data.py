@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import zipfile
@@ -20,6 +21,7 @@ from repromatrix.reports.exports.badges import badges
 from repromatrix.reports.pages.data import BadgeRow, DataPage, data_page
 from repromatrix.reports.sections.provenance import Settings
 from repromatrix.reports.text import Link
+from repromatrix.runner.evidence.archive import EvidenceArchive
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
 
-PUBLISHED = Published(publications={PUBLICATION.name: PUBLICATION})
+ARCHIVE = EvidenceArchive(content=b"packed", snapshot=PUBLICATION.name)
+PUBLISHED = Published(publications={PUBLICATION.name: PUBLICATION}, archive=ARCHIVE)
 
 
 def published_run(cell: Cell) -> Observation | None:
@@ -50,18 +53,30 @@ def test_the_page_of_data_links_to_every_file_that_is_no_page(site: dict[str, by
     files = {
         name
         for name in site
-        if name.endswith((".csv", ".gz", ".json", ".xml", ".zip")) and not name.startswith(of_pages)
+        if name.endswith((".csv", ".gz", ".json", ".xml", ".xz", ".zip"))
+        and not name.startswith(of_pages)
     }
 
     assert files - links == set()
     assert {"osv/all.zip", "osv/index.json", "cells.csv.gz", "feed/case/cache_float.xml"} <= files
 
 
+def test_the_evidence_is_a_download_with_the_command_that_takes_it(
+    site: dict[str, bytes],
+) -> None:
+    digest = hashlib.sha256(b"packed").hexdigest()
+
+    assert site["evidence.tar.xz"] == b"packed"
+    assert f"repromatrix update evidence.tar.xz --sha256 {digest}<" in site["data.html"].decode()
+
+
 def test_a_badge_comes_with_its_page_and_its_markdown() -> None:
     found = surveyed()
     [badge] = [one for one in badges(found, Settings(found)) if one.path == "badge/release/4.50.0"]
 
-    assert data_page([], [], [badge], "https://x.org/r/") == DataPage(
+    published = Published(base_url="https://x.org/r/")
+    assert data_page([], [], [badge], published) == DataPage(
+        archive=None,
         entries=(),
         feeds=(),
         badges=(
