@@ -24,10 +24,11 @@ from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import InvalidValue, RunnerError, refuse
 from repromatrix.runner.evidence.answers import published_rows
+from repromatrix.runner.evidence.snapshot import Snapshot
+from repromatrix.runner.evidence.updates import current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest, one_of
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Observation",
     "Precision",
     "RunnerError",
+    "Snapshot",
     "advise",
     "audit",
     "cases",
@@ -70,7 +72,7 @@ def audit(  # noqa: PLR0913 - the options of the command
     """
     installed = read(os.fspath(path))
     request = _request(cases, models, precisions, device)
-    asked = asking.asked(Paths(), request, beside=file_of(installed), ignore=_listed(ignore))
+    asked = asking.asked(current(), request, beside=file_of(installed), ignore=_listed(ignore))
     _tell_expired(asked.terms)
     known = asking.known_of(asked.loaded, asked.question, _warn, installed)
     return _audit(installed, known, asked.question)
@@ -87,7 +89,7 @@ def advise(
 
     Raises RunnerError for a name that does not exist.
     """
-    asked = asking.asked(Paths(), _request(cases, models, precisions, device))
+    asked = asking.asked(current(), _request(cases, models, precisions, device))
     _tell_expired(asked.terms)
     return _advise(asking.known_of(asked.loaded, asked.question, _warn), asked.question)
 
@@ -100,12 +102,12 @@ def doctor(model: object = None) -> Diagnosis:
     transformers is not installed.
     """
     looked_at = None if model is None else facts(model)
-    return diagnose(running(), looked_at, Paths(), _warn)
+    return diagnose(running(), looked_at, current(), _warn)
 
 
 def cases() -> Mapping[str, Case]:
     """Return the cases by name, each variant as a case of its own."""
-    paths = Paths()
+    paths = current()
     extras = load_matrix(paths).extras
     found, faults = load_corpus(paths, case_files(paths.cases), extras, code=False)
     if faults:
@@ -115,7 +117,7 @@ def cases() -> Mapping[str, Case]:
 
 def evidence() -> tuple[Observation, ...]:
     """Return every published result of the grid."""
-    return tuple(published_rows(Paths()))
+    return tuple(published_rows(current()))
 
 
 def _request(cases: _Names, models: _Names, precisions: _Names, device: str) -> SelectionRequest:

@@ -19,6 +19,7 @@ _ERRNO = {
     errno.EROFS: _READ_ONLY,
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
+    errno.ENOTDIR: "a file is in the place of a folder of its path",
     errno.ENAMETOOLONG: "the path is too long for its file system",
 }
 # The disk's words for SQLite; a store of which it says so is not damaged.

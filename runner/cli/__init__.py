@@ -26,11 +26,11 @@ _TWICE = 3.0
 COMMANDS = (
     *("matrix", "sweep", "shards", "environment", "bundle", "run", "report", "results"),
     *("bisect", "history", "blame", "issues", "diff", "audit", "advise", "doctor"),
-    *("check", "case", "lock", "accept", "new-case", "publish", "merge"),
+    *("check", "case", "lock", "accept", "new-case", "publish", "merge", "update"),
 )
 """In the order of the help; each is registered by the module of its name as that is imported."""
 WITHOUT_CHECKOUT = frozenset(
-    {"run", "report", "results", "diff", "audit", "advise", "doctor", "case"}
+    {"run", "report", "results", "diff", "audit", "advise", "doctor", "case", "update"}
 )
 """What an installation offers: it has no cases of its own to measure, and publishes nothing."""
 

@@ -20,6 +20,7 @@ import typer
 from repromatrix.runner import project
 from repromatrix.runner.cases import load_script
 from repromatrix.runner.errors import Conflict, InvalidValue, Problem, refuse
+from repromatrix.runner.evidence import updates
 from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.model.case import Case, by_variant, stem_of
 from repromatrix.runner.model.outcomes import Device
@@ -117,6 +118,9 @@ OnRay = Annotated[
     ),
 ]
 OnDevice = Annotated[Device, typer.Option(help="The device to compute on.")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Use no network: only what lies on this machine.")
+]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Re-run cells that already have results.")]
 AnyFailure = Annotated[
     bool,
@@ -160,7 +164,7 @@ def stderr_console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-_GIVEN: dict[str, Callable[[], Any]] = {"paths": Paths, "console": stderr_console}
+_GIVEN: dict[str, Callable[[], Any]] = {"paths": updates.current, "console": stderr_console}
 """What commands get beside their options."""
 _LATE = {"Console": object}
 """Stands for the annotation of which only type checkers import the module: rich takes time."""
