@@ -10,6 +10,7 @@ import typer
 from repromatrix.runner import project
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import cell_text
+from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import UnbuildableError, is_built
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.execution.events import Terms
@@ -51,6 +52,7 @@ class RunOptions:
     workaround: cli.OneWorkaround = PLAIN
     device: cli.OnDevice = Device.CPU
     sandbox: cli.Sandbox = None
+    offline: cli.Offline = False
 
 
 @cli.command("run")
@@ -60,6 +62,8 @@ def run_cell(paths: Paths, options: RunOptions, console: Console) -> ExitCode:
     The result is not stored. The exit code says whether it is as the case expects.
     """
     demand(options.device)
+    if options.offline:
+        uv.go_offline()
     loaded = cli.load_scripts(paths, [options.case], _derived(options.release))
     case = cli.only_case(loaded, options.case)
     environment = _environment(loaded, case, options)

@@ -187,6 +187,11 @@ def serve_gpu() -> None:
     os.environ.setdefault(BACKEND, "auto")
 
 
+def go_offline() -> None:
+    """Let uv install only what it has in its cache; to be said before it is asked anything."""
+    os.environ["UV_OFFLINE"] = "1"
+
+
 def torch_backend() -> str:
     """Return the backend that the user chose, part of what identifies an environment's folder."""
     return os.environ.get(BACKEND, "")
