@@ -86,7 +86,8 @@ def run_cell(paths: Paths, options: RunOptions, console: Console) -> ExitCode:
         ready = planned.prepare(Unit(environment=environment.name, cells=(cell,)))
         (row,) = measure(ready, loaded.cases, planned.terms)
     except UnbuildableError as error:
-        problem = Problem(environment.name, f"the environment cannot be built: {error}")
+        fix = "Without --offline, what is missing is downloaded." if options.offline else ""
+        problem = Problem(environment.name, f"the environment cannot be built: {error}", fix)
         raise refuse(problem, ExitCode.UNBUILDABLE) from error
     verdict = planned.verdict(row, ready.environment)
     cli.print_stdout(printable_lines(f"{cell_text(row)} ({verdict})\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import TYPE_CHECKING
 
@@ -83,3 +84,22 @@ def test_what_is_no_number_of_seconds_is_refused(
         uv.patience()
 
     assert [fault.where for fault in caught.value.faults] == [uv.PATIENCE]
+
+
+def test_offline_no_index_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forget_index: Callable[[], None]
+) -> None:
+    for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    with socket.create_server(("127.0.0.1", 0)) as index:
+        index.setblocking(False)
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{index.getsockname()[1]}/simple")
+        monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+        monkeypatch.setenv("UV_OFFLINE", "")  # so that it is as before at the end
+        forget_index()
+        uv.go_offline()
+
+        assert not uv.resolves("packaging==26.3", python="3.11", seconds=60)
+        with pytest.raises(BlockingIOError):
+            index.accept()
