@@ -137,6 +137,59 @@ def test_doctor_answers_as_the_command_does(environ: dict[str, str], tmp_path: P
     )
 
 
+SETTINGS = """
+[tool.repromatrix]
+models = ["gemma3"]
+precisions = ["bf16"]
+[[tool.repromatrix.ignore]]
+case = "gemma3_trainer_eval"
+reason = "We never evaluate."
+[[tool.repromatrix.ignore]]
+case = "gemma3_*"
+reason = "We wait."
+until = 2026-11-01
+"""
+CONFIGURED = """
+import warnings, repromatrix
+with warnings.catch_warnings(record=True) as told:
+    found = repromatrix.audit("requirements.txt"), repromatrix.advise(), repromatrix.doctor()
+other = repromatrix.doctor(type("M", (), {"config": type("C", (), {"model_type": "llama"})()})())
+for one in (*found[:2], found[2].audit, other.audit):
+    asked = one.question
+    print(*asked.precisions, *sorted(asked.ignored), *sorted(asked.models))
+print(*(each.message for each in told), found[2].text().count("pyproject.toml"))
+"""
+
+
+def test_the_settings_of_a_project_hold_in_programs_and_for_doctor(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text(LISTED, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
+    told, done = (
+        subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for arguments in (["-c", CONFIGURED], ["-m", "repromatrix", "doctor"])
+    )
+
+    asked = "bf16 gemma3_trainer_eval gemma3"
+    ended = (
+        "Ignored until 2026-11-01, and counts again: gemma3_* (We wait.);"
+        " see pyproject.toml: tool.repromatrix.ignore[1]."
+    )
+    *lines, last = told.stdout.splitlines()
+    assert lines == [asked, asked, asked, "bf16 gemma3_trainer_eval llama"], told.stderr
+    assert last == f"{ended} 2"
+    assert "Settings: pyproject.toml (precisions bf16; models gemma3).\n" in done.stdout
+    assert ended in done.stdout
+
+
 def test_doctor_without_transformers_says_where_to_run_it() -> None:
     told = "but not transformers. Install repromatrix where transformers is"
 

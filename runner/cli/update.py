@@ -22,7 +22,7 @@ _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 
 @command("update")
 def update_evidence(
-    source: Annotated[
+    address: Annotated[
         str,
         typer.Argument(
             metavar="ADDRESS",
@@ -43,7 +43,7 @@ def update_evidence(
         raise refuse(Problem("update", what, "Run `git pull`."))
     if sha256 and not _SHA256.fullmatch(sha256):
         raise refuse(InvalidValue("--sha256", sha256, "64 hexadecimal digits"))
-    address = f"{source}{archive.NAME}" if source.endswith("/") else source
+    address += archive.NAME * address.endswith("/")
     where = download.shown(address)
     if offline and download.is_remote(address):
         raise refuse(Conflict("--offline", where, "it is an address", "Give a file."))

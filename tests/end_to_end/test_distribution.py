@@ -11,8 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
+from evidence_archives import packed, published
 
 from repromatrix.runner.cli import COMMANDS, WITHOUT_CHECKOUT
+from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.lock_files import lock_bytes, lock_names
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 LIMIT = 5_000_000
 """Bytes of the wheel."""
 LISTED = "transformers==4.50.3\naccelerate==1.6.0\n"
+UVX_SECONDS = 600
 SEEN = """
 import sys
 from repromatrix.runner.cli import main
@@ -163,6 +166,22 @@ def test_what_needs_a_checkout_says_so(packages: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, f"{told} {fix}\n")
 
 
+def test_newer_evidence_answers_in_commands_and_in_programs(packages: Path, tmp_path: Path) -> None:
+    path = tmp_path / "evidence.tar.xz"
+    path.write_bytes(packed(published(tmp_path / "newer", "2026-12-30")))
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "REPROMATRIX_TODAY": "2026-12-31"}
+    asked = "import repromatrix; print(*repromatrix.cases(), repromatrix.advise().snapshot)"
+
+    taken = call(packages, tmp_path, "update", path.name, "--offline", environ=own)
+    advised = call(packages, tmp_path, "advise", environ=own)
+    told = call(packages, tmp_path, start=("-c", asked), environ=own)
+
+    named = "evidence of 2026-12-30, 1 day old"
+    assert (taken.returncode, taken.stdout) == (0, f"Updated: {named}.\n"), taken.stderr
+    assert "Evidence of 2026-12-30, 1 day old: nothing is measured on CPU." in advised.stdout
+    assert told.stdout == f"toy_breaks {named}\n", told.stderr
+
+
 def test_the_help_shows_what_is_offered(packages: Path, tmp_path: Path) -> None:
     done = call(packages, tmp_path, "--help")
     offered = [name for name in COMMANDS if f"│ {name} " in done.stdout]
@@ -216,6 +235,23 @@ def test_a_fresh_virtualenv_has_the_command_and_the_api(wheel: Path, tmp_path: P
     assert refused.stderr == (
         "report: it needs jinja2 and pandas. Install them: `pip install 'repromatrix[site]'`.\n"
     )
+
+
+@pytest.mark.builds
+def test_uvx_audits_with_nothing_installed_and_again_from_its_cache(
+    wheel: Path, tmp_path: Path
+) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(LISTED, encoding="utf-8")
+    own = {"UV_CACHE_DIR": str(tmp_path / "cache"), "UV_TOOL_DIR": str(tmp_path / "tools")}
+    asked = ("--python", sys.executable, "--from", wheel, "repromatrix", "audit", listed)
+
+    first = uv.call("tool", "run", *asked, told=own, seconds=UVX_SECONDS)
+    again = uv.call("tool", "run", "--offline", *asked, told=own, seconds=UVX_SECONDS)
+
+    assert (first.code, again.code) == (1, 1), first.err + again.err
+    assert "gemma3_trainer_eval" in first.out
+    assert again.out == first.out
 
 
 def _out(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:

@@ -93,7 +93,7 @@ def test_offline_no_index_is_asked(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     with socket.create_server(("127.0.0.1", 0)) as index:
-        index.setblocking(False)
+        index.settimeout(0)
         monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{index.getsockname()[1]}/simple")
         monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
         monkeypatch.setenv("UV_OFFLINE", "")  # so that it is as before at the end
