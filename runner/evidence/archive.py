@@ -64,6 +64,7 @@ def contents(paths: Paths) -> dict[str, Path]:
         *case_files(paths.cases),
         paths.matrix,
         *paths.locks.glob("*.txt"),
+        paths.locks.with_suffix(".tar.xz"),  # what an installation has in place of the folder
         *paths.published.rglob("*.*"),
         *paths.recipes.glob("triage.toml"),
     ]
