@@ -214,6 +214,7 @@ def _without_report(status: int) -> dict[str, Any]:
 
 
 _HIGH = 200
+_MOMENT = 0.2  # seconds
 _NOT_INITIALIZED = 3
 """CUDA_ERROR_NOT_INITIALIZED of <cuda.h>."""
 _CUDA_DRIVER = "libcuda.so.1"
@@ -255,7 +256,8 @@ class CellProcess:
         self.disk = DiskUse(self.folder)
         self.fresh = request["fresh"] or not _forks_safely(request["device"])
         self.baseline = 0 if self.fresh else process_control.resident(os.getpid())
-        self.began = time.monotonic()
+        self.began = self.few = time.monotonic()
+        """When it began, and when it had last no more processes than the case says."""
         self.pipes = Pipes()
         try:
             self.pid = self._start()
@@ -368,10 +370,20 @@ class CellProcess:
             self._stop(CROWD)
         elif held > self.request["memory"] << 20:
             self._stop("out-of-memory")
-        elif 1 < self.request["ranks"] < len(tree - {self.first}):
+        elif self._has_too_many(tree - {self.first}):
             self._stop(RANKS)
         elif self.disk.is_above(self.request["disk"] << 20, tree):
             self._stop(DISK)
+
+    def _has_too_many(self, tree: set[int]) -> bool:
+        """Say whether the case has had more processes than it says, and not for a moment only.
+
+        Between its fork and its program everything that a case starts is one more Python.
+        """
+        most, now = self.request["ranks"], time.monotonic()
+        if most == 1 or len(tree) <= most or process_control.interpreters(tree) <= most:
+            self.few = now
+        return now - self.few > _MOMENT
 
     def tree(self) -> set[int]:
         """Return the processes of the cell, also those whose own parents have ended."""

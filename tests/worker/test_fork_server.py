@@ -771,6 +771,27 @@ def test_a_cell_whose_files_take_too_much_of_the_disk_is_ended_alone(
 
 
 @with_walls_and_without
+def test_helpers_of_a_case_are_none_of_its_processes(
+    start: Starter, tmp_path: Path, *, walls: bool
+) -> None:
+    path = case(
+        tmp_path,
+        "import multiprocessing, os, subprocess, threading, time",
+        "from multiprocessing import resource_tracker",
+        "resource_tracker.ensure_running()",  # as for everything that is spawned
+        "program = subprocess.Popen(['sleep', '1'])",
+        "threading.Thread(target=time.sleep, args=(1,)).start()",
+        "if os.fork() == 0: os._exit(0)",  # it has ended, and nobody awaits it
+        "rank = multiprocessing.get_context('fork').Process(target=time.sleep, args=(1,))",
+        "rank.start(), rank.join(), program.wait()",
+    )
+
+    [(_, answer)] = start(sandbox=walls, cases=[path]).run([request(path, ranks=2)])
+
+    assert (answer["outcome"], answer.get("error_class")) == ("passes", None)
+
+
+@with_walls_and_without
 def test_of_two_ranks_neither_outlives_the_other(
     start: Starter, tmp_path: Path, temporary: Path, *, walls: bool
 ) -> None:
