@@ -69,7 +69,7 @@ def step(rank: int, precision: str, workaround: str) -> float:
     """Join the group of two, train for one step, and return the norm of the gradient."""
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
-    group, limit = Path("group").absolute().as_uri(), timedelta(seconds=20)
+    group, limit = Path("group").absolute().as_uri(), timedelta(seconds=50)
     dist.init_process_group("gloo", init_method=group, rank=rank, world_size=2, timeout=limit)
     mixed = "no" if precision == "fp32" else "bf16"
     accelerator = Accelerator(mixed_precision=mixed, cpu=device == "cpu")

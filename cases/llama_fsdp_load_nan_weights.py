@@ -20,7 +20,7 @@
 # load-everywhere = "Turn cpu_ram_efficient_loading off: every process loads the weights."
 #
 # [[tool.repromatrix.fails]]
-# when = ["transformers>=5.3,<5.6"]
+# when = ["transformers>=5.4,<5.6"]
 # raises = "AssertionError"
 # match = "weights of the other process are not finite"
 # where = "llama_fsdp_load_nan_weights:main"
@@ -29,14 +29,14 @@
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/45050"
 # says = "Weights that are not loaded hold what lay in memory."
-# when = ["transformers>=5.3,<5.6"]
+# when = ["transformers>=5.4,<5.6"]
 # precisions = ["bf16"]
 # outcome = "fails"
 # ///
 """What a process does not load because FSDP will send it must hold numbers, or nothing at all.
 
-With `cpu_ram_efficient_loading` the first process alone reads the checkpoint. Until transformers
-5.5 the others got tensors that nobody wrote. What lay in memory there is not the same in every run,
+With `cpu_ram_efficient_loading` the first process alone reads the checkpoint. In transformers 5.4
+and 5.5 the others got tensors that nobody wrote. What lay in memory there is not the same in every run,
 therefore torch is asked to fill such tensors with NaN, as its deterministic mode does.
 """
 
@@ -62,7 +62,7 @@ def loaded(rank: int, precision: str, workaround: str) -> tuple[torch.nn.Module,
     efficient = "false" if workaround == "load-everywhere" else "true"
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
     os.environ.update(ACCELERATE_USE_FSDP="true", FSDP_CPU_RAM_EFFICIENT_LOADING=efficient)
-    group, limit = Path("group").absolute().as_uri(), timedelta(seconds=20)
+    group, limit = Path("group").absolute().as_uri(), timedelta(seconds=50)
     dist.init_process_group("gloo", init_method=group, rank=rank, world_size=2, timeout=limit)
     if rank == 0:
         config = LlamaConfig(**SIZES, num_attention_heads=2, num_key_value_heads=2)

@@ -47,6 +47,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.tensor  # imported late it costs seconds in every cell
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -59,7 +60,7 @@ def logits(rank: int, precision: str, workaround: str) -> torch.Tensor:
     """Join the group of two, load half of the model, and return what both compute."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
     group = Path("group").absolute().as_uri()
-    limit = timedelta(seconds=20)
+    limit = timedelta(seconds=50)
     dist.init_process_group("gloo", init_method=group, rank=rank, world_size=2, timeout=limit)
     if rank == 0:
         config = LlamaConfig(**SIZES, num_attention_heads=4, num_key_value_heads=2)
