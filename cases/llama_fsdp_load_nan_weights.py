@@ -26,6 +26,12 @@
 # where = "llama_fsdp_load_nan_weights:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/45050"
 #
+# [[tool.repromatrix.fails]]
+# when = ["transformers<5"]
+# raises = "AssertionError"
+# match = "weights of the other process are not finite"
+# where = "llama_fsdp_load_nan_weights:main"
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/45050"
 # says = "Weights that are not loaded hold what lay in memory."
@@ -35,9 +41,9 @@
 # ///
 """What a process does not load because FSDP will send it must hold numbers, or nothing at all.
 
-With `cpu_ram_efficient_loading` the first process alone reads the checkpoint. In transformers 5.4
-and 5.5 the others got tensors that nobody wrote. What lay in memory there is not the same in every run,
-therefore torch is asked to fill such tensors with NaN, as its deterministic mode does.
+With `cpu_ram_efficient_loading` the first process alone reads the checkpoint. Until 4.57, and
+again in 5.4 and 5.5, the others got tensors that nobody wrote. What lay in memory there is not the
+same in every run; therefore torch fills such tensors with NaN, as its deterministic mode does.
 """
 
 import multiprocessing

@@ -1,0 +1,94 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch", "transformers>=5.4"]
+#
+# [tool.repromatrix]
+# title = "GPT-OSS with expert parallelism weighs experts with the scores of others"
+# reports = ["https://github.com/huggingface/transformers/pull/45473"]
+# area = "tensor-parallel"
+# models = ["gpt_oss"]
+# trigger = ["load", "forward", "distributed"]
+# symptom = ["wrong-numbers"]
+# processes = 2
+#
+# [tool.repromatrix.workarounds]
+# tensor-parallel = "Split by tp_plan only: every process has a part of each expert."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.4,<5.6"]
+# raises = "AssertionError"
+# match = "the logits are not those of the whole model"
+# where = "gpt_oss_expert_parallel_scores:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/45473"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/45473"
+# says = "Every routing weight is paired with the wrong expert."
+# when = ["transformers>=5.4,<5.6"]
+# precisions = ["bf16"]
+# outcome = "fails"
+# ///
+"""Two processes that share the experts of GPT-OSS must give the logits of the whole model.
+
+The router gives each token scores and experts, in pairs. Until transformers 5.5 expert parallelism
+put the scores in the order of all experts, and the experts went on to take them as pairs.
+"""
+
+import multiprocessing
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.tensor  # imported late it costs seconds in every cell
+from transformers import AutoModelForCausalLM, GptOssConfig
+from transformers.distributed import DistributedConfig
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SIZES = {"vocab_size": 96, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0}
+EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 0.5}
+WORKAROUNDS = {"", "tensor-parallel"}
+measured: dict[str, float] = {}
+
+
+def logits(**split: object) -> torch.Tensor:
+    """Load the model, or the part of it that this process has, and return its logits."""
+    model = AutoModelForCausalLM.from_pretrained("saved", **split)
+    with torch.no_grad():
+        return model(input_ids=torch.arange(5, 95).view(2, 45)).logits.float()
+
+
+def shared(rank: int, precision: str, workaround: str) -> torch.Tensor:
+    """Join the group of two, and return the logits that both compute."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
+    group, limit = Path("group").absolute().as_uri(), timedelta(seconds=50)
+    dist.init_process_group("gloo", init_method=group, rank=rank, world_size=2, timeout=limit)
+    if rank == 0:
+        config = GptOssConfig(**SIZES, **HEADS, **EXPERTS)
+        AutoModelForCausalLM.from_config(config).save_pretrained("saved")
+    dist.barrier()
+    if workaround == "tensor-parallel":
+        return logits(dtype=DTYPES[precision], tp_plan="auto")
+    experts = DistributedConfig(enable_expert_parallel=True)
+    return logits(dtype=DTYPES[precision], distributed_config=experts)
+
+
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
+    torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
+    context = multiprocessing.get_context("fork")
+    other = context.Process(target=shared, args=(1, precision, workaround), daemon=True)
+    other.start()
+    result = shared(0, precision, workaround)
+    other.join()
+    whole = logits(dtype=DTYPES[precision])
+    measured["logits_relative_error"] = ((result - whole).norm() / whole.norm()).item()
+    wrong = "the logits are not those of the whole model"
+    assert measured["logits_relative_error"] < 0.05, wrong
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
