@@ -12,7 +12,7 @@
 # processes = 2
 #
 # [tool.repromatrix.workarounds]
-# tensor-parallel = "Split by tp_plan only: every process has a part of each expert."
+# all-experts = { says = "Do without expert parallelism: every process has all experts.", skips = true }
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.4,<5.6"]
@@ -50,7 +50,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SIZES = {"vocab_size": 96, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 0.5}
-WORKAROUNDS = {"", "tensor-parallel"}
+WORKAROUNDS = {"", "all-experts"}
 measured: dict[str, float] = {}
 
 
@@ -70,8 +70,8 @@ def shared(rank: int, precision: str, workaround: str) -> torch.Tensor:
         config = GptOssConfig(**SIZES, **HEADS, **EXPERTS)
         AutoModelForCausalLM.from_config(config).save_pretrained("saved")
     dist.barrier()
-    if workaround == "tensor-parallel":
-        return logits(dtype=DTYPES[precision], tp_plan="auto")
+    if workaround == "all-experts":
+        return logits(dtype=DTYPES[precision])
     experts = DistributedConfig(enable_expert_parallel=True)
     return logits(dtype=DTYPES[precision], distributed_config=experts)
 
