@@ -48,6 +48,7 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "cast-encoder", "autocast"}
 TEXT = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4, "vocab_size": 99}
 TRANSFORMER = {"dit_dim": 64, "dit_depth": 1, "dit_heads": 4, "dit_text_dim": 32, "latent_dim": 8}
 VAE = {"channels": 16, "c_mults": [1, 2], "strides": [2], "latent_dim": 8}
@@ -55,8 +56,7 @@ VAE |= {"encoder_latent_dim": 16, "downsampling_ratio": 2}
 
 
 def main(precision: str, workaround: str = "") -> None:
-    known = {"", "cast-encoder", "autocast"}
-    assert workaround in known, f"unknown workaround {workaround}"
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     words = Tokenizer(WordLevel({"[UNK]": 0, "[PAD]": 1}, "[UNK]"))

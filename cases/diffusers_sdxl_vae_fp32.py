@@ -44,6 +44,7 @@ from diffusers import (
 )
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "latents", "vae-16bit"}
 UNET = {"sample_size": 8, "block_out_channels": (32, 32), "layers_per_block": 1}
 UNET |= {"down_block_types": ("DownBlock2D", "CrossAttnDownBlock2D")}
 UNET |= {"up_block_types": ("CrossAttnUpBlock2D", "UpBlock2D"), "cross_attention_dim": 32}
@@ -52,8 +53,7 @@ UNET |= {"projection_class_embeddings_input_dim": 80, "use_linear_projection": T
 
 
 def main(precision: str, workaround: str = "") -> None:
-    known = {"", "latents", "vae-16bit"}
-    assert workaround in known, f"unknown workaround {workaround}"
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     vae = AutoencoderKL(block_out_channels=(32,), force_upcast=False).eval()
