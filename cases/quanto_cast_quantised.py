@@ -14,6 +14,7 @@
 # concerns = "Models with quanto's weights that a pipeline or a script casts to 16 bit."
 # trigger = ["cast"]
 # symptom = ["error"]
+# exercises = "load"
 #
 # [tool.repromatrix.workarounds]
 # float8 = "Quantise to float8 in place of int8."
@@ -58,12 +59,13 @@ from optimum.quanto import freeze, qfloat8, qint8, quantize
 from transformers import LlamaConfig, LlamaForCausalLM
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "float8", "cast-before"}
 CONFIG = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 99}
 CONFIG |= {"num_attention_heads": 2, "num_key_value_heads": 2}
 
 
 def main(precision: str, workaround: str = "") -> None:
-    assert workaround in {"", "float8", "cast-before"}, f"unknown workaround {workaround}"
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = LlamaForCausalLM(LlamaConfig(**CONFIG)).eval().to(device)

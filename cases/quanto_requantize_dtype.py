@@ -52,13 +52,13 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "cast-first", "save-pretrained"}
 CONFIG = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 99}
 CONFIG |= {"num_attention_heads": 2, "num_key_value_heads": 2}
 
 
 def main(precision: str, workaround: str = "") -> None:
-    known = {"", "cast-first", "save-pretrained"}
-    assert workaround in known, f"unknown workaround {workaround}"
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     model = LlamaForCausalLM(LlamaConfig(**CONFIG)).eval().to(dtype)
