@@ -60,11 +60,12 @@ from tokenizers.models import WordLevel
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKAROUNDS = {"", "cast-scores"}
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 99}
 
 
 def main(precision: str, workaround: str = "") -> None:
-    assert workaround in {"", "cast-scores"}, f"unknown workaround {workaround}"
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
     device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
     words = Tokenizer(WordLevel({"[UNK]": 0, "[PAD]": 1, "a": 2, "b": 3}, "[UNK]"))
