@@ -149,45 +149,63 @@ case = "gemma3_*"
 reason = "We wait."
 until = 2026-11-01
 """
+LLAMA = 'type("M", (), {"config": type("C", (), {"model_type": "llama"})()})()'
 CONFIGURED = """
 import warnings, repromatrix
 with warnings.catch_warnings(record=True) as told:
-    found = repromatrix.audit("requirements.txt"), repromatrix.advise(), repromatrix.doctor()
-other = repromatrix.doctor(type("M", (), {"config": type("C", (), {"model_type": "llama"})()})())
-for one in (*found[:2], found[2].audit, other.audit):
-    asked = one.question
-    print(*asked.precisions, *sorted(asked.ignored), *sorted(asked.models))
-print(*(each.message for each in told), found[2].text().count("pyproject.toml"))
+    found = {call}
+asked = getattr(found, "audit", found).question
+print(*asked.precisions, *sorted(asked.ignored), *sorted(asked.models))
+print(*(each.message for each in told), str(found) if hasattr(found, "text") else "")
 """
+ENDED = (
+    "Ignored until 2026-11-01, and counts again: gemma3_* (We wait.);"
+    " see pyproject.toml: tool.repromatrix.ignore[1]."
+)
 
 
-def test_the_settings_of_a_project_hold_in_programs_and_for_doctor(
-    environ: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("call", "model"),
+    [
+        ("repromatrix.audit('requirements.txt')", "gemma3"),
+        ("repromatrix.advise()", "gemma3"),
+        ("repromatrix.doctor()", "gemma3"),
+        (f"repromatrix.doctor({LLAMA})", "llama"),
+    ],
+)
+def test_the_settings_of_a_project_hold_in_programs(
+    call: str, model: str, environ: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "requirements.txt").write_text(LISTED, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
-    told, done = (
-        subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for arguments in (["-c", CONFIGURED], ["-m", "repromatrix", "doctor"])
+    done = subprocess.run(
+        [sys.executable, "-c", CONFIGURED.replace("{call}", call)],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
-    asked = "bf16 gemma3_trainer_eval gemma3"
-    ended = (
-        "Ignored until 2026-11-01, and counts again: gemma3_* (We wait.);"
-        " see pyproject.toml: tool.repromatrix.ignore[1]."
+    assert done.stdout.startswith(f"bf16 gemma3_trainer_eval {model}\n"), done.stderr
+    assert ENDED in done.stdout
+
+
+def test_the_settings_of_a_project_hold_for_the_command(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "repromatrix", "doctor"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    *lines, last = told.stdout.splitlines()
-    assert lines == [asked, asked, asked, "bf16 gemma3_trainer_eval llama"], told.stderr
-    assert last == f"{ended} 2"
+
     assert "Settings: pyproject.toml (precisions bf16; models gemma3).\n" in done.stdout
-    assert ended in done.stdout
+    assert ENDED in done.stdout
 
 
 def test_doctor_without_transformers_says_where_to_run_it() -> None:
