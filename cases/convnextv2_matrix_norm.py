@@ -9,7 +9,7 @@
 #     "https://github.com/huggingface/transformers/pull/37041",
 #     "https://github.com/huggingface/transformers/pull/38015",
 # ]
-# area = "norm"
+# area = "normalisation"
 # models = ["convnextv2"]
 # trigger = ["load", "cast", "autocast", "forward"]
 # symptom = ["error", "wrong-numbers"]

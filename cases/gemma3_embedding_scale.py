@@ -5,7 +5,7 @@
 # [tool.repromatrix]
 # title = "Gemma 3 scales token embeddings by a number that is not rounded to the weights' dtype"
 # reports = ["https://github.com/huggingface/transformers/pull/37109"]
-# area = "embedding"
+# area = "embeddings"
 # models = ["gemma3"]
 # trigger = ["load", "cast", "forward"]
 # symptom = ["wrong-numbers"]

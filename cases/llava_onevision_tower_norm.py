@@ -8,7 +8,7 @@
 #     "https://github.com/huggingface/transformers/issues/40964",
 #     "https://github.com/huggingface/transformers/pull/40994",
 # ]
-# area = "vision-input"
+# area = "vision-tower"
 # models = ["siglip"]
 # same-code = ["llava-onevision", "aya-vision", "aria"]
 # trigger = ["forward"]

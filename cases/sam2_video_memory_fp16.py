@@ -8,7 +8,7 @@
 #     "https://github.com/huggingface/transformers/pull/43268",
 #     "https://github.com/huggingface/transformers/pull/43414",
 # ]
-# area = "vision"
+# area = "vision-tower"
 # models = ["sam2_video"]
 # trigger = ["load", "cast", "forward"]
 # symptom = ["error"]

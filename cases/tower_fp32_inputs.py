@@ -9,7 +9,7 @@
 #     "https://github.com/huggingface/transformers/pull/44503",
 #     "https://github.com/huggingface/transformers/pull/48632",
 # ]
-# area = "towers"
+# area = "vision-tower"
 # models = ["gemma3n", "florence2", "deepseek_ocr2"]
 # variants = ["gemma3n", "florence2", "deepseek-ocr2"]
 # trigger = ["load", "cast", "forward"]
