@@ -12,6 +12,7 @@
 # models = ["longcat-audio-dit"]
 # trigger = ["load"]
 # symptom = ["error"]
+# exercises = "load"
 #
 # [tool.repromatrix.workarounds]
 # cast-encoder = "Load the text encoder in the dtype of the transformer."
