@@ -64,11 +64,12 @@ def main(precision: str, workaround: str = "") -> None:
     names = {"unk_token": "[UNK]", "pad_token": "[PAD]"}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, **names)
     encoder = UMT5EncoderModel(UMT5Config(**TEXT)).eval()
+    transformer = LongCatAudioDiTTransformer(**TRANSFORMER, text_conv=False).eval()
     pipeline = LongCatAudioDiTPipeline(
         vae=LongCatAudioDiTVae(**VAE).eval().to(dtype),
         text_encoder=encoder.to(dtype) if workaround == "cast-encoder" else encoder,
         tokenizer=tokenizer,
-        transformer=LongCatAudioDiTTransformer(**TRANSFORMER, text_conv=False).eval().to(dtype),
+        transformer=transformer.to(dtype),
     ).to(device)
     pipeline.set_progress_bar_config(disable=True)
     half = workaround == "autocast" and dtype != torch.float32

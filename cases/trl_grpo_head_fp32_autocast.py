@@ -57,6 +57,10 @@ OPTIONS |= {"save_strategy": "no", "report_to": "none", "disable_tqdm": True, "m
 WORKAROUNDS = {"", "weights-16bit", "no-autocast"}
 
 
+def reward(completions: list[str], **_: object) -> list[float]:
+    return [float(len(text)) for text in completions]
+
+
 def main(precision: str, workaround: str = "") -> None:
     assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
@@ -68,20 +72,18 @@ def main(precision: str, workaround: str = "") -> None:
     LlamaForCausalLM(LlamaConfig(**SIZES)).to(torch.float32 if mixed else dtype).save_pretrained(
         "m"
     )
-    trainer = GRPOTrainer(
-        LlamaForCausalLM.from_pretrained("m", dtype="auto"),
-        lambda completions, **_: [float(len(text)) for text in completions],
-        GRPOConfig(
-            "out",
-            use_cpu=device == "cpu",
-            cast_lm_head_to_fp32=True,
-            bf16=mixed and precision == "bf16",
-            fp16=mixed and precision == "fp16",
-            **OPTIONS,
-        ),
-        train_dataset=Dataset.from_dict({"prompt": ["a"] * 2}),
-        processing_class=PreTrainedTokenizerFast(tokenizer_object=words, **names),
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, **names)
+    config = GRPOConfig(
+        "out",
+        use_cpu=device == "cpu",
+        cast_lm_head_to_fp32=True,
+        bf16=mixed and precision == "bf16",
+        fp16=mixed and precision == "fp16",
+        **OPTIONS,
     )
+    model = LlamaForCausalLM.from_pretrained("m", dtype="auto")
+    data = Dataset.from_dict({"prompt": ["a"] * 2})
+    trainer = GRPOTrainer(model, reward, config, data, processing_class=tokenizer)
     head, dtypes = trainer.model.lm_head, []
     if workaround == "no-autocast":
         head.forward = torch.autocast(device, enabled=False)(head.forward)
