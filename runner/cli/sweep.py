@@ -164,8 +164,7 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
     """Run every architecture through the probes, and tell what changed since the release before."""
     began = time.monotonic()
     _refuse_with_ray(options)
-    loaded = project.load(paths, [])
-    scope = _scope(paths, options)
+    loaded, scope = project.load(paths, []), _scope(paths, options)
     options = _narrowed(paths, scope, options)
     release, against = _releases(loaded, options)
     recipes, probes = scope.recipes, _probes(options)
