@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -218,9 +219,27 @@ def test_run_builds_a_release_in_which_the_plain_case_fails_by_itself(
     assert (alone.returncode, alone.stderr.splitlines()[-1]) == (1, raised)
 
 
+def _pythons() -> dict[str, str]:
+    """Return the Pythons for which a distribution is, as far as this machine has them."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = {"3.11": sys.executable}
+    for version in ("3.12", "3.13", "3.14"):
+        kept = sorted(map(str, versions.glob(f"{version}.*/bin/python")))[-1:]
+        for python in filter(None, [shutil.which(f"python{version}"), *kept]):
+            if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+                found[version] = python
+    return found
+
+
+PYTHONS = _pythons()
+
+
 @pytest.mark.builds
-def test_a_fresh_virtualenv_has_the_command_and_the_api(wheel: Path, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_fresh_virtualenv_has_the_command_and_the_api(
+    wheel: Path, tmp_path: Path, version: str
+) -> None:
+    subprocess.run([PYTHONS[version], "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", wheel], check=True)
     (tmp_path / "requirements.txt").write_text(LISTED, encoding="utf-8")
