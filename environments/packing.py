@@ -7,7 +7,6 @@ Locks of neighbouring releases pin nearly the same files, so that they pack well
 from __future__ import annotations
 
 import io
-import lzma
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,11 @@ class PackedLocks(BuildHookInterface[Any]):
         """Write the archive, the same for the same locks, and name it to the build."""
         packed = Path(self.directory) / "locks.tar.xz"
         packed.parent.mkdir(parents=True, exist_ok=True)
-        plain = io.BytesIO()
-        with tarfile.open(fileobj=plain, mode="w") as archive:
+        with tarfile.open(packed, mode="w:xz", preset=9) as archive:
             for path in sorted((Path(self.root) / "environments" / "locks").glob("*.txt")):
                 entry = tarfile.TarInfo(path.name)
                 entry.size = path.stat().st_size
                 archive.addfile(entry, io.BytesIO(path.read_bytes()))
-        packed.write_bytes(lzma.compress(plain.getvalue(), preset=9))
         build_data["force_include"][str(packed)] = "repromatrix/environments/locks.tar.xz"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - the interface
