@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.case import Case, syntax_tree
@@ -112,6 +113,13 @@ def _fold(
 # Functions that are always called with the same
 
 
+class _Call(NamedTuple):
+    """What a call gives: lists of the syntax tree, to be changed in place."""
+
+    positional: list[ast.expr]
+    keywords: list[ast.keyword]
+
+
 def _pass_on(tree: ast.Module, texts: set[str]) -> _Parameters:
     """Take parameters away for which every call gives the same word; return what they are.
 
@@ -145,31 +153,40 @@ def _is_put(word: ast.expr, texts: set[str]) -> bool:
             return is_dtype(word)
 
 
-def _calls(tree: ast.Module, function: ast.FunctionDef) -> list[ast.Call]:
+def _calls(tree: ast.Module, function: ast.FunctionDef) -> list[_Call]:
     """Return the calls of a function; none where it is not only called, and simply."""
     calls = [
-        part
+        call
         for part in ast.walk(tree)
-        if isinstance(part, ast.Call)
-        and isinstance(part.func, ast.Name)
-        and part.func.id == function.name
+        if isinstance(part, ast.Call) and (call := _call(part, function.name))
     ]
     arguments = function.args
     special = arguments.posonlyargs or arguments.kwonlyargs or arguments.vararg or arguments.kwarg
     starred = any(
-        isinstance(given, ast.Starred) or keyword.arg is None
+        any(isinstance(given, ast.Starred) for given in call.positional)
+        or any(keyword.arg is None for keyword in call.keywords)
         for call in calls
-        for given in call.args or [call]
-        for keyword in call.keywords or [ast.keyword(arg="", value=given)]
     )
     return [] if special or starred or read(tree)[function.name] != len(calls) else calls
 
 
-def _argument(call: ast.Call, function: ast.FunctionDef, name: str) -> ast.expr | None:
+def _call(node: ast.Call, name: str) -> _Call | None:
+    """Return what a call gives a function, or `Process(target=function, args=(...))` gives it."""
+    keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+    match node.func, keywords.get("target"), keywords.get("args"):
+        case ast.Name(id=called), _, _ if called == name:
+            return _Call(node.args, node.keywords)
+        case _, ast.Name(id=target), ast.Tuple(elts=positional) if target == name:
+            return _Call(positional, [])
+        case _:
+            return None
+
+
+def _argument(call: _Call, function: ast.FunctionDef, name: str) -> ast.expr | None:
     """Return what a call gives for a parameter, or its default."""
     place = _place(function, name)
-    if place < len(call.args):
-        return call.args[place]
+    if place < len(call.positional):
+        return call.positional[place]
     given = (keyword.value for keyword in call.keywords if keyword.arg == name)
     return next(given, _defaults(function).get(name))
 
@@ -178,10 +195,10 @@ def _place(function: ast.FunctionDef, name: str) -> int:
     return [argument.arg for argument in function.args.args].index(name)
 
 
-def _take_argument(call: ast.Call, function: ast.FunctionDef, name: str) -> None:
+def _take_argument(call: _Call, function: ast.FunctionDef, name: str) -> None:
     place = _place(function, name)
-    call.args = [one for number, one in enumerate(call.args) if number != place]
-    call.keywords = [keyword for keyword in call.keywords if keyword.arg != name]
+    call.positional[place : place + 1] = []
+    call.keywords[:] = [keyword for keyword in call.keywords if keyword.arg != name]
 
 
 def _take_parameter(function: ast.FunctionDef, name: str) -> None:

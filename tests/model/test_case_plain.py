@@ -244,6 +244,25 @@ def test_a_parameter_that_is_always_the_same_is_taken_away() -> None:
     )
 
 
+def test_what_another_process_is_called_with_counts_as_a_call() -> None:
+    helpers = """\
+    def step(rank: int, dtype: torch.dtype, workaround: str) -> None:
+        join(rank, torch.float32 if workaround == "cast" else dtype)
+
+
+    """
+    body = """\
+    other = Process(target=step, args=(1, dtype, workaround), daemon=True)
+    other.start()
+    step(0, dtype, workaround)
+    """
+    started = "other = Process(target=step, args=(1,), daemon=True)\nother.start()\nstep(0)\n"
+
+    assert plainly(body, helpers) == (
+        f"\ndef step(rank: int) -> None:\n    join(rank, torch.bfloat16)\n\n\n{started}"
+    )
+
+
 def test_a_parameter_that_differs_stays() -> None:
     helpers = (
         "def build(dtype: torch.dtype) -> object:\n    return torch.ones(2, dtype=dtype)\n\n\n"

@@ -17,9 +17,25 @@
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.4,<5.6"]
 # raises = "AssertionError"
-# match = "the logits are not those of the whole model"
+# match = "other logits than the whole model has"
 # where = "gpt_oss_expert_parallel_scores:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/45473"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.19,<5.20"]
+# precisions = ["fp16"]
+# raises = "AssertionError"
+# match = "FSDP expects uniform original parameter dtype"
+# where = "gpt_oss_expert_parallel_scores:logits"
+# note = "In fp16 the norms stay in fp32, and FSDP is asked to shard them with the rest."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=5.23"]
+# precisions = ["fp16"]
+# raises = "AssertionError"
+# match = "FSDP expects uniform original parameter dtype"
+# where = "gpt_oss_expert_parallel_scores:logits"
+# note = "In fp16 the norms stay in fp32, and FSDP is asked to shard them with the rest."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/45473"
@@ -37,6 +53,7 @@ put the scores in the order of all experts, and the experts went on to take them
 import multiprocessing
 import os
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -50,6 +67,9 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SIZES = {"vocab_size": 96, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 0.5}
+# The settings that share experts have had three forms: the newest that a release knows counts.
+WAYS = [{"ep_size": 2, "fsdp_size": 2, "ep_implementation": "auto"}]
+WAYS += [{"enable_expert_parallel": True, "tp_size": 2}, {"enable_expert_parallel": True}]
 WORKAROUNDS = {"", "all-experts"}
 measured: dict[str, float] = {}
 
@@ -57,13 +77,13 @@ measured: dict[str, float] = {}
 def logits(**split: object) -> torch.Tensor:
     """Load the model, or the part of it that this process has, and return its logits."""
     model = AutoModelForCausalLM.from_pretrained("saved", **split)
-    measured["experts_here"] = len(model.model.layers[0].mlp.experts.down_proj)
     with torch.no_grad():
         return model(input_ids=torch.arange(5, 95).view(2, 45)).logits.float()
 
 
 def shared(rank: int, precision: str, workaround: str) -> torch.Tensor:
     """Join the group of two, and return the logits that both compute."""
+    torch.set_num_threads(1)  # a fork makes its pool anew, and two threads that ask at once crash
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
     group, limit = Path("group").absolute().as_uri(), timedelta(seconds=50)
     dist.init_process_group("gloo", init_method=group, rank=rank, world_size=2, timeout=limit)
@@ -71,10 +91,13 @@ def shared(rank: int, precision: str, workaround: str) -> torch.Tensor:
         config = GptOssConfig(**SIZES, **HEADS, **EXPERTS)
         AutoModelForCausalLM.from_config(config).save_pretrained("saved")
     dist.barrier()
-    if workaround == "all-experts":
-        return logits(dtype=DTYPES[precision])
-    experts = DistributedConfig(enable_expert_parallel=True)
-    return logits(dtype=DTYPES[precision], distributed_config=experts)
+    fields = DistributedConfig.__dataclass_fields__.keys()
+    experts = DistributedConfig(**next(one for one in WAYS if one.keys() <= fields))
+    split = {} if workaround == "all-experts" else {"distributed_config": experts}
+    result = logits(dtype=DTYPES[precision], **split)
+    if rank:
+        time.sleep(50)  # its sockets close with it, and the first process may still read
+    return result
 
 
 def main(precision: str, workaround: str = "") -> None:
@@ -84,15 +107,10 @@ def main(precision: str, workaround: str = "") -> None:
     other = context.Process(target=shared, args=(1, precision, workaround), daemon=True)
     other.start()
     result = shared(0, precision, workaround)
-    other.join()
-    here = measured["experts_here"]
+    other.terminate()
     whole = logits(dtype=DTYPES[precision])
-    measured["experts_here"] = here
     measured["logits_relative_error"] = ((result - whole).norm() / whole.norm()).item()
-    if not workaround and here == 4 and result.equal(whole):
-        sys.exit(125)  # this release has split nothing
-    wrong = "the logits are not those of the whole model"
-    assert measured["logits_relative_error"] < 0.05, wrong
+    assert measured["logits_relative_error"] < 0.05, "other logits than the whole model has"
 
 
 if __name__ == "__main__":
