@@ -26,7 +26,7 @@
 # when = ["transformers>=5.8,<5.9"]
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
-# match = "the new head is not that of fp32"
+# match = "the new head holds what lay in memory"
 # where = "bert_new_head_uninitialised:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/46030"
 #
@@ -37,12 +37,11 @@
 # precisions = ["fp32"]
 # outcome = "passes"
 # ///
-"""A head that is missing from the checkpoint must be initialised in 16 bit as it is in fp32.
+"""A head that is missing from the checkpoint must be initialised in 16 bit as in fp32.
 
 In 5.8 it holds uninitialised memory: the initialisation writes to `weight.float()`, which is a copy
 unless the weight is in fp32. 5.9 initialises the weight itself. What the memory holds differs from
-run to run, so logits are compared with those of the fp32 model of the same seed, and have a
-relative error of about 1 at least; some may be infinite or NaN.
+run to run; therefore torch fills such memory with NaN, as its deterministic mode does.
 """
 
 import os
@@ -66,28 +65,20 @@ def load_without_head(config: BertConfig, dtype: torch.dtype) -> BertForSequence
     )
 
 
-def seed() -> None:
+def main(precision: str, workaround: str = "") -> None:
+    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
     torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))
-
-
-def logits(dtype: torch.dtype, workaround: str) -> torch.Tensor:
-    seed()
-    config, device = BertConfig(**CONFIG), os.environ.get("REPRO_DEVICE", "cpu")
+    torch.set_grad_enabled(False)
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    device, dtype = os.environ.get("REPRO_DEVICE", "cpu"), DTYPES[precision]
+    config = BertConfig(**CONFIG)
     load_dtype = torch.float32 if workaround == "cast-after-load" else dtype
     model = load_without_head(config, load_dtype).to(dtype)
     if workaround == "init-again":
-        seed()
         torch.nn.init.normal_(model.classifier.weight, std=config.initializer_range)
-    return model.to(device)(torch.arange(5, 21, device=device)[None]).logits.double()
-
-
-def main(precision: str, workaround: str = "") -> None:
-    assert workaround in WORKAROUNDS, f"unknown workaround {workaround}"
-    torch.set_grad_enabled(False)
-    exact, found = logits(torch.float32, workaround), logits(DTYPES[precision], workaround)
-    measured["nonfinite_share"] = 1 - found.isfinite().float().mean().item()
-    measured["logits_relative_error"] = ((found - exact).norm() / exact.norm()).item()
-    assert measured["logits_relative_error"] < 0.1, "the new head is not that of fp32"
+    logits = model.to(device)(torch.arange(5, 21, device=device)[None]).logits
+    measured["nonfinite_share"] = 1 - logits.isfinite().float().mean().item()
+    assert measured["nonfinite_share"] == 0, "the new head holds what lay in memory"
 
 
 if __name__ == "__main__":
