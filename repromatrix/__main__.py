@@ -1,5 +1,22 @@
 """`python -m repromatrix NAME …` is the program behind `nox -s NAME -- …`."""
 
-from repromatrix.runner.cli import main
+import os
+import signal
 
-main()
+
+def main() -> None:
+    """Run the program; before it answers signals itself, there is nothing that has to be ended."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
+    from repromatrix.runner.cli import program as run  # noqa: PLC0415 - it takes half a second
+
+    run()
+
+
+def _interrupted(*_: object) -> None:
+    os.write(2, b"Interrupted.\n")
+    os._exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from repromatrix.runner.errors import Problem, RunnerError
+from repromatrix.runner.signals import held
 
 _FULL = "no space is left on its disk"
 _READ_ONLY = "its file system is read-only"
@@ -82,9 +83,10 @@ def write_all(files: Mapping[Path, str]) -> None:
                 draft = path.with_name(f".{path.name}.draft")
                 drafts[draft] = path
                 draft.write_text(text, encoding="utf-8", newline="")
-        for draft, path in drafts.items():
-            with told(str(path)):
-                draft.replace(path)
+        with held():  # an interruption between two would leave a set that is neither
+            for draft, path in drafts.items():
+                with told(str(path)):
+                    draft.replace(path)
     except BaseException:
         for draft in drafts:
             with contextlib.suppress(OSError):

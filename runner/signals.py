@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
+import sys
+import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
 
 from repromatrix.runner.errors import Interrupted
 
 _IMPORTING = "<frozen importlib"
 _SOON = 0.01
+
+_held = 0
+"""How many blocks of the main thread want none of its steps left out."""
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Let an interruption come behind a block that takes a moment and must not be done by half."""
+    global _held  # noqa: PLW0603 - there is one main thread, and it alone is interrupted
+    own = threading.current_thread() is threading.main_thread()
+    _held += own
+    try:
+        yield
+    finally:
+        _held -= own
 
 
 class Interruption:
@@ -22,15 +41,30 @@ class Interruption:
         self.last = -math.inf
 
     def __call__(self, _signal: int, frame: FrameType | None) -> None:
-        """Raise Interrupted, a moment later where Python is about to import.
+        """Raise Interrupted, a moment later where it is held or Python is about to import.
 
         Raised between its taking of the import lock and its giving it back, the lock would stay
         taken, and a thread that imports something would wait for ever.
         """
-        if frame is not None and frame.f_code.co_filename.startswith(_IMPORTING):
-            signal.signal(signal.SIGALRM, self)
-            signal.setitimer(signal.ITIMER_REAL, _SOON)
+        importing = frame is not None and frame.f_code.co_filename.startswith(_IMPORTING)
+        if _held or importing:
+            self._call_again()
             return
         again, self.last = time.monotonic() - self.last < self.quiet, time.monotonic()
         if not again:
             raise Interrupted
+
+    def ignored(self, what: sys.UnraisableHookArgs) -> None:
+        """Raise Interrupted again where Python ignored it, as in `__del__`; for sys.unraisablehook.
+
+        The program would go on as if nobody had interrupted it.
+        """
+        if what.exc_type is Interrupted:
+            self.last = -math.inf
+            self._call_again()
+        else:
+            sys.__unraisablehook__(what)
+
+    def _call_again(self) -> None:
+        signal.signal(signal.SIGALRM, self)
+        signal.setitimer(signal.ITIMER_REAL, _SOON)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import sqlite3
-from typing import TYPE_CHECKING
+import time
+from pathlib import Path
 
 import pytest
 
 from repromatrix.runner import files
-from repromatrix.runner.errors import Problem
+from repromatrix.runner.errors import Interrupted, Problem
 from repromatrix.runner.files import REMEDY, UnwritableError
+from repromatrix.runner.signals import Interruption
 from repromatrix.runner.worker import cleanup
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _sqlite(code: int) -> sqlite3.OperationalError:
@@ -63,6 +64,34 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
         files.write_all({old: "new", tmp_path / ("b" * 300): "new"})
 
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def write_and_wait(texts: dict[Path, str]) -> None:
+    files.write_all(texts)
+    time.sleep(10)
+
+
+def test_an_interruption_while_files_take_their_places_comes_behind_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / name for name in "abc"]
+    replace = Path.replace
+
+    def replaced(draft: Path, path: Path) -> Path:
+        os.kill(os.getpid(), signal.SIGINT)
+        return replace(draft, path)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    monkeypatch.setattr(Path, "replace", replaced)
+    signal.signal(signal.SIGINT, Interruption())
+    try:
+        with pytest.raises(Interrupted):
+            write_and_wait(dict.fromkeys(places, "new"))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    assert sorted(tmp_path.iterdir()) == places
 
 
 def test_what_is_written_takes_the_place_of_the_old_and_leaves_nothing_beside(

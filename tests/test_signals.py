@@ -74,3 +74,80 @@ def test_what_python_imports_is_interrupted_behind_it() -> None:
             time.sleep(10)
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+class InterruptedAtItsEnd:
+    """Interrupts the program while it is freed, where Python lets no exception through."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+
+def free_and_wait() -> None:
+    InterruptedAtItsEnd()
+    time.sleep(10)
+
+
+def test_an_interruption_that_python_ignores_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt = Interruption()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    monkeypatch.setattr(sys, "unraisablehook", interrupt.ignored)
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            free_and_wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def ended(code: str, *arguments: str) -> tuple[int, str]:
+    """Return how a Python that runs this code ends, and what it says of errors."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+SLOW_IMPORT = """
+import os, signal, sys
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "repromatrix.runner.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+            import time
+            time.sleep(10)
+
+sys.meta_path.insert(0, Slow())
+from repromatrix.__main__ import main
+main()
+"""
+
+
+def test_an_interruption_while_the_program_is_imported_ends_it_at_once() -> None:
+    assert ended(SLOW_IMPORT) == (130, "Interrupted.\n")
+
+
+ENDING = """
+import atexit, os, signal
+from repromatrix.runner import cli
+
+def app(prog_name: str) -> None:
+    atexit.register(os.kill, os.getpid(), signal.SIGINT)
+    raise SystemExit(0)
+
+cli.app, cli.register = app, lambda asked: None
+from repromatrix.__main__ import main
+main()
+"""
+
+
+def test_an_interruption_while_python_ends_has_its_code_and_no_words_of_python() -> None:
+    assert ended(ENDING, "results") == (130, "Interrupted.\n")

@@ -36,11 +36,13 @@ CLOCK = "monotonic"
 KILLED = "It was killed, and the kernel ends it."
 READY = "Asked only where something is there to be read."
 IN_A_THREAD = "In the thread that is left behind where the cluster does not answer."
+UV = "Its calls of uv have their limits."
 RAY_ENDS_IT = "Ray has limits of its own here, which `_PATIENCE` shortens."
 
 ALLOWED = {
     "bisect/releases.py: thread.join()": "A build has its limits, and `end_all` ends it.",
-    "cli/lock.py: ThreadPoolExecutor(_AT_ONCE)": "Its calls of uv have their limits.",
+    "cli/lock.py: ThreadPoolExecutor(_AT_ONCE)": UV,
+    "cli/lock.py: one.result()": UV,
     "cli/report.py: ThreadPoolExecutor(1)": "It reads files of the checkout.",
     "cli/report.py: self.published.result()": "It reads files of the checkout.",
     (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from packaging.version import Version
 
-from repromatrix.runner import files, project
+from repromatrix.runner import files, project, subprocesses
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.cli.options import ENVIRONMENT, command
 from repromatrix.runner.environments import locks
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _AT_ONCE = 3
+_LOOK = 0.1
 
 
 @command("lock")
@@ -126,9 +127,26 @@ def _write(
 
     paths.locks.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(write, names))
+        writing = [pool.submit(write, name) for name in names]
+        try:
+            for one in writing:
+                one.result()
+        finally:
+            _end(writing)
     if faults:
         raise RunnerError(faults, ExitCode.UNBUILDABLE)
+
+
+def _end(writing: Sequence[Future[None]]) -> None:
+    """End what still runs after an interruption; a call of uv may take minutes, and be one of many.
+
+    Each goes from command to command, so one end is not enough.
+    """
+    for one in writing:
+        one.cancel()
+    while not all(one.done() for one in writing):
+        subprocesses.end_all()
+        wait(writing, timeout=_LOOK)
 
 
 def _add(paths: Paths, name: str) -> None:
@@ -138,7 +156,7 @@ def _add(paths: Paths, name: str) -> None:
     except ValueError as error:  # also for a number of 5,000 digits
         expected = f"a version of transformers, or the name of a stack in {WHERE}"
         raise refuse(InvalidValue(ENVIRONMENT, name, expected)) from error
-    text = paths.matrix.read_text()
+    text = paths.matrix.read_text(encoding="utf-8")
     matrix = read_matrix(text)
     day = locks.published_on(matrix, name)
     if day is None:

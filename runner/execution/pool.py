@@ -67,9 +67,9 @@ class Pool:
         # Fewer environments than cores: let each worker run several cells at once.
         self.slots = max(1, self.terms.jobs // max(1, self.active))
         threads = [threading.Thread(target=self._work, args=(waiting,)) for _ in range(self.active)]
-        for thread in threads:
-            thread.start()
         try:
+            for thread in threads:  # an interruption between two must end the first
+                thread.start()
             yield from self.events.until_ended(threads)
         finally:
             self.stopping.set()
