@@ -27,6 +27,7 @@ _PLACES = (
     (re.compile(r"(?:/[^/\s\"':]+)+/(?=cases/\w+\.py)"), ""),
     (re.compile(r"(?:/[^/\s\"':]+)+/cells/cell-\w+"), "<cell>"),
 )
+_DTYPES = re.compile(r"\{(torch\.\w+(?:, torch\.\w+)+)\}")
 
 
 def observe(
@@ -86,13 +87,18 @@ def _foreign(imported: Mapping[str, str], ready: Ready) -> list[str]:
 def _failed(answer: Mapping[str, Any], outcome: Outcome, ready: Ready) -> Failed | None:
     if not (outcome.is_failure or outcome.blames_machine) or "error_class" not in answer:
         return None
-    message = _shown(str(answer.get("message", "")), ready)
+    message = ordered(_shown(str(answer.get("message", "")), ready))
     return Failed(
         error_class=str(answer["error_class"]),
         message=message,
         signature=signature(str(answer["error_class"]), message),
         traceback=_shown(str(answer.get("traceback", "")), ready),
     )
+
+
+def ordered(text: str) -> str:
+    """Put sets of dtypes in one order: Python prints theirs anew in every process."""
+    return _DTYPES.sub(lambda found: f"{{{', '.join(sorted(found[1].split(', ')))}}}", text)
 
 
 def _shown(text: str, ready: Ready) -> str:

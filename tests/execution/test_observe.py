@@ -8,7 +8,7 @@ import pytest
 from factories import case, cell
 from one_case import ready_in
 
-from repromatrix.runner.execution.observe import observe, placeless
+from repromatrix.runner.execution.observe import observe, ordered, placeless
 from repromatrix.runner.model.observation import MemoryUse, Provenance
 from repromatrix.runner.paths import ROOT
 
@@ -32,6 +32,15 @@ FOLDER = Path("/home/me/a clone/.nox/environments/4.50.0-01234567")
 )
 def test_places_are_taken_out(text: str, expected: str) -> None:
     assert expected == placeless(text, FOLDER)
+
+
+def test_a_set_of_dtypes_is_told_in_one_order() -> None:
+    one, other = "got {torch.float32, torch.float16}", "got {torch.float16, torch.float32}"
+
+    assert ordered(one) == ordered(other) == other
+    assert (
+        ordered("got {'b': 1, 'a': 2} and {torch.int8}") == "got {'b': 1, 'a': 2} and {torch.int8}"
+    )
 
 
 @pytest.mark.parametrize(
