@@ -58,14 +58,17 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
         return ExitCode.AS_EXPECTED
     _refuse_gaps(grid)
     earlier = read_publications(paths.published)
-    fresh = _publications(grid, earlier)
+    # A name that a change was told under means that publication for good, without cells of its own.
+    changes = snapshots.read_changes(paths.published)
+    told = {name for record in changes for name in (record.publication, record.against)}
+    fresh = _publications(grid, {*earlier, *told})
     final = [_with_source(row, fresh) for row in _evidence(grid)]
     used = {row.source for row in final}
     publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
     texts = published.write(paths.published, final, publications, loaded.names)
     texts |= searched
     texts[paths.published / snapshots.NAME] = snapshots.written(
-        _records(paths, loaded, final, next(iter(fresh.values())))
+        _records(paths, loaded, final, next(iter(fresh.values())), changes)
     )
     _write(paths.published, texts)
     _write(paths.torches, torches)
@@ -132,10 +135,13 @@ def _is_fresh(judged: Judged) -> bool:
 
 
 def _records(
-    paths: Paths, loaded: Project, final: Sequence[Observation], fresh: Publication
+    paths: Paths,
+    loaded: Project,
+    final: Sequence[Observation],
+    fresh: Publication,
+    earlier: tuple[SnapshotRecord, ...],
 ) -> tuple[SnapshotRecord, ...]:
     """Return what every publication changed, this one first; the very first changes nothing."""
-    earlier = snapshots.read_changes(paths.published)
     before = list(published.read(paths.published))
     if not before:
         return earlier
@@ -199,10 +205,11 @@ def _class(row: Observation) -> _Class:
     return ran.hardware, ran.torch_build, ran.python
 
 
-def _publications(
-    grid: Iterable[Judged], earlier: Mapping[str, Publication]
-) -> dict[_Class, Publication]:
-    """Return a publication for each class of machines that measured something new."""
+def _publications(grid: Iterable[Judged], earlier: Collection[str]) -> dict[_Class, Publication]:
+    """Return a publication for each class of machines that measured something new.
+
+    `earlier` are the names that are taken.
+    """
     ran = [judged.seen for judged in grid if _is_fresh(judged)]
     if not ran:
         what = "the store holds no results that are not published yet"

@@ -73,6 +73,23 @@ def test_machines_of_two_classes_are_two_publications(places: Paths) -> None:
     assert len({row.source for row in found}) == 2
 
 
+def test_a_publication_keeps_its_name_when_all_its_cells_were_measured_again(
+    places: Paths,
+) -> None:
+    names: list[str] = []
+    for hardware in ("avx2", "avx512f", "amx"):
+        store = Store(places.store, print)
+        for release in RELEASES:
+            store.put(*rows(places, hardware, release))
+        store.close()
+        publish_all(places, Console(quiet=True))
+        names += read_publications(places.published)
+
+    day = names[0]
+    assert names == [day, f"{day}-b", f"{day}-c"]
+    assert [one.publication for one in read_changes(places.published)] == names[:0:-1]
+
+
 def test_what_machines_dispute_is_published_as_unstable_and_said(places: Paths) -> None:
     store = Store(places.store, print)
     for release in RELEASES:
