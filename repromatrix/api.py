@@ -5,6 +5,7 @@ What is public stands in `__all__` of the package, and in `docs/api.md`.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Iterable, Mapping
@@ -29,7 +30,10 @@ from repromatrix.runner.evidence.updates import current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.planning.selection import SelectionRequest, one_of
+from repromatrix.runner.sweep.answers import lines
+from repromatrix.runner.sweep.models import SweptModels
 
 __all__ = [
     "Advice",
@@ -98,11 +102,15 @@ def doctor(model: object = None) -> Diagnosis:
     """Return which known bugs can hit this process: what is installed in it, and its model.
 
     Of a model its config, the dtypes and device of its weights, and its generation config are read;
-    what it does not say leaves nothing out. Nothing is imported for it. Raises RunnerError where
-    transformers is not installed.
+    what it does not say leaves nothing out, and what the sweep found of its architectures is added.
+    Nothing is imported for it. Raises RunnerError where transformers is not installed.
     """
-    looked_at = None if model is None else facts(model)
-    return diagnose(running(), looked_at, current(), _warn)
+    looked_at, paths = None if model is None else facts(model), current()
+    found = diagnose(running(), looked_at, paths, _warn)
+    kinds = looked_at.types if looked_at else ()
+    version = found.audit.installed.version(TRANSFORMERS)
+    swept = SweptModels(paths).answers(kinds, version, found.audit.question.precisions)
+    return dataclasses.replace(found, swept=tuple(lines(swept)))
 
 
 def cases() -> Mapping[str, Case]:

@@ -35,7 +35,8 @@ model = Some(config=Some(model_type="gemma3"), dtype="torch.bfloat16")
 found = repromatrix.doctor(model)
 hits = [[hit.case.name, [cell.precision for cell in hit.stands]] for hit in found.hits]
 versions = [found.versions[name] for name in ("transformers", "torch")]
-print(json.dumps([versions, hits, [*{"torch", "transformers", "pandas"} & {*sys.modules}]]))
+imported = [*{"torch", "transformers", "pandas"} & {*sys.modules}]
+print(json.dumps([versions, hits, imported, found.swept, found.text().splitlines()]))
 """
 
 
@@ -108,12 +109,14 @@ def test_doctor_answers_for_this_process_and_imports_no_torch(environ: dict[str,
     done = subprocess.run(
         [sys.executable, "-c", DOCTOR], env=environ, capture_output=True, text=True, check=True
     )
-    versions, hits, imported = json.loads(done.stdout)
+    versions, hits, imported, swept, text = json.loads(done.stdout)
 
     assert versions == ["4.50.3", "2.13.0"]
     assert ["gemma3_trainer_eval", ["bf16"]] in hits
     assert {len(precisions) for _, precisions in hits} == {1}
     assert imported == []
+    assert swept[1].startswith("  gemma3 (Gemma3ForConditionalGeneration): ")
+    assert text[-len(swept) :] == swept
 
 
 def test_doctor_answers_as_the_command_does(environ: dict[str, str], tmp_path: Path) -> None:

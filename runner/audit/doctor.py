@@ -68,6 +68,8 @@ class Diagnosis:
     """What was left out because of the model, and what could not be decided."""
     terms: AuditTerms
     """The settings of the project."""
+    swept: tuple[str, ...] = ()
+    """What the sweep found of architectures that the model has, in lines for people."""
 
     @property
     def hits(self) -> tuple[Hit, ...]:
@@ -88,7 +90,9 @@ class Diagnosis:
         """Return the answer for people; with `verbose` every error, and every unknown cell."""
         lines = [*([_described(self.model)] if self.model else []), *self.notes]
         head = printable_lines("".join(f"{line}\n" for line in lines))
-        return head + render.text(self.audit, self.terms, verbose=verbose, more=_MORE)
+        tail = printable_lines("".join(f"{line}\n" for line in ("", *self.swept)))
+        told = render.text(self.audit, self.terms, verbose=verbose, more=_MORE)
+        return head + told + (tail if self.swept else "")
 
     def __str__(self) -> str:
         """Return the answer for people."""

@@ -18,6 +18,7 @@ from repromatrix.runner.cli.options import (
 )
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.models import SweptModels
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +33,7 @@ def advise_release(
     Of models that were asked for it adds what the sweep found on that release. `console` is called
     only where there is something to warn of: rich takes time to import.
     """
-    swept_models = swept.SweptModels(paths)
+    swept_models = SweptModels(paths)
     loaded, question, models, terms = asking.asked(
         paths, options, otherwise_known=swept_models.is_known
     )

@@ -36,6 +36,7 @@ from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.answers import SweptAnswer
+from repromatrix.runner.sweep.models import SweptModels
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -111,7 +112,7 @@ def audit_packages(
     """
     installed = read(options.path, options.environment)
     fail_on, page = asked_fail_on(options.fail_on), _page(options.base_url)
-    swept_models = swept.SweptModels(paths)
+    swept_models = SweptModels(paths)
     loaded, question, models, terms = asking.asked(
         paths,
         options,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -96,20 +96,7 @@ class SweepHistory:
 
     def record(self, key: ProbeKey, release: str) -> ProbeRecord | None:
         """Return what a probe found on a release; None where it was not run."""
-        if key.kind not in self.architectures or release not in self.releases:
-            return None
-        swept = self.releases[release]
-        if self.order[release] < self.order[self.architectures[key.kind].first]:
-            return None
-        if not swept.ran(key.kind) or key.probe in swept.lacking:
-            return None
-        if key.probe != BUILD and self._at(self.outcomes, ProbeKey(key.kind, BUILD), release):
-            return None
-        return (
-            self._at(self.outcomes, key, release)
-            or self._at(self.numbers, key, release)
-            or ProbeRecord(key=key, status=ProbeStatus.HOLDS)
-        )
+        return self._found(key, release) if release in self._ran_on(key) else None
 
     def keys(self, kind: str) -> tuple[ProbeKey, ...]:
         """Return the probes of an architecture, first whether it is built."""
@@ -117,8 +104,36 @@ class SweepHistory:
 
     def line(self, key: ProbeKey) -> tuple[tuple[str, ProbeRecord], ...]:
         """Return what a probe found on each release on which it was run."""
-        states = ((name, self.record(key, name)) for name in self.measured(key.kind))
-        return tuple((name, record) for name, record in states if record is not None)
+        return tuple((name, self._found(key, name)) for name in self._ran_on(key))
+
+    def _found(self, key: ProbeKey, release: str) -> ProbeRecord:
+        """Return what a probe found on a release on which it was run."""
+        return (
+            self._at(self.outcomes, key, release)
+            or self._at(self.numbers, key, release)
+            or _held(key)
+        )
+
+    def _ran_on(self, key: ProbeKey) -> tuple[str, ...]:
+        """Return the releases on which a probe was run; what is not built is asked no more."""
+        if key.kind not in self.architectures:
+            return ()
+        names = self.measured(key.kind) if key.probe == BUILD else self._built_on(key.kind)
+        return tuple(name for name in names if key.probe not in self.releases[name].lacking)
+
+    def _built_on(self, kind: str) -> tuple[str, ...]:
+        """Return the releases that build an architecture; each probe of it asks for them."""
+        if kind not in self._built:
+            build = ProbeKey(kind, BUILD)
+            names = self.measured(kind)
+            self._built[kind] = tuple(
+                name for name in names if not self._at(self.outcomes, build, name)
+            )
+        return self._built[kind]
+
+    @cached_property
+    def _built(self) -> dict[str, tuple[str, ...]]:
+        return {}
 
     def changes_of(self, kind: str) -> Iterator[tuple[str, str, ProbeChange]]:
         """Yield what changed on an architecture, with the release before and the release."""
@@ -130,7 +145,8 @@ class SweepHistory:
 
     def bad_on(self, kind: str, release: str) -> tuple[ProbeRecord, ...]:
         """Return what does not hold of an architecture on a release."""
-        found = (self.record(key, release) for key in self.keys(kind))
+        keys = (key for key in self.keys(kind) if key in self.outcomes)
+        found = (self.record(key, release) for key in keys)
         return tuple(record for record in found if record and record.status.is_bad)
 
     def built(self, release: str) -> int:
@@ -156,6 +172,12 @@ class SweepHistory:
             if self.order[run.first] <= at <= self.order[run.last]:
                 return run.record
         return None
+
+
+@cache
+def _held(key: ProbeKey) -> ProbeRecord:
+    """Return that a probe holds: most do, on every release."""
+    return ProbeRecord(key=key, status=ProbeStatus.HOLDS)
 
 
 def history(

@@ -1,0 +1,38 @@
+"""What was published of the sweep, for models that somebody asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+from repromatrix.runner.model.outcomes import Precision
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep import answers
+from repromatrix.runner.sweep.answers import SweptAnswer
+from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.published import read_history
+
+
+class SweptModels:
+    """The architectures that were swept, for models that are asked for."""
+
+    def __init__(self, paths: Paths) -> None:
+        """Read nothing yet: without models the sweep is not asked."""
+        self._paths = paths
+
+    @cached_property
+    def _history(self) -> SweepHistory:
+        return read_history(self._paths.published)
+
+    def is_known(self, model: str) -> bool:
+        """Say whether a name or glob means an architecture that was swept."""
+        return bool(answers.named(self._history, [model]))
+
+    def answers(
+        self, models: Sequence[str], version: str, precisions: Collection[Precision]
+    ) -> tuple[SweptAnswer, ...]:
+        """Return what is known of models at a version of transformers."""
+        if not models:
+            return ()
+        kinds = answers.named(self._history, models)
+        return answers.swept(self._history, kinds, version, precisions)
