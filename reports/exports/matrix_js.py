@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from repromatrix.reports.marks import Mark, explained, mark_of, verdict_label
 from repromatrix.reports.sections.grid import lines
-from repromatrix.reports.text import in_address, kinds, link_to, number, page_of, shortened, visible
+from repromatrix.reports.text import kinds, link_to, number, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
@@ -90,7 +90,6 @@ class Way:
 
     says: str
     skips: bool
-    anchor: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +109,6 @@ class TableEntry:
     reported: bool
     badges: tuple[str, ...]
     simulated: bool
-    href: str
     extras: str
     ways: Mapping[str, Way]
     tracks: tuple[Track, ...]
@@ -217,12 +215,9 @@ def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
         reported=block.found_by is None,
         badges=(*map(visible, shared), *kinds(case)),
         simulated=bool(block.simulates),
-        href=page_of(case.name),
         extras=with_extras("", case.extras),
         ways={
-            visible(name): Way(
-                says=visible(way.says), skips=way.skips, anchor=in_address(f"with-{name}")
-            )
+            visible(name): Way(says=visible(way.says), skips=way.skips)
             for name, way in block.workarounds.items()
         },
         tracks=tracks,

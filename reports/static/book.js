@@ -24,6 +24,9 @@ const Book = (() => {
     book.columns = data.columns.map((column) => ({ ...column, pins: column.packages.split(", ").map((pin) => pin.replace(" ", "==").toLowerCase()) }));
     book.cases = data.cases.map((entry) => ({
       ...entry,
+      // Addresses follow from names: written out they were 2 KB of what the first page loads.
+      href: `case/${encodeURIComponent(entry.name)}.html`,
+      ways: Object.fromEntries(Object.entries(entry.ways).map(([name, way]) => [name, { ...way, anchor: encodeURIComponent(`with-${name}`) }])),
       tracks: entry.tracks.map((track) => ({ ...track, cells: unfolded(track.stacks, data.columns.length) })),
     }));
     for (const entry of book.cases) describe(entry, book);

@@ -83,7 +83,6 @@ def test_a_case_is_there_with_its_rows() -> None:
         reported=True,
         badges=("by shared code: qwen3-vl", "load", "wrong dtype"),
         simulated=True,
-        href="case/merge_quiet.html",
         extras="",
         ways={},
         tracks=(
@@ -93,8 +92,8 @@ def test_a_case_is_there_with_its_rows() -> None:
 
     assert expected == quiet
     assert {one.name: one.ways for one in found.cases}["cache_float"] == {
-        "away": Way(says="Do not evaluate.", skips=True, anchor="with-away"),
-        "cache-off": Way(says="Switch the cache off.", skips=False, anchor="with-cache-off"),
+        "away": Way(says="Do not evaluate.", skips=True),
+        "cache-off": Way(says="Switch the cache off.", skips=False),
     }
 
 

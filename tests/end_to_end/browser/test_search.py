@@ -6,9 +6,11 @@ import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pytest
 
+from repromatrix.reports.text import page_of
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -42,6 +44,24 @@ def real(browser: Browser, real_site: Path) -> Iterator[Page]:
     page.evaluate("Texts.load()")
     yield page
     page.close()
+
+
+def test_every_case_and_workaround_of_the_table_leads_to_its_place(
+    real: Page, real_site: Path
+) -> None:
+    told = "Book.open(matrix).cases.map(({ name, href, ways }) => [name, href, ways])"
+    entries = real.evaluate(told)
+    lost = [
+        (href, way["anchor"])
+        for _, href, ways in entries
+        for text in [(real_site / unquote(href)).read_text(encoding="utf-8")]
+        for way in ways.values()
+        if f'id="{way["anchor"]}"' not in text
+    ]
+
+    assert len(entries) > 200
+    assert [href for _, href, _ in entries] == [page_of(name) for name, _, _ in entries]
+    assert lost == []
 
 
 def test_what_people_type_finds_its_case(real: Page) -> None:
