@@ -1,5 +1,6 @@
 """Whether chance decides: cases that assert a number or fail silently are run with five seeds where
-their results change, and `check --margins` prints how far off their thresholds they stand.
+their results change, and `check --margins` prints how far off their thresholds they stand. What
+was published of a case that is the same today is not measured again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from drills.ways import Way, observed
 from repromatrix.runner import files, project
 from repromatrix.runner.evidence import published
-from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text, row_of
+from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text, read_margins, row_of
 from repromatrix.runner.judging.margins import margins, thresholds
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -20,7 +21,7 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.plan import Axes, Unit, deciding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from drills.tally import Tally
     from repromatrix.runner.model.cell import Cell
@@ -30,14 +31,24 @@ if TYPE_CHECKING:
 SEEDS = ("0", "1", "2", "3", "4")
 
 
-def chosen(loaded: Project) -> list[Cell]:
-    """Return the cells beside a change, or at an end, of the cases that chance may decide."""
+def kept(loaded: Project) -> tuple[MarginRow, ...]:
+    """Return the published rows of cases that are the same today."""
+    digests = {name: case.digest for name, case in loaded.cases.items()}
+    rows = read_margins(loaded.paths)
+    return tuple(row for row in rows if digests.get(row.case) == row.case_digest)
+
+
+def chosen(loaded: Project, measured: Collection[str]) -> list[Cell]:
+    """Return the cells beside a change, or at an end, of the cases that chance may decide.
+
+    Without those of cases that were `measured`.
+    """
     known = {row.cell: row for row in published.read(loaded.paths.published)}
     grid = Axes(
         cases={
             name: case
             for name, case in loaded.cases.items()
-            if case.block.is_silent or thresholds(case.script.code)
+            if name not in measured and (case.block.is_silent or thresholds(case.script.code))
         },
         environments={
             name: environment
@@ -80,13 +91,15 @@ def _observations(loaded: Project, units: Sequence[Unit]) -> Iterator[tuple[str,
 def drill(tally: Tally) -> None:
     """Run the cells once with each seed, and write how far off the thresholds they stand."""
     loaded = project.load(Paths())
-    cells = chosen(loaded)
+    before = kept(loaded)
+    cells = chosen(loaded, {row.case for row in before})
     units = [
         Unit(environment=name, cells=tuple(some))
         for name, some in groupby(cells, key=lambda cell: cell.environment)
     ]
     seen = list(_observations(loaded, units))
-    rows, by_chance = rows_of(loaded, seen)
+    found, by_chance = rows_of(loaded, seen)
+    rows = [*before, *found]
     files.write(loaded.paths.published / NAME, as_text(rows))
     shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in by_chance[:5])
     tally.count(
