@@ -25,7 +25,10 @@ from repromatrix.runner.paths import ROOT, Paths
 if TYPE_CHECKING:
     from pathlib import Path
 
+CI = ROOT / ".github" / "workflows" / "ci.yml"
+PAGES = ROOT / ".github" / "workflows" / "pages.yml"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PYPROJECT = ROOT / "pyproject.toml"
 SWEEP = ROOT / ".github" / "workflows" / "sweep.yml"
 MATRIX = ROOT / ".github" / "workflows" / "matrix.yml"
 GIVEN = {
@@ -311,3 +314,53 @@ def test_every_night_a_shard_of_the_architectures_is_swept(tmp_path: Path) -> No
     assert "1 architecture: gpt2" in told
     assert told in one.summary.read_text()
     assert [line["shard"] for line in lines] == ["1/4", "2/4", "3/4", "4/4"]
+
+
+ASKED = """#!/bin/sh
+echo "nox $*" >> "$ASKED"
+[ "$*" != "$FAILING" ]
+"""
+"""Stands in for nox, which would test for half an hour."""
+RUNS_ON_MACOS = re.compile(r"nox -s tests -- --quick (tests/\S+(?: tests/\S+)*)")
+
+
+def asked(folder: Path, job: str, failing: str = "nothing") -> tuple[str, list[str]]:
+    """Run a job of ci.yml; return what became of it, and what nox was asked."""
+    told = folder / "asked"
+    one = Machine(folder=folder, checkout=ROOT / ".ci", workflow=read(CI), given={})
+    one.tools["nox"] = ASKED
+    one.environ |= {"ASKED": str(told), "FAILING": failing}
+    return one.run(job, {"python": "3.12"}).result, told.read_text().splitlines()
+
+
+def test_ci_runs_the_command_of_the_readme_on_each_python(tmp_path: Path) -> None:
+    linux = read(CI)["jobs"]["linux"]
+    pythons = linux["strategy"]["matrix"]["python"]
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT.read_text())
+
+    assert linux["steps"][-1] == {"run": "pip install nox && nox"}
+    assert "```sh\npip install nox && nox\n```" in (ROOT / "README.md").read_text()
+    assert pythons == named
+    assert asked(tmp_path, "linux") == ("success", ["nox "])
+
+
+def test_ci_fails_where_the_command_does(tmp_path: Path) -> None:
+    assert asked(tmp_path, "linux", failing="") == ("failure", ["nox "])
+
+
+def test_on_macos_ci_tests_rooms_that_there_are(tmp_path: Path) -> None:
+    result, (check, tests) = asked(tmp_path, "macos")
+    found = RUNS_ON_MACOS.fullmatch(tests)
+
+    assert (result, check) == ("success", "nox -s check")
+    assert found, tests
+    assert [path for path in found[1].split() if not (ROOT / path).exists()] == []
+
+
+def test_pages_renders_and_deploys_what_is_published(tmp_path: Path) -> None:
+    where = checkout(tmp_path, CALM)
+    one = Machine(folder=tmp_path, checkout=where, workflow=read(PAGES), given=dict(GIVEN))
+    render, publish = one.run("render"), one.run("publish")
+
+    assert (render.result, publish.result) == ("success", "success"), render.said
+    assert "https://example.org/table" in (one.site / "404.html").read_text()

@@ -70,6 +70,8 @@ class Machine:
     workflow: Mapping[str, Any]
     given: dict[str, str]
     environ: dict[str, str] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
+    """Programs in place of the fakes, each as the text of its script."""
     results: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -178,7 +180,8 @@ class _Job:
         nox = _NOX.format(python=sys.executable)
         program = Path(__file__).parent / "fake_gh.py"
         gh = _GH.format(python=sys.executable, program=program, issues=self.machine.issues)
-        for name, text in (("nox", nox), ("pip", _PIP), ("sudo", _SUDO), ("gh", gh)):
+        fakes = {"nox": nox, "pip": _PIP, "sudo": _SUDO, "gh": gh}
+        for name, text in (fakes | self.machine.tools).items():
             (tools / name).write_text(text)
             (tools / name).chmod(0o755)
         named = [self.machine.workflow.get("env", {}), self.job.get("env", {}), step.get("env", {})]
