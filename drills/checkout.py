@@ -68,7 +68,7 @@ _CASE = """# /// script
 
 {code}
 """
-_FAILS = """#
+FAILS = """#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=1.1"]
 # raises = "AssertionError"
@@ -212,7 +212,7 @@ def made(
     for number in range(cases):
         breaks = bool(number % 2)
         code = CODE.replace("{breaks}", str(breaks))
-        text = _CASE.format(number=number, fails=_FAILS if breaks else "", code=code)
+        text = _CASE.format(number=number, fails=FAILS if breaks else "", code=code)
         (root / "cases" / f"toy_{number}.py").write_text(text)
     for name, code in (more or {}).items():
         (root / "cases" / f"{name}.py").write_text(_CASE.format(number=0, fails="", code=code))

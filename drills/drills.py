@@ -33,15 +33,18 @@ DRILLS: tuple[str, ...] = (
     "bombs",
     "walled",
     "kill",
+    "interrupt",
     "truth",
     "bounds",
     "chance",
     "construction",
     "mutation",
 )
+SOAK = "soak"
+"""Only where it is asked for, with its hours."""
 OPTIONS = {
     "seed": "what is drawn at random is drawn by this number",
-    "count": "how many mutants are drawn",
+    "count": "how many mutants are drawn, or at how many moments a command is interrupted",
     "record": "where it stands which mutants were noticed, in place of drills/mutants.json",
 }
 """Set as REPRO_SEED and so on, which is where drills look."""
@@ -49,17 +52,19 @@ OPTIONS = {
 
 def main() -> int:
     """Run the drills that were asked for, all where none was; tell which did not pass."""
-    modules = {name: importlib.import_module(f"drills.{name}") for name in DRILLS}
+    modules = {name: importlib.import_module(f"drills.{name}") for name in (*DRILLS, SOAK)}
     arguments = argparse.ArgumentParser(description=__doc__)
     for name, module in modules.items():
         about = (module.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
-        arguments.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=about)
+        kind = {"metavar": "HOURS"} if name == SOAK else {"action": "store_true"}
+        arguments.add_argument(f"--{name.replace('_', '-')}", help=about, **kind)
     for name, about in OPTIONS.items():
         arguments.add_argument(f"--{name}", help=about)
     chosen = vars(arguments.parse_args())
     os.environ |= {f"REPRO_{name.upper()}": chosen[name] for name in OPTIONS if chosen[name]}
+    os.environ["REPRO_HOURS"] = chosen[SOAK] or ""
     failed = []
-    for name in [name for name in DRILLS if chosen[name]] or DRILLS:
+    for name in [name for name in modules if chosen[name]] or DRILLS:
         tally = Tally(name)
         begin = time.perf_counter()
         print(f"# {name}", flush=True)

@@ -1,10 +1,15 @@
-"""Odd surroundings: paths, homes, masks, locales, clocks, read-only trees; outcomes stay."""
+"""Odd surroundings: users, paths, homes, masks, locales, clocks, file systems; outcomes stay."""
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
+import os
+import re
 import shutil
 import sqlite3
+import sys
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from drills.checkout import expected, made, made_wheels
 from drills.small_disk import missing, namespace
+from repromatrix.runner.paths import ROOT
 from repromatrix.runner.subprocesses import finish
 
 if TYPE_CHECKING:
@@ -22,13 +28,35 @@ if TYPE_CHECKING:
     from drills.tally import Tally
 
 CASES = 4
+TESTS = (
+    *("tests/model", "tests/judging", "tests/test_files.py", "tests/test_tempdirs.py"),
+    *("tests/test_subprocesses.py", "tests/test_git.py", "tests/evidence/test_store.py"),
+    *("tests/evidence/test_archive.py", "tests/audit/test_inputs.py", "tests/cli/test_merge.py"),
+    *("tests/bisect/test_repository.py", "tests/worker/test_cleanup.py"),
+    *("tests/worker/test_overlay.py", "tests/execution/test_cgroup.py"),
+)
+"""What touches files, programs, locks and texts, of all that is quick."""
 _ODD = "with space/and 'quotes\" ünï漢字 $HOME %41 #1"
 _LONG = "/".join(["a-very-long-name-of-a-folder-" * 4] * 3)
 _MASK = ("sh", "-c", 'umask 077; exec "$@"', "sh")
-# The tree is mounted over itself, read-only, where nobody else sees it.
-_READ_ONLY = (
-    *("sh", "-c", 'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$@"', "sh"),
+# No right of root is left, and nothing is anybody else's: what we may read stays readable.
+_USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
+_READ_ONLY = 'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD"'
+_READ_ONLY_HOME = 'mount --bind "$HOME" "$HOME" && mount -o remount,ro,bind "$HOME"'
+_OWN_TMPDIR = 'mkdir "$HOME/.tmp"; export TMPDIR="$HOME/.tmp" && mount -t tmpfs own "$TMPDIR"'
+# With nothing in it but what every container has.
+_NO_SHM = """
+mkdir -p "$HOME/.dev" && mount -t tmpfs -o mode=755 dev "$HOME/.dev" || exit 70
+for name in null zero full random urandom tty; do
+    : > "$HOME/.dev/$name" && mount --bind "/dev/$name" "$HOME/.dev/$name" || exit 70
+done
+ln -s /proc/self/fd "$HOME/.dev/fd" && mount --rbind "$HOME/.dev" /dev"""
+_PYTEST = (
+    *("-q", "--quick", "-p", "no:cacheprovider"),
+    *(f"--config-file={ROOT / 'pyproject.toml'}", f"--rootdir={ROOT}"),
 )
+_COUNTED = re.compile(r"(\d+) (passed|failed|errors?)\b")
+_LATIN = "en_US.ISO-8859-1"
 _CLOCK = """
 import datetime, itertools, runpy, sys, time
 real, calls = time.time_ns, itertools.count()
@@ -44,6 +72,11 @@ runpy.run_module("repromatrix", run_name="__main__", alter_sys=True)
 """
 
 
+def _mounted(how: str) -> tuple[str, ...]:
+    """Return the command before a command that mounts something where nobody else sees it."""
+    return (*namespace(), "sh", "-c", f'{how} && exec "$@"', "sh")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
     """Where and how a run takes place; `elsewhere` moves all that it writes out of the tree."""
@@ -56,6 +89,14 @@ class Surroundings:
     clock: tuple[int, int] | None = None
     """Seconds by which the clock stands back, and by which it is set back at every look."""
     elsewhere: bool = False
+
+    def missing(self) -> str:
+        """Say why they cannot be had here; nothing where they can."""
+        if self.before[:1] == ("unshare",) and missing():
+            return missing()
+        if self.variables.get("LC_ALL") == _LATIN and not (_locales() / _LATIN).exists():
+            return "localedef has no such locale"
+        return ""
 
 
 ALL = (
@@ -73,9 +114,24 @@ ALL = (
         what="ASCII alone",
         variables={"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ),
+    Surroundings(
+        what="ASCII alone, odd path",
+        variables={"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        path=_ODD,
+    ),
+    Surroundings(what="a locale of Latin letters", variables={"LC_ALL": _LATIN}),
+    Surroundings(
+        what="a locale of Latin letters, odd path", variables={"LC_ALL": _LATIN}, path=_ODD
+    ),
+    Surroundings(what="an ordinary user", before=_USER),
+    Surroundings(
+        what="a read-only home", variables={"UV_CACHE_DIR": ""}, before=_mounted(_READ_ONLY_HOME)
+    ),
+    Surroundings(what="temporary files on another file system", before=_mounted(_OWN_TMPDIR)),
+    Surroundings(what="no /dev/shm", before=_mounted(_NO_SHM)),
     Surroundings(what="a clock two years back", clock=(63_072_000, 0)),
     Surroundings(what="a clock that is set back all the time", clock=(0, 3600)),
-    Surroundings(what="a read-only tree", before=(*namespace(), *_READ_ONLY), elsewhere=True),
+    Surroundings(what="a read-only tree", before=_mounted(_READ_ONLY), elsewhere=True),
 )
 
 
@@ -93,14 +149,45 @@ class Fate:
 
 
 def drill(tally: Tally) -> None:
-    """Try all; where nothing can be mounted the read-only tree is left out, and said so."""
+    """Try all; what cannot be had here is left out, and said so."""
     count(tally, tried(ALL))
+    # Neither another path nor another clock is told to a test.
+    asked = [one for one in ALL if one.path == "checkout" and not (one.clock or one.elsewhere)]
+    told = [quick(one) for one in asked if not one.missing()]
+    passed, failed = (sum(counts) for counts in zip(*told, strict=True))
+    times = passed + failed
+    tally.count("quick tests in odd surroundings", times, "failed", failed, f"{len(told)} of them")
+
+
+def quick(one: Surroundings, *tests: str) -> tuple[int, int]:
+    """Run quick tests in these surroundings; return how many passed and how many did not."""
+    with tempfile.TemporaryDirectory(prefix="drill-places-") as home:
+        named = {"HOME": home, "LOCPATH": str(_locales()), **one.variables, "PYTHONUTF8": "1"}
+        # After it a folder is called that belongs to who we are outside.
+        named["LOGNAME"] = f"drill-{os.getuid()}"
+        environ = {name: value for name, value in {**os.environ, **named}.items() if value}
+        command = [*one.before, sys.executable, "-m", "pytest", *_PYTEST, *(tests or TESTS)]
+        done = finish(command, environ=environ, folder=ROOT, seconds=1800)
+    if done.code:
+        print(one.what, done.out[-2000:], done.err[-600:], flush=True)
+    found = {kind: int(number) for number, kind in _COUNTED.findall(done.out)}
+    failed = found.get("failed", 0) + found.get("error", 0) + found.get("errors", 0)
+    return found.get("passed", 0), failed or int(done.code != 0)
+
+
+@functools.cache
+def _locales() -> Path:
+    """Return a folder that holds the locale of Latin letters, or nothing where none can be made."""
+    folder = Path(tempfile.mkdtemp(prefix="drill-locales-"))
+    atexit.register(shutil.rmtree, folder)
+    finish(["localedef", "-i", "en_US", "-f", "ISO-8859-1", folder / _LATIN])
+    return folder
 
 
 def count(tally: Tally, fates: Sequence[Fate]) -> None:
     """Count what went wrong."""
     number = len(fates)
-    note = f"without a read-only tree: {missing()}" if missing() else ""
+    note = "; ".join(f"without {one.what}: {one.missing()}" for one in ALL if one.missing())
     changed = sum(one.changed for one in fates)
     tally.count("odd surroundings", number, "outcomes changed", changed, note)
     older = sum(one.older for one in fates)
@@ -111,7 +198,7 @@ def count(tally: Tally, fates: Sequence[Fate]) -> None:
 
 def tried(surroundings: Sequence[Surroundings]) -> list[Fate]:
     """Run in each of these surroundings."""
-    possible = [one for one in surroundings if not (one.elsewhere and missing())]
+    possible = [one for one in surroundings if not one.missing()]
     folder = Path(tempfile.mkdtemp(prefix="drill-places-"))
     try:
         wheels = made_wheels(folder / "wheels")
@@ -166,7 +253,8 @@ def _run(checkout: Checkout, one: Surroundings, elsewhere: Path, *arguments: str
         "REPROMATRIX_ENVIRONMENTS": str(elsewhere / "environments"),
         "UV_CACHE_DIR": str(elsewhere / "cache"),
     }
-    environ = checkout.environ(**(moved if one.elsewhere else {}), **one.variables)
+    named = {**(moved if one.elsewhere else {}), "LOCPATH": str(_locales())}
+    environ = checkout.environ(**named, **one.variables)
     done = finish([*one.before, *command], environ=environ, folder=checkout.root, seconds=300)
     if done.code:
         print(json.dumps([one.what, arguments, done.err[-600:]]), flush=True)
