@@ -133,6 +133,9 @@ def lint(session: nox.Session) -> None:
     python = _python(session, "tests")
     _through(session, [python, "-m", "ruff", "format", "--check", "."])
     _through(session, [python, "-m", "ruff", "check", "."])
+    # The locale of whoever runs it decides no encoding; the tests run in UTF-8 mode.
+    encoding = ["--preview", "--select", "PLW1514", "runner", "reports", "repromatrix"]
+    _through(session, [python, "-m", "ruff", "check", *encoding])
     _through(session, [python, "-m", "mypy"])
     # A distribution is for these as well.
     for version in ("3.12", "3.13", "3.14"):
@@ -245,20 +248,20 @@ def _python(session: nox.Session, group: str) -> str:
     python = folder / "bin" / "python"
     with _alone(folder):
         marker = folder / "holds"
-        if not marker.exists() or marker.read_text() != stamp:
+        if not marker.exists() or marker.read_text(encoding="utf-8") != stamp:
             make = [sys.executable, "-m", "virtualenv", "--clear", "--quiet", str(folder)]
             session.run(*make, external=True, silent=True)
             session.run(
                 str(python), "-m", "pip", "install", "--quiet", *wanted, external=True, silent=True
             )
-            marker.write_text(stamp)
+            marker.write_text(stamp, encoding="utf-8")
     return str(python)
 
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     folder.parent.mkdir(exist_ok=True)
-    with folder.with_suffix(".making").open("w") as file:
+    with folder.with_suffix(".making").open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -273,7 +276,9 @@ def _through(session: nox.Session, command: list[str]) -> None:
     environ = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }
-    with subprocess.Popen(command, env=environ | {"REPROMATRIX_DOOR": str(os.getpid())}) as program:
+    # Tests and drills name no encoding where they read and write, and the program does the same.
+    environ |= {"REPROMATRIX_DOOR": str(os.getpid()), "PYTHONUTF8": "1"}
+    with subprocess.Popen(command, env=environ) as program:
         before = {
             number: signal.signal(number, lambda given, _: program.send_signal(given))
             for number in (signal.SIGINT, signal.SIGTERM)

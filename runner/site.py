@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import hashlib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repromatrix.runner.compare import snapshots
@@ -135,7 +136,7 @@ def render(
     paths = project.paths
     stamp = paths.site / ".identity"
     wanted = identity(project, rows, base_url, source)
-    if stamp.exists() and stamp.read_text() == wanted and (paths.site / "index.html").exists():
+    if _reads(stamp) == wanted and (paths.site / "index.html").exists():
         return False
     from repromatrix.reports.build import Published  # noqa: PLC0415
     from repromatrix.reports.build import render as draw  # noqa: PLC0415 - pandas costs half a second
@@ -165,8 +166,12 @@ def render(
         main=known_history(paths),
         published=told,
     )
-    stamp.write_text(wanted)
+    stamp.write_text(wanted, "utf-8")
     return True
+
+
+def _reads(stamp: Path) -> str:
+    return stamp.read_text("utf-8") if stamp.exists() else ""
 
 
 def _swept(paths: Paths, folder: str) -> SweptSite:

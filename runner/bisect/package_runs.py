@@ -254,7 +254,7 @@ def mixed(
                 raise
             body = f"# unresolvable: {error}\n"
         files.write(path, head + body)
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     if refused := _REFUSED.search(text):
         raise UnresolvableError(refused[1])
     pins = "".join(line for line in text.splitlines(keepends=True) if line[0] != "#")
@@ -270,7 +270,7 @@ def varied(paths: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
         except RunnerError as error:
             raise UnresolvableError(in_short(error.faults[0].what, map(str, base.pins))) from error
         files.write(path, text)
-    return overlaid(base, read_lock(path.read_text(), name, paths.shown(path)))
+    return overlaid(base, read_lock(path.read_text(encoding="utf-8"), name, paths.shown(path)))
 
 
 def _resolved(matrix: Matrix, ends: Ends, between: EnvironmentDifference, taken: Taken) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import itertools
+import os
 import re
 import shlex
 import shutil
@@ -276,14 +277,14 @@ def opened(home: Path, lender: Repository, sources: PackageSources) -> Iterator[
 def clean(home: Path) -> None:
     """End and remove what killed searches left; a running search holds its lock."""
     for guard in sorted(home.glob("*.lock")):
-        with guard.open("a") as lock:
+        with guard.open("a", encoding="utf-8") as lock:
             if _taken(lock):
                 _remove(guard.with_suffix(""))
 
 
 def _free(home: Path) -> tuple[Path, IO[str]]:
     for number in itertools.count(1):
-        lock = (home / f"{number}.lock").open("a")
+        lock = (home / f"{number}.lock").open("a", encoding="utf-8")
         if _taken(lock):
             return home / str(number), lock
         lock.close()
@@ -308,7 +309,7 @@ def _make(worktree: Worktree, lender: Repository, sources: PackageSources) -> No
     worktree.must("init", "--quiet", f"--object-format={lender.hashes}", "--template=")
     info = worktree.tree / ".git" / "objects" / "info"
     info.mkdir(parents=True, exist_ok=True)
-    (info / "alternates").write_text(f"{lender.objects}\n")
+    (info / "alternates").write_bytes(os.fsencode(f"{lender.objects}\n"))
     for name, value in (("core.hooksPath", "/dev/null"), ("gc.auto", "0")):
         worktree.must("config", name, value)
     worktree.must("sparse-checkout", "set", "--cone", sources.folder)

@@ -56,10 +56,33 @@ def register(typed: str) -> None:
     app.registered_commands.sort(key=lambda command: COMMANDS.index(command.name or ""))
 
 
+def program() -> None:
+    """Run the program in UTF-8, in which paths, workers and installers speak whatever the locale.
+
+    Where the locale has other letters the interpreter begins anew, as the same process.
+    """
+    if sys.getfilesystemencoding() != "utf-8":
+        # What we start is to read paths as we do; installers ask a Python that hears only the one.
+        os.environ |= {"PYTHONUTF8": "1", "LC_ALL": "C.UTF-8"}
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+    main()
+
+
 def main() -> None:
-    """Run the program and end the process with its exit code."""
+    """Run the program and end the process with its exit code.
+
+    Whoever called it answers signals again behind its last line, where nothing is left to be ended:
+    an exception that is raised while Python ends is only printed.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        _run()
+        try:
+            _run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    except Interrupted:  # behind the last line of a command
+        sys.exit(int(ExitCode.INTERRUPTED))
     except SystemExit as end:
         if "ray" in sys.modules:
             _end_beside_ray(int(end.code or 0))
@@ -79,8 +102,10 @@ def _end_beside_ray(code: int) -> None:
 
 
 def _run() -> None:
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, Interruption(_TWICE))
+    interruption = Interruption(_TWICE)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interruption)
+    sys.unraisablehook = interruption.ignored
     try:
         tempdirs.settle()
         _end_with_door()

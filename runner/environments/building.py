@@ -82,7 +82,7 @@ def build(paths: Paths, recipe: Recipe) -> Built:
         if built is None:
             lock = paths.built / ".making" / recipe.name
             lock.parent.mkdir(parents=True, exist_ok=True)
-            with lock.open("w") as file:
+            with lock.open("w", encoding="utf-8") as file:
                 # A second run may be making the same environment.
                 if not lock_file(file.fileno(), seconds := _STEPS * uv.patience()):
                     msg = f"another run has been making it for {seconds:.0f} s"
@@ -102,7 +102,7 @@ def is_built(paths: Paths, name: str, digest: str) -> bool:
 
 def _complete(folder: Path, name: str) -> Built | None:
     try:
-        versions = json.loads((folder / _MARKER).read_text())["versions"]
+        versions = json.loads((folder / _MARKER).read_text(encoding="utf-8"))["versions"]
     except (OSError, ValueError):
         return None
     return Built(name=name, folder=folder, python=folder / "bin" / "python", versions=versions)
@@ -115,13 +115,13 @@ def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     lock, _ = parted(recipe.lock, {one.name for one in recipe.sdists})
     beside = [*recipe.beside, *(str(need) for one in recipe.sdists for need in one.beside)]
     wanted = folder / "requirements.txt"
-    wanted.write_text("\n".join([lock, torch, *beside, ""]))
+    wanted.write_text("\n".join([lock, torch, *beside, ""]), encoding="utf-8")
     python = folder / "bin" / "python"
     over = folder / "overrides.txt"
-    over.write_text("".join(f"{line}\n" for line in recipe.overrides))
+    over.write_text("".join(f"{line}\n" for line in recipe.overrides), encoding="utf-8")
     given = ["--requirement", wanted, *(("--overrides", over) if recipe.overrides else ())]
     if recipe.metadata:
-        (folder / "uv.toml").write_text(recipe.metadata)
+        (folder / "uv.toml").write_text(recipe.metadata, encoding="utf-8")
         given += ["--config-file", folder / "uv.toml"]
     # A backend is another index for torch, where nothing has the hashes of a lock that pins it.
     without = frozenset() if recipe.torch else frozenset({uv.BACKEND})
@@ -132,7 +132,7 @@ def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     _verify(recipe, versions)
     share_bytecode(paths.built, folder, versions)
     marker = {"versions": versions, "digest": recipe.digest}
-    (folder / _MARKER).write_text(json.dumps(marker, indent=1, sort_keys=True))
+    (folder / _MARKER).write_text(json.dumps(marker, indent=1, sort_keys=True), encoding="utf-8")
     return Built(name=recipe.name, folder=folder, python=python, versions=versions)
 
 
@@ -153,7 +153,7 @@ def install_sdists(recipe: Recipe, python: Path, folder: Path, *options: str | P
     """
     for one in recipe.sdists:
         wanted = folder / f"{one.name}.txt"
-        wanted.write_text(parted(recipe.lock, {one.name})[1])
+        wanted.write_text(parted(recipe.lock, {one.name})[1], encoding="utf-8")
         # A cached build may be another one: what it was told is not in the cache's key.
         alone = ("--no-cache", "--no-deps", "--no-build-isolation", "--requirement", wanted)
         _run("pip", "install", "--quiet", "--python", python, *alone, *options, told=one.told)
@@ -233,7 +233,7 @@ def _donors(built: Path, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
             there = site_packages(marker.parent)
             # Only one that was imported from has anything to lend.
             if marker.parent != folder and (there / "torch" / "__pycache__").exists():
-                yield there, json.loads(marker.read_text())["versions"]
+                yield there, json.loads(marker.read_text(encoding="utf-8"))["versions"]
 
 
 def _sources(here: Path, name: str, version: str) -> Iterator[str]:
@@ -242,7 +242,7 @@ def _sources(here: Path, name: str, version: str) -> Iterator[str]:
     for info in here.glob(f"*-{version}.dist-info"):
         if canonicalize_name(info.name.removesuffix(f"-{version}.dist-info")) != name:
             continue
-        for line in (info / "RECORD").read_text().splitlines():
+        for line in (info / "RECORD").read_text(encoding="utf-8").splitlines():
             file = line.partition(",")[0]
             parent = os.path.dirname(file)  # noqa: PTH120 - tens of thousands of lines
             if file.endswith(".py") and parent not in seen:

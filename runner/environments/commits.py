@@ -78,7 +78,7 @@ class Home:
         """Return the environment of a name that `environment` gave; None without its lock here."""
         lock, path = self.locks.get(name), self.paths.mixtures / f"{name}.txt"
         if lock is None and path.exists():
-            lock = read_lock(path.read_text(), name, self.paths.shown(path))
+            lock = read_lock(path.read_text(encoding="utf-8"), name, self.paths.shown(path))
         return locks.environment(self.matrix, lock) if lock else None
 
     def _base(self, day: dt.date) -> Lock:
@@ -105,7 +105,7 @@ class Home:
             text = self._resolve(declared, base, extras, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write(path, f"# {lines[-1]}, for {declared.package}\n# input: {identity}\n{text}")
-        return read_lock(path.read_text(), name, self.paths.shown(path))
+        return read_lock(path.read_text(encoding="utf-8"), name, self.paths.shown(path))
 
     def _resolve(
         self, declared: Declaration, base: Lock, extras: tuple[str, ...], name: str

@@ -252,7 +252,7 @@ def with_commit(version: str, commit: str) -> str:
 
 def _lock(paths: Paths, matrix: Matrix, source: Origin, extras: tuple[str, ...]) -> str:
     newest = matrix.releases[-1].name
-    pinned = read_lock((paths.locks / f"{newest}.txt").read_text(), newest, newest)
+    pinned = read_lock((paths.locks / f"{newest}.txt").read_text(encoding="utf-8"), newest, newest)
     # Only what it installs here: a pin for another platform is no wish of ours.
     versions = pinned.versions(markers(matrix.python))
     preferred = "".join(f"{name}=={version}\n" for name, version in versions.items())

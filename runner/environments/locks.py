@@ -137,11 +137,15 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
     # With --exclude-newer, uv 0.13 silently drops preferred pins: there only `bound` keeps them.
     torch = matrix.torch
     with scratch() as folder:
-        (folder / "in.txt").write_text("\n".join([*wanted, f"torch=={torch.version}", ""]))
-        (folder / "uv.toml").write_text(_metadata(matrix) + metadata)
-        (folder / "out.txt").write_text(preferred)
-        (folder / "bound.txt").write_text("".join(f"{line}\n" for line in bound))
-        (folder / "over.txt").write_text("".join(f"{line}\n" for line in overrides))
+        (folder / "in.txt").write_text(
+            "\n".join([*wanted, f"torch=={torch.version}", ""]), encoding="utf-8"
+        )
+        (folder / "uv.toml").write_text(_metadata(matrix) + metadata, encoding="utf-8")
+        (folder / "out.txt").write_text(preferred, encoding="utf-8")
+        (folder / "bound.txt").write_text("".join(f"{line}\n" for line in bound), encoding="utf-8")
+        (folder / "over.txt").write_text(
+            "".join(f"{line}\n" for line in overrides), encoding="utf-8"
+        )
         done = uv.call(
             *("pip", "compile", folder / "in.txt", "--config-file", folder / "uv.toml"),
             *("--output-file", folder / "out.txt", "--constraints", folder / "bound.txt"),
@@ -158,7 +162,7 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
             raise NoSolutionError(_unresolved(where, done.err).faults)
         if done.code != 0:
             raise _unresolved(where, done.err)
-        return (folder / "out.txt").read_text()
+        return (folder / "out.txt").read_text(encoding="utf-8")
 
 
 def _dates(matrix: Matrix, until: dt.date, dated: Sequence[str]) -> list[str]:
@@ -363,7 +367,7 @@ def resolve_torch(matrix: Matrix, torch: OtherTorch) -> str:
 def compile_torch(matrix: Matrix, wanted: Sequence[str], *, where: str) -> str:
     """Resolve a torch with all that it needs, for Linux on x86-64 alone."""
     with scratch() as folder:
-        (folder / "in.txt").write_text("\n".join([*wanted, ""]))
+        (folder / "in.txt").write_text("\n".join([*wanted, ""]), encoding="utf-8")
         done = uv.call(
             *("pip", "compile", folder / "in.txt", "--output-file", folder / "out.txt"),
             *("--python-platform", STACK_PLATFORM, "--python-version", matrix.python),
@@ -373,7 +377,7 @@ def compile_torch(matrix: Matrix, wanted: Sequence[str], *, where: str) -> str:
         )
         if done.code != 0:
             raise _unresolved(where, done.err)
-        return (folder / "out.txt").read_text()
+        return (folder / "out.txt").read_text(encoding="utf-8")
 
 
 def load_torch(paths: Paths, matrix: Matrix, version: str) -> Lock:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.errors import InvalidValue, Problem, refuse
+from repromatrix.runner.paths import Paths
 from repromatrix.runner.subprocesses import Finished
 from repromatrix.runner.tempdirs import scratch
 
@@ -105,7 +106,16 @@ def _program() -> str:
 @functools.cache
 def _told() -> tuple[dict[str, str], tuple[str, ...]]:
     settings = configured()
-    return for_uv(settings, os.environ), options_for_uv(settings)
+    return for_uv(settings, os.environ) | _cache(), options_for_uv(settings)
+
+
+def _cache() -> dict[str, str]:
+    """Return where uv keeps its files if it cannot keep them where it would: below our own."""
+    done = subprocesses.finish([_program(), "cache", "dir"], seconds=60)
+    usual = Path(done.out.strip() or "/nonexistent")
+    with contextlib.suppress(OSError):
+        usual.mkdir(parents=True, exist_ok=True)
+    return {} if os.access(usual, os.W_OK) else {"UV_CACHE_DIR": str(Paths().built / ".uv")}
 
 
 def call(

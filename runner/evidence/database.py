@@ -254,7 +254,7 @@ def on_network(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
 def _file_system(path: Path, mounts: Path) -> str:
     """Return the kind of the file system that a path is on; nothing where nobody says so."""
     try:
-        lines = mounts.read_text(errors="surrogateescape").splitlines()
+        lines = mounts.read_text(errors="surrogateescape", encoding="utf-8").splitlines()
     except OSError:
         return ""
     found = (line.split() for line in lines)

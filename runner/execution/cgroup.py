@@ -53,7 +53,7 @@ class Cgroup:
                 break
             with contextlib.suppress(OSError):
                 os.write(self.bound, b"0")  # what cannot fork is not faster than we are
-                found = map(int, Path(self.listing).read_text().split())
+                found = map(int, Path(self.listing).read_text(encoding="utf-8").split())
                 process_control.kill([pid for pid in found if pid])  # 0 is who has no number here
             time.sleep(0.02)
         os.close(self.entrance)
@@ -99,7 +99,7 @@ def _made() -> Path | None:
         with contextlib.suppress(OSError):
             folder.mkdir()
             try:
-                (folder / "pids.max").write_text(str(TASKS))
+                (folder / "pids.max").write_text(str(TASKS), encoding="utf-8")
             except OSError:
                 folder.rmdir()
             else:
@@ -107,12 +107,14 @@ def _made() -> Path | None:
     return None
 
 
-def _parents() -> Iterator[Path]:
+def _parents(me: Path = Path("/proc/self")) -> Iterator[Path]:
     """Yield where a group may be made: below our own, else beside one that bounds nothing."""
     with contextlib.suppress(OSError, ValueError):
-        own = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        own = [
+            line.split(":", 2) for line in (me / "cgroup").read_text(encoding="utf-8").splitlines()
+        ]
         for _, names, path in own:
-            for root, top in _mounted(names):
+            for root, top in _mounted(names, me / "mountinfo"):
                 with contextlib.suppress(ValueError):
                     here = top / Path(path).relative_to(root)
                     yield here
@@ -120,11 +122,11 @@ def _parents() -> Iterator[Path]:
                         yield here.parent
 
 
-def _mounted(names: str) -> Iterator[tuple[Path, Path]]:
+def _mounted(names: str, mounts: Path) -> Iterator[tuple[Path, Path]]:
     """Yield the root and the place of a hierarchy that counts processes: the new, or the old."""
     if names and "pids" not in names.split(","):
         return
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in mounts.read_text(encoding="utf-8").splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
         old = kind == "cgroup" and "pids" in options.split(",")
@@ -137,10 +139,10 @@ def _bounds(folder: Path) -> bool:
     """Say whether a group bounds memory or processors: who leaves it would have more of them."""
     for name in ("memory.max", "memory.high", "cpu.max"):
         with contextlib.suppress(OSError):
-            if not (folder / name).read_text().startswith("max"):
+            if not (folder / name).read_text(encoding="utf-8").startswith("max"):
                 return True
     with contextlib.suppress(OSError):
-        return bool((folder / "cpuset.cpus").read_text().strip())
+        return bool((folder / "cpuset.cpus").read_text(encoding="utf-8").strip())
     return False
 
 

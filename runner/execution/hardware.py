@@ -49,7 +49,7 @@ def demand(device: Device) -> None:
 def hardware() -> str:
     """Return the processor's architecture and the extensions that matter, `x86_64 avx2 avx512f`."""
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return platform.machine()
     flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")

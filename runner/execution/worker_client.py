@@ -88,7 +88,7 @@ class Worker:
         self.seen: VisiblePaths | None = None
         try:
             # Not with each request: runner and worker would wait for each other's full pipes.
-            (self.scratch / "texts").write_text(json.dumps(start.texts))
+            (self.scratch / "texts").write_text(json.dumps(start.texts), encoding="utf-8")
             if start.sandbox:
                 cases = [*start.cases, *map(Path, start.texts)]
                 self.seen = sandbox.shown(
@@ -191,7 +191,12 @@ class Worker:
 
     def _last_words(self) -> str:
         code = self._code()
-        said = (self.scratch / "log").read_text(errors="backslashreplace").strip().splitlines()
+        said = (
+            (self.scratch / "log")
+            .read_text(errors="backslashreplace", encoding="utf-8")
+            .strip()
+            .splitlines()
+        )
         if self.seen and code > _ENDED_BY_SIGNAL:  # as it is told through the outer sandbox
             code = _ENDED_BY_SIGNAL - code
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -367,6 +372,9 @@ def worker_environ(scratch: Path, device: Device, threads: int) -> dict[str, str
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
         "PYTHONSAFEPATH": "1",
+        "PYTHONUTF8": "1",  # the locale of whoever runs it decides no outcome
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        # Older torch begins a pool for its compiler at import, and what has threads cannot fork.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
         **dict.fromkeys(THREADS, str(threads)),
     }

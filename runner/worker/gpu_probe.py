@@ -35,7 +35,7 @@ def device() -> dict[str, str]:
 def driver() -> str:
     """Return the version of the NVIDIA driver, or nothing where it cannot be known."""
     with contextlib.suppress(OSError):
-        told = re.search(r"Kernel Module\D*?\s(\d+(?:\.\d+)+)", _MODULE.read_text())
+        told = re.search(r"Kernel Module\D*?\s(\d+(?:\.\d+)+)", _MODULE.read_text(encoding="utf-8"))
         if told:
             return told[1]
     with contextlib.suppress(OSError, AttributeError):

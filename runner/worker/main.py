@@ -199,7 +199,7 @@ def gather() -> None:
 
 def _anonymous() -> Iterator[tuple[int, int]]:
     """Yield the writable regions that belong to no file, cut to whole large pages."""
-    with open("/proc/self/maps") as maps:  # noqa: PTH123 - pathlib is not needed otherwise
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:  # noqa: PTH123 - pathlib is not needed otherwise
         for line in maps:
             addresses, rights, *rest = line.split()
             if "w" not in rights or (len(rest) > 3 and rest[3].startswith("/")):  # noqa: PLR2004
@@ -230,7 +230,7 @@ class ForkServer:
         self.shared: list[str] = settings["shared"]
         """Folders that every cell finds empty."""
         self.processes = processes
-        with open(settings["texts"]) as file:  # noqa: PTH123
+        with open(settings["texts"], encoding="utf-8") as file:  # noqa: PTH123
             texts = json.load(file)
         self.settings = CellSettings(boot, namespaces, self._rest, processes.held, texts)
         self.buffer = bytearray()

@@ -76,7 +76,7 @@ def has_ended(pid: int) -> bool:
 
 def _state(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/stat", errors="replace") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat", errors="replace", encoding="utf-8") as file:  # noqa: PTH123
             return file.read().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return ""
@@ -120,7 +120,10 @@ def children(pid: int) -> list[int]:
         return []
     found: list[int] = []
     for task in tasks:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123
+        with (
+            contextlib.suppress(OSError),
+            open(f"/proc/{pid}/task/{task}/children", encoding="utf-8") as file,  # noqa: PTH123
+        ):
             found.extend(int(child) for child in file.read().split())
     return found
 
@@ -190,7 +193,7 @@ def _session(pid: int) -> int:
 def resident(pid: int) -> int:
     """Return the resident memory of one process in bytes; 0 when it is gone."""
     try:
-        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/statm", encoding="utf-8") as file:  # noqa: PTH123
             return int(file.read().split()[1]) * _PAGE
     except (OSError, IndexError):
         return 0
@@ -319,7 +322,7 @@ class ProcessList:
         if self.sandboxed:
             return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {own}  # noqa: PTH208
         if self.listing:
-            with contextlib.suppress(OSError), open(self.listing) as file:  # noqa: PTH123
+            with contextlib.suppress(OSError), open(self.listing, encoding="utf-8") as file:  # noqa: PTH123
                 return {int(line) for line in file.read().split()} - {own, 0}
         return set(descendants(own))
 

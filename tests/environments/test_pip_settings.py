@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from uv import find_uv_bin
 
+from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.uv import configured, for_uv, options_for_uv, parse
 from repromatrix.runner.subprocesses import finish
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ALWAYS = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_NO_PROGRESS": "1"}
@@ -192,3 +194,22 @@ def test_an_older_spelling_of_uvs_own_variables_is_left_alone() -> None:
     settings = {"index-url": "https://pips.example.org", "extra-index-url": "https://d.e"}
 
     assert ALWAYS | environ == for_uv(settings, environ)
+
+
+def test_a_home_that_cannot_be_written_is_no_place_for_the_installers_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget_index: Callable[[], None]
+) -> None:
+    for name in ("UV_CACHE_DIR", "UV_NO_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("REPROMATRIX_ENVIRONMENTS", str(tmp_path / "built"))
+    (tmp_path / "file").touch()
+    kept = {}
+    for home in ("home", "file"):
+        monkeypatch.setenv("HOME", str(tmp_path / home))
+        forget_index()
+        kept[home] = uv.call("cache", "dir").out.strip()
+
+    assert kept == {
+        "home": str(tmp_path / "home" / ".cache" / "uv"),
+        "file": str(tmp_path / "built" / ".uv"),
+    }

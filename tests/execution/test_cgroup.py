@@ -93,3 +93,40 @@ def test_nobody_leaves_a_group_that_bounds_memory_or_processors(
         (tmp_path / name).write_text(text)
 
     assert cgroup._bounds(tmp_path) == expected
+
+
+V2 = "35 24 0:30 {root} {top} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate"
+V1 = "36 24 0:31 {root} {top}/pids rw,nosuid shared:10 - cgroup cgroup rw,pids"
+
+
+@pytest.mark.parametrize(
+    ("listed", "mounts", "root", "limit", "expected"),
+    [
+        # A session of systemd: below our own, or beside it, as long as it bounds nothing.
+        ("0::/user.slice/a.scope", [V2], "/", "max", ["user.slice/a.scope", "user.slice"]),
+        ("0::/user.slice/a.scope", [V2], "/", "1073741824", ["user.slice/a.scope"]),
+        # A container that sees its own group as the root, and one that sees the machine's names.
+        ("0::/", [V2], "/", "1073741824", ["."]),
+        ("0::/docker/a", [V2], "/docker/a", "max", ["."]),
+        # Both kinds at once: the old counts processes.
+        ("4:pids:/a\n0::/", [V1, V2], "/", "max", ["pids/a", "."]),
+        # The old without a count, what we are in is not mounted here, and no groups at all.
+        ("4:memory:/a", [V1], "/", "max", []),
+        ("0::/elsewhere/a", [V2], "/docker/a", "max", []),
+        ("0::/user.slice/a.scope", [], "/", "max", []),
+        ("", [], "/", "max", []),
+    ],
+)
+def test_a_group_is_made_below_our_own_or_beside_it_in_either_version(  # noqa: PLR0913
+    tmp_path: Path, listed: str, mounts: list[str], *, root: str, limit: str, expected: list[str]
+) -> None:
+    top = tmp_path / "cgroup"
+    (top / "user.slice" / "a.scope").mkdir(parents=True)
+    (top / "user.slice" / "a.scope" / "memory.max").write_text(f"{limit}\n")
+    told = [line.format(root=root, top=top) for line in mounts]
+    me = tmp_path / "me"
+    me.mkdir()
+    (me / "cgroup").write_text(listed)
+    (me / "mountinfo").write_text("\n".join(told))
+
+    assert list(cgroup._parents(me)) == [top / name for name in expected]

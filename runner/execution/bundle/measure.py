@@ -49,12 +49,12 @@ Tree = dict[str, str]
 
 def carried(root: Path) -> tuple[str, ...]:
     """Return the environments whose packages lie in an unpacked bundle."""
-    return tuple(json.loads((root / NAME).read_text())["environments"])
+    return tuple(json.loads((root / NAME).read_text(encoding="utf-8"))["environments"])
 
 
 def tree(root: Path, name: str) -> Tree:
     """Return the files of an environment of an unpacked bundle."""
-    found: Tree = json.loads((root / TREES / f"{name}.json").read_text())
+    found: Tree = json.loads((root / TREES / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -141,16 +141,16 @@ def furnish(root: Path, name: str, torch: InstalledTorch, pins: Mapping[str, str
     about = json.dumps([sys.executable, sys.version, torch.version, str(torch.folder), str(root)])
     lock = folder.with_name(f".{name}.making")
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
+    with lock.open("w", encoding="utf-8") as file:
         # A second run in the same folder may be making the same environment.
         with contextlib.suppress(OSError):  # some shared file systems know no locks
             if not lock_file(file.fileno(), _MAKING):
                 msg = f"another run has been making it for {_MAKING:.0f} s"
                 raise UnbuildableError(msg)
         marker = folder / _MARKER
-        if not marker.exists() or marker.read_text() != about:
+        if not marker.exists() or marker.read_text(encoding="utf-8") != about:
             _make(root, name, folder)
-            marker.write_text(about)
+            marker.write_text(about, encoding="utf-8")
     return Built(name=name, folder=folder, python=python, versions=pins, torch=torch.folder)
 
 
@@ -164,14 +164,18 @@ def _make(root: Path, name: str, folder: Path) -> None:
     base = Path(getattr(sys, "_base_executable", sys.executable))
     (folder / "bin" / "python").symlink_to(base)
     (folder / "pyvenv.cfg").write_text(
-        f"home = {base.parent}\ninclude-system-site-packages = false\n"
+        f"home = {base.parent}\ninclude-system-site-packages = false\n",
+        encoding="utf-8",
+        errors="surrogateescape",
     )
     for path, found in tree(root, name).items():
         _link(content(root, found), packages / path)
     # Torch is found behind the packages, and compiled files are kept in the bundle's folder.
     kept = repr(str(root / "work" / "bytecode"))
     (packages / "repromatrix.pth").write_text(
-        f"{links(root)}\nimport sys; sys.pycache_prefix = {kept}\n"
+        f"{links(root)}\nimport sys; sys.pycache_prefix = {kept}\n",
+        encoding="locale",  # which is how Python reads it
+        errors="surrogateescape",
     )
 
 

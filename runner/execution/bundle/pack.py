@@ -113,7 +113,9 @@ def gather(paths: Paths, recipes: Mapping[str, Recipe], target: Target, folder: 
     faults: list[Fault] = []
     for name, recipe in recipes.items():
         wanted = folder / f"{name}.txt"
-        wanted.write_text(parted(recipe.lock, {one.name for one in recipe.sdists})[0])
+        wanted.write_text(
+            parted(recipe.lock, {one.name for one in recipe.sdists})[0], encoding="utf-8"
+        )
         why = _install(folder / name, target, "--no-deps", "--requirement", wanted)
         why = why or _build(paths, recipe, folder, folder / name)
         if why:
@@ -141,7 +143,9 @@ def _build(paths: Paths, recipe: Recipe, scratch: Path, folder: Path) -> str:
 
 def tools(target: Target, folder: Path) -> Path:
     """Install what the runner itself needs there; raises RunnerError where it cannot be had."""
-    group = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["node"]
+    group = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "dependency-groups"
+    ]["node"]
     wanted = [one for one in group if one.partition("==")[0] in _OURS]
     why = _install(folder / "tools", target, *wanted)
     if why:

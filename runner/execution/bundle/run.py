@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run what was asked for and return the exit code."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - any Python runs it
-    with open(os.path.join(here, "manifest.json")) as file:  # noqa: PTH118, PTH123
+    with open(os.path.join(here, "manifest.json"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
         wanted = json.load(file)
     wrong = strange(wanted)
     if wrong:

@@ -42,7 +42,7 @@ def unpack(name: str, archive: bytes, folder: Path) -> Path:
     """Return the folder with what was sent; others that nobody has used for long are removed."""
     root = folder / name
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    with (folder / ".lock").open("w", encoding="utf-8") as lock:
         until = time.monotonic() + _UNPACKING
         while True:
             try:

@@ -139,12 +139,14 @@ def _installed(root: Path, cache: Path) -> Path:
 
     Raises UnfitError with the installer's reason.
     """
-    groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
+    groups = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))[
+        "dependency-groups"
+    ]
     wanted = [str(group) for group in groups[_GROUP]]
     facts = "\n".join([kind(), *wanted])
     folder = cache / "packages" / hashlib.sha256(facts.encode()).hexdigest()[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".making").open("w") as lock:
+    with folder.with_suffix(".making").open("w", encoding="utf-8") as lock:
         if not subprocesses.lock(lock.fileno(), 2 * _INSTALLING):
             msg = f"another unit has been installing what our code needs for {2 * _INSTALLING} s"
             raise UnfitError(msg)
