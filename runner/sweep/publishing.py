@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from repromatrix.runner.sweep.baseline import sources_of
 from repromatrix.runner.sweep.between import lacking
 from repromatrix.runner.sweep.cells import chosen_probes, kind_and_probes, probe_cases
-from repromatrix.runner.sweep.child.probes.names import PROBES
+from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
 from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
@@ -36,8 +36,8 @@ class MergedHistory:
     """The published history with what this machine measured."""
 
     history: SweepHistory
-    fresh: tuple[str, ...]
-    """Releases whose answers are this machine's."""
+    fresh: Mapping[str, frozenset[str]]
+    """Releases with answers of this machine, and the probes that it ran on each."""
     incomplete: Mapping[str, int]
     """Releases that were begun: how many cells lack. They stay as they were published."""
 
@@ -49,6 +49,13 @@ class MeasuredRelease(NamedTuple):
     found: Found
     lacking: int
     """Cells of architectures that were not measured; 0 where the release is whole."""
+    recipes: tuple[ModelRecipe, ...] = ()
+    """Those of the release."""
+
+    @property
+    def probes(self) -> frozenset[str]:
+        """The probes that were run."""
+        return frozenset(_names_but(self.release.lacking))
 
 
 def measured(
@@ -79,15 +86,63 @@ def merged(
         for name, one in mine.items()
         if not one.lacking or name not in earlier.releases or earlier.releases[name].chosen
     }
+    ran = {name: one.probes for name, one in kept.items()}
+    unlike = {name: len(due) for name, one in kept.items() if (due := _due(one, earlier))}
+    kept = {name: _joined(one, earlier) for name, one in kept.items() if name not in unlike}
     line = _line(names, kept, recipes, earlier)
     if not gaps and (open_ := lacking(line, names).keys() & kept.keys()):
         kept = {name: one for name, one in kept.items() if not one.lacking or name not in open_}
         line = _line(names, kept, recipes, earlier)
     return MergedHistory(
         history=line,
-        fresh=tuple(kept),
-        incomplete={name: one.lacking for name, one in mine.items() if name not in kept},
+        fresh={name: ran[name] for name in kept},
+        incomplete=unlike
+        | {n: one.lacking for n, one in mine.items() if n not in {*kept, *unlike}},
     )
+
+
+def _others(mine: MeasuredRelease, earlier: SweepHistory) -> tuple[str, ...]:
+    """Return the probes that were published of a release, and not run now."""
+    known = earlier.releases.get(mine.release.name)
+    return () if known is None else tuple({*_names_but(known.lacking)} - mine.probes)
+
+
+def _due(mine: MeasuredRelease, earlier: SweepHistory) -> tuple[str, ...]:
+    """Return the cells of other probes that are to be measured, as what is published is too old.
+
+    It stands where the same environment ran the same architectures, with the recipes and the code
+    of today. Of a release between others no digest is kept of what ran on it: recipes are frozen.
+    """
+    others, release = _others(mine, earlier), mine.release
+    if not others:
+        return ()
+    known = earlier.releases[release.name]
+    is_alike = (release.environment, {*release.chosen}) == (known.environment, {*known.chosen})
+    if is_alike and known.sources in {"", sources_of(mine.recipes, known.lacking)}:
+        return ()
+    return tuple(probe_cases(mine.recipes, [one for one in PROBES if one.name in others]))
+
+
+def _joined(mine: MeasuredRelease, earlier: SweepHistory) -> MeasuredRelease:
+    """Return what was measured of a release, and what is published of the other probes."""
+    release, others = mine.release, _others(mine, earlier)
+    if not others:
+        return mine
+    known = earlier.releases[release.name]
+    found = {key: one for key, one in earlier.found(known.name).items() if key.probe in others}
+    absent = tuple(name for name in release.lacking if name not in others)
+    joined = release._replace(
+        lacking=absent,
+        missing=known.missing,
+        hardware=" and ".join(dict.fromkeys((known.hardware, release.hardware))),
+        sources=sources_of(mine.recipes, absent) if known.sources else "",
+    )
+    return mine._replace(release=joined, found={**found, **mine.found})
+
+
+def _names_but(lacking: Iterable[str]) -> Iterator[str]:
+    absent = {*lacking}
+    return (probe.name for probe in PROBES if probe.name not in absent)
 
 
 def _line(
@@ -121,7 +176,7 @@ def told(
 ) -> list[PublishedFinding]:
     """Return what each release of a line changed, and what is bad on the last; confirmed.
 
-    What stands between two releases of which neither was measured now stays as it was published.
+    What is about probes that were run on neither of two releases now stays as it was published.
     """
     known: defaultdict[tuple[str, str], list[PublishedFinding]] = defaultdict(list)
     for one in earlier:
@@ -129,25 +184,62 @@ def told(
     rows: list[PublishedFinding] = []
     names = [*line.history.releases]
     for against, release in pairwise(names):
-        if not {against, release} & {*line.fresh}:
-            rows += known[against, release]
-            continue
-        before, after = line.history.found(against), line.history.found(release)
+        ran = line.fresh.get(against, frozenset()) | line.fresh.get(release, frozenset())
+        before, after = (_of(line.history.found(one), ran) for one in (against, release))
         sides = (against, release)
         some = confirmed(findings(changes(before, after)), runner, recipes, sides)
-        rows += [_row(finding, release, against) for finding in some]
+        mine = [_row(finding, release, against) for finding in some]
+        rows += _with_known(known[against, release], ran, mine)
     for newest in names[-1:]:
-        if newest not in line.fresh:
-            rows += known["", newest]
-            continue
+        ran = line.fresh.get(newest, frozenset())
+        found = _of(line.history.found(newest), ran)
         dtypes = {probe.name: probe.dtype for probe in chosen_probes(fp16=True)}
+        mine = []
         for kind, in_16_bit in ((BAD_IN_16_BIT, True), (BAD_IN_FP32, False)):
-            live = bad(line.history.found(newest), dtypes, in_16_bit=in_16_bit)
-            rows += [
+            live = bad(found, dtypes, in_16_bit=in_16_bit)
+            mine += [
                 _row(finding, newest, "")._replace(kind=kind)
                 for finding in confirmed_bad(live, runner, recipes, newest)
             ]
+        rows += _with_known(known["", newest], ran, mine)
     return rows
+
+
+def _of(found: Found, probes: Collection[str]) -> Found:
+    """Return what some probes found, and whether architectures are built."""
+    return {key: one for key, one in found.items() if key.probe in probes or key.probe == BUILD}
+
+
+def _with_known(
+    known: Iterable[PublishedFinding], ran: Collection[str], mine: Iterable[PublishedFinding]
+) -> Iterator[PublishedFinding]:
+    """Yield the findings of a release: what is published, less what probes that `ran` found.
+
+    One of both is of the architectures and probes of both.
+    """
+    by_name = {(row.name, row.kind): row for row in mine}
+    for row in known:
+        others = [name for name in row.probes.split() if name not in ran]
+        other = by_name.pop((row.name, row.kind), None)
+        if not others:
+            if other:
+                yield other
+        elif other is None:
+            yield (
+                row
+                if len(others) == len(row.probes.split())
+                else row._replace(probes=" ".join(others))
+            )
+        else:
+            yield row._replace(
+                architectures=_either(row.architectures, other.architectures),
+                probes=_either(" ".join(others), other.probes),
+            )
+    yield from by_name.values()
+
+
+def _either(one: str, other: str) -> str:
+    return " ".join(dict.fromkeys((*one.split(), *other.split())))
 
 
 def _row(finding: SweepFinding, release: str, against: str) -> PublishedFinding:
@@ -180,7 +272,7 @@ def _measured(runner: SweepRunner, name: str, scope: SweepScope) -> MeasuredRele
     if not whole:
         return None
     probes = {probe for some in ran for probe in some}
-    lacking_probes = tuple(probe.name for probe in PROBES if probe.name not in probes)
+    lacking_probes = tuple(_names_but(probes))
     kinds = dict.fromkeys(asked[row.cell.case][0] for row in whole)
     release = SweptRelease(
         name,
@@ -192,7 +284,7 @@ def _measured(runner: SweepRunner, name: str, scope: SweepScope) -> MeasuredRele
         tuple(kinds) if absent else (),
         "" if absent else sources_of(there, lacking_probes),
     )
-    return MeasuredRelease(release, records(whole), len(absent))
+    return MeasuredRelease(release, records(whole), len(absent), tuple(there))
 
 
 def refused(

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from swept import LINE, line, record
+from typing import TYPE_CHECKING
 
+from swept import LINE, line, record
+from tiny_recipes import CONTENT
+
+from repromatrix.runner.sweep.cells import probe_cases
+from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.history import SweptRelease
-from repromatrix.runner.sweep.publishing import MeasuredRelease, merged
+from repromatrix.runner.sweep.published import PublishedFinding
+from repromatrix.runner.sweep.publishing import MeasuredRelease, merged, told
+from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
+
+if TYPE_CHECKING:
+    import pytest
+
+    from repromatrix.runner.sweep.findings import SweepFinding
+    from repromatrix.runner.sweep.measure import SweepRunner
 
 HOLDS, FAILS = ProbeStatus.HOLDS, ProbeStatus.FAILS
 EARLIER = line(
@@ -41,3 +54,62 @@ def test_a_release_that_is_published_whole_stays_until_it_is_measured_whole() ->
     found = kept.record(ProbeKey("llama", "static"), "4.50.0")
     assert found is not None
     assert found.status is HOLDS
+
+
+UNRUN = [probe for probe in PROBES if probe.name != "lora"]
+PART = SweptRelease("4.50.0", "e1", "avx2", 300, tuple(probe.name for probe in UNRUN), ())
+LLAMA = ModelRecipe(content=CONTENT)
+LORA = {one.key: one for one in [record("llama", "lora", FAILS, "nothing is adapted")]}
+
+
+def test_what_is_published_of_other_probes_stays_beside_what_was_measured() -> None:
+    found = merged({"4.50.0": MeasuredRelease(PART, LORA, 0)}, NAMES, {}, EARLIER)
+    release = found.history.releases["4.50.0"]
+    states = {
+        probe: one.status
+        for probe in ("static", "lora")
+        if (one := found.history.record(ProbeKey("llama", probe), "4.50.0"))
+    }
+
+    assert states == {"static": FAILS, "lora": FAILS}
+    assert (release.lacking, release.hardware) == ((), "x86_64 and avx2")
+    assert found.fresh == {"4.50.0": frozenset({"lora"})}
+
+
+def test_what_another_environment_found_is_not_joined_with_it() -> None:
+    other = PART._replace(environment="e2")
+    found = merged({"4.50.0": MeasuredRelease(other, LORA, 0, (LLAMA,))}, NAMES, {}, EARLIER)
+
+    assert found.history.record(ProbeKey("llama", "lora"), "4.50.0") == (
+        EARLIER.record(ProbeKey("llama", "lora"), "4.50.0")
+    )
+    assert found.history.releases["4.50.0"].environment == "e1"
+    assert found.incomplete == {"4.50.0": len(probe_cases([LLAMA], UNRUN))}
+
+
+def test_findings_about_probes_that_were_not_run_stay_as_they_were_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def all_of_them(found: list[SweepFinding], *_: object) -> list[SweepFinding]:
+        return found
+
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", all_of_them)
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", all_of_them)
+    line_ = merged({"4.50.0": MeasuredRelease(PART, LORA, 0)}, NAMES, {}, EARLIER)
+    here = ("4.50.0", "4.49.0")
+    known = [
+        PublishedFinding(*here, "broken-1", "broken", "llama", "static", "it fails", "m:f"),
+        PublishedFinding(*here, "broken-2", "broken", "gptj", "lora static", "it fails", "m:g"),
+        PublishedFinding(*here, "broken-3", "broken", "gptj", "lora", "it fails", "m:h"),
+    ]
+    rows = told(_NOBODY, {}, line_, known)
+
+    assert [(row.name, row.probes) for row in rows if row.against][:2] == [
+        ("broken-1", "static"),
+        ("broken-2", "static"),
+    ]
+    assert {row.probes for row in rows if row.name not in {"broken-1", "broken-2"}} == {"lora"}
+    assert "broken-3" not in {row.name for row in rows}
+
+
+_NOBODY: SweepRunner = None  # type: ignore[assignment]  # nothing is run
