@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +56,7 @@ _BY_NAME = {
     **{probe.name: probe for probe in PROBES},
 }
 _COMPARED = {Kind.NUMBERS, Kind.SHAPES}
+_SETTING = re.compile(r"not with (\w+)=([\w.]+)")
 
 
 def script_of(
@@ -108,7 +112,22 @@ def told_of(
     if change.before is change.after:
         before = Side(newer, "fp32")
     ends = ScriptEnds(before, after) if change.kind is Kind.FIXED else ScriptEnds(after, before)
-    return ScriptSubject(recipes[key.kind], probe, change, ends)
+    recipe = with_setting(recipes[key.kind], change.telling.why)
+    return ScriptSubject(recipe, probe, change, ends)
+
+
+def with_setting(recipe: ModelRecipe, why: str) -> ModelRecipe:
+    """Return a recipe with the first setting that a probe names: `not with rotary_pct=0.5`.
+
+    Where the config has no such field of its own it is put beside those of the model.
+    """
+    if not (told := _SETTING.match(why)):
+        return recipe
+    name, value = told[1], json.loads(told[2].lower())
+    config = copy.deepcopy(dict(recipe.content["config"]))
+    above = next((path[:-1] for path in _paths(config) if path[-1] == name), ())
+    functools.reduce(lambda node, part: node[part], above, config)[name] = value
+    return ModelRecipe(content={**recipe.content, "config": config})
 
 
 def _not_shown(told: ScriptSubject) -> RunnerError:

@@ -50,7 +50,8 @@ def fill(model: torch.nn.Module) -> None:
 '''
 _MODULES = ("copy", "math", "os", "sys", "zlib")
 _PACKAGES = {
-    "peft": ("LoraConfig", "PeftModel", "get_peft_model"),
+    "accelerate": ("Accelerator",),
+    "peft": ("LoraConfig", "PeftModel", "TrainableTokensConfig", "get_peft_model"),
     "safetensors.torch": ("save_file",),
     "transformers": ("CONFIG_MAPPING", "Trainer", "TrainingArguments"),
 }
@@ -320,7 +321,8 @@ def _symptom(told: ScriptSubject, way: ScriptWay) -> str:
 def _block(told: ScriptSubject, way: ScriptWay) -> list[str]:
     recipe = told.recipe
     packages = ["torch", f"transformers>={recipe.home}"]
-    packages += ["peft"] * ("adapter" in way.trigger) + ["accelerate"] * way.labelled
+    accelerates = way.labelled or any("Accelerator(" in line for line in way.act)
+    packages += ["peft"] * ("adapter" in way.trigger) + ["accelerate"] * accelerates
     loads = [] if _COMPUTING & {*way.trigger} else ['# exercises = "load"']
     return [
         "# /// script",

@@ -151,6 +151,13 @@ _PADDED = (
 )
 
 
+_PADDED_LOSS = (
+    "model.train()",
+    "model.to(dtype)",
+    "model(**inputs).OUT[:, 3:].float().square().mean().backward()",
+)
+
+
 def _padded(*act: str, trigger: str) -> ScriptWay:
     oracle = _agreeing(
         *act,
@@ -160,6 +167,24 @@ def _padded(*act: str, trigger: str) -> ScriptWay:
         before=(*_PADDED, "wanted = model(**inputs).OUT[:, 3:]"),
     )
     return oracle._replace(act=(*_PADDED, *act))
+
+
+_MASKED = (
+    'rows, length = inputs["input_ids"].shape',
+    "empty = torch.full((rows, 1, length, length), torch.finfo(torch.float32).min)",
+    'inputs["attention_mask"] = empty.triu(1)',
+)
+
+
+def _masking() -> ScriptWay:
+    act = (
+        _SAVE,
+        'asked = {"torch_dtype": dtype, "attn_implementation": "eager"}',
+        'CLASS.from_pretrained("saved", **asked).eval()(**inputs)',
+    )
+    before = (*_MASKED, "wanted = model(**inputs).OUT")
+    way = _agreeing(*act, limit=0.5, trigger=("load", "forward"), before=before)
+    return way._replace(act=(*_MASKED, *act))
 
 
 def _checkpointing(trigger: tuple[str, ...], *cast: str) -> ScriptWay:
@@ -231,6 +256,24 @@ _NOT_A_NUMBER = "value.is_floating_point() and value.isnan().any()"
 _PARAMETERS = "tensors = [*model.named_parameters()]"
 _TENSORS = "tensors = [*model.named_parameters(), *model.named_buffers()]"
 
+_RELOADED = _agreeing(
+    _SAVE,
+    f"model = {_LOADED}",
+    "model(**inputs)",
+    limit=1e-4,
+    trigger=("save", "load", "forward"),
+)
+_EAGER_SDPA = _agreeing(
+    'sdpa = CLASS.from_pretrained("saved", attn_implementation="sdpa").eval()',
+    "sdpa(**inputs)",
+    limit=2e-4,
+    trigger=("load", "forward"),
+    before=(
+        _SAVE,
+        'eager = CLASS.from_pretrained("saved", attn_implementation="eager").eval()',
+        "wanted = eager(**inputs).OUT",
+    ),
+)
 WAYS = {
     "outputs-fp32": ScriptWay(
         ("model(**inputs)",),
@@ -284,17 +327,8 @@ WAYS = {
         ),
         "nan-or-inf",
     ),
-    "eager-sdpa": _agreeing(
-        'sdpa = CLASS.from_pretrained("saved", attn_implementation="sdpa").eval()',
-        "sdpa(**inputs)",
-        limit=2e-4,
-        trigger=("load", "forward"),
-        before=(
-            _SAVE,
-            'eager = CLASS.from_pretrained("saved", attn_implementation="eager").eval()',
-            "wanted = eager(**inputs).OUT",
-        ),
-    ),
+    "eager-sdpa": _EAGER_SDPA,
+    "settings-eager-sdpa": _EAGER_SDPA,
     "batch": _agreeing(
         "alone = {name: value[:1] for name, value in inputs.items()}",
         "model(**alone)",
@@ -313,6 +347,50 @@ WAYS = {
     ),
     "padded-bf16": _padded("model.to(dtype)(**inputs)", trigger="cast"),
     "padded-autocast": _padded(_AUTOCAST, "    model(**inputs)", trigger="autocast"),
+    "padded-fp16": _padded("model.to(dtype)(**inputs)", trigger="cast"),
+    "wide-fp16": _agreeing(
+        HALF,
+        "model.to(dtype)(**inputs)",
+        limit=0.5,
+        trigger=("cast", "forward"),
+        before=(
+            "embeddings = model.get_input_embeddings().weight",
+            "embeddings.mul_(1024 / float(embeddings.abs().max()))",
+            "wanted = model(**inputs).OUT",
+        ),
+    ),
+    "default-dtype": _agreeing(
+        'model.to(dtype).save_pretrained("saved")',
+        'CLASS.from_pretrained("saved").eval()(**inputs)',
+        limit=0.5,
+        trigger=("load", "forward"),
+    ),
+    "norms-fp32": _agreeing(
+        "for part in model.to(dtype).modules():",
+        '    if "Norm" in type(part).__name__:',
+        "        part.float()",
+        _AUTOCAST,
+        "    model(**inputs)",
+        limit=0.5,
+        trigger=("cast", "autocast", "forward"),
+    ),
+    "mask-4d": _masking(),
+    "trainable-tokens": _agreeing(
+        "names = {id(part): name for name, part in model.named_modules()}",
+        "layer = names[id(model.get_input_embeddings())]",
+        "tokens = TrainableTokensConfig(token_indices=[5, 6, 7], target_modules=[layer])",
+        "get_peft_model(model, tokens).eval()(**inputs)",
+        limit=1e-4,
+        trigger=("adapter", "forward"),
+    ),
+    "prepared": _agreeing(
+        'mixed = "no" if precision == "fp32" else precision',
+        "accelerator = Accelerator(mixed_precision=mixed, cpu=True)",
+        HALF,
+        "accelerator.prepare_model(model.to(dtype))(**inputs)",
+        limit=0.5,
+        trigger=("cast", "autocast", "forward"),
+    ),
     "cached": _generating(", use_cache=True"),
     "static": _generating(_STATIC, "static-cache"),
     "sliding": _generating(', cache_implementation="sliding_window"'),
@@ -323,6 +401,20 @@ WAYS = {
     "static-autocast": _generating(_STATIC, "static-cache", cast="autocast"),
     "backward-bf16": _backward("cast", "model.train()", HALF, "model.to(dtype)", _LOSS),
     "backward-autocast": _backward("autocast", "model.train()", _AUTOCAST, f"    {_LOSS}"),
+    "backward-padded-fp16": ScriptWay(
+        (*_PADDED, *_PADDED_LOSS),
+        ("cast", "backward"),
+        (
+            *_PADDED,
+            *_PADDED_LOSS,
+            "named = [(name, value.grad) for name, value in model.named_parameters()]",
+            "kept = [(name, grad) for name, grad in named if grad is not None]",
+            "broken = [name for name, grad in kept if not grad.isfinite().all()]",
+            "assert not broken, broken[:3]",
+        ),
+        "nan-or-inf",
+        backward=True,
+    ),
     "checkpointing": _checkpointing(("backward",)),
     "checkpointing-bf16": _checkpointing(("cast", "backward"), HALF, "model.to(dtype)"),
     "initialised": _none_lost(
@@ -353,13 +445,8 @@ WAYS = {
         "load",
         symptom="nan-or-inf",
     ),
-    "reload-fp32": _agreeing(
-        _SAVE,
-        f"model = {_LOADED}",
-        "model(**inputs)",
-        limit=1e-4,
-        trigger=("save", "load", "forward"),
-    ),
+    "reload-fp32": _RELOADED,
+    "settings-reloaded": _RELOADED,
     "reload-bf16": _reloading(),
     "reload-fp16": _reloading(),
     "keep-fp32": _none_lost(

@@ -21,7 +21,7 @@ from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES, ProbeName
 from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
 from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
-from repromatrix.runner.sweep.script import smallest, told_of, without
+from repromatrix.runner.sweep.script import smallest, told_of, with_setting, without
 from repromatrix.runner.sweep.script_text import (
     ScriptEnds,
     ScriptForm,
@@ -270,3 +270,16 @@ def test_a_probe_of_a_further_class_answers_under_its_own_name(
 
     assert found is not None
     assert found.key == ProbeKey("llama:LlamaForTokenClassification", "outputs-fp32")
+
+
+def test_a_setting_that_a_probe_names_is_put_into_the_config() -> None:
+    config = {"model_type": "x", "rotary_pct": 0.25, "text_config": {"scaled": False}}
+    recipe = ModelRecipe(content={**CONTENT, "config": config})
+
+    def changed(why: str) -> dict[str, Any]:
+        return cast("dict[str, Any]", with_setting(recipe, why).content["config"])
+
+    assert changed("not with rotary_pct=0.5, scaled=True") == {**config, "rotary_pct": 0.5}
+    assert changed("not with scaled=True") == {**config, "text_config": {"scaled": True}}
+    assert changed("not with bidirectional=True") == {**config, "bidirectional": True}
+    assert changed("relative error 0.5") == config

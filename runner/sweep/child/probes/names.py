@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 BUILD = "build"
 """What stands for a probe that says whether an architecture is built at all."""
-RAW = ("raw-bf16",)
+RAW = ("raw-bf16", "default-dtype")
 """Probes that give weights in 16 bit inputs in fp32."""
 WEIGHTS = "weights"
 """Where a summary states by which names its weights were filled."""
@@ -113,6 +113,48 @@ PROBES = (
     ),
     ProbeName("lora-merged", "lora", "fp32", "Merging an adapter changes no output."),
     ProbeName("lora-reloaded", "lora", "fp32", "A saved adapter computes the same once loaded."),
+    ProbeName(
+        "default-dtype",
+        "variations",
+        "bf16",
+        "Loaded from bf16 without a dtype, it takes inputs in fp32.",
+    ),
+    ProbeName(
+        "norms-fp32", "variations", "bf16", "Under autocast, norms in fp32 go with weights in bf16."
+    ),
+    ProbeName(
+        "mask-4d", "variations", "bf16", "Eager attention in bf16 takes a mask of scores in fp32."
+    ),
+    ProbeName(
+        "trainable-tokens", "variations", "fp32", "An adapter of tokens changes nothing at first."
+    ),
+    ProbeName(
+        "settings-reloaded",
+        "variations",
+        "fp32",
+        "With settings that are not the default, it computes the same once loaded.",
+    ),
+    ProbeName(
+        "settings-eager-sdpa",
+        "variations",
+        "fp32",
+        "Eager attention and SDPA agree, too, with settings that are not the default.",
+    ),
+    ProbeName(
+        "prepared",
+        "variations",
+        "bf16",
+        "Prepared by accelerate in bf16, it gives outputs in fp32.",
+    ),
+    ProbeName(
+        "padded-fp16", "range", "fp16", "A padded batch gives in fp16 what it gives in fp32."
+    ),
+    ProbeName(
+        "backward-padded-fp16", "range", "fp16", "Gradients of a padded batch are finite in fp16."
+    ),
+    ProbeName(
+        "wide-fp16", "range", "fp16", "Wide activations that fit into fp16 are computed in it."
+    ),
 )
 """All of them, by family."""
 DTYPES = {BUILD: "fp32"} | {probe.name: probe.dtype for probe in PROBES}
