@@ -7,13 +7,12 @@ release does agrees with them. Whatever differs is measured on both sides.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 from repromatrix.runner.model.case import Case
-from repromatrix.runner.model.cell import PROTOCOL, Environment
-from repromatrix.runner.sweep.cells import kind_and_probes, probe_cases
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
+from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.sweep.cells import code_of, kind_and_probes
+from repromatrix.runner.sweep.child.probes.names import BUILD
 from repromatrix.runner.sweep.findings import Found, change_of
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.published import shortened
@@ -21,33 +20,24 @@ from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import ProbeKey
 
 
-def sources_of(recipes: Iterable[ModelRecipe], lacking: Iterable[str]) -> str:
-    """Return the identity of what is run on a release: recipes, and the code of probes.
-
-    `lacking` are the probes that are not run. 16 hexadecimal digits.
-    """
-    absent = {*lacking}
-    cases = probe_cases(recipes, [probe for probe in PROBES if probe.name not in absent])
-    digests = sorted(case.digest for case in cases.values())
-    return hashlib.sha256(" ".join([str(PROTOCOL), *digests]).encode()).hexdigest()[:16]
-
-
 def published_baseline(
     history: SweepHistory, environment: Environment, recipes: Iterable[ModelRecipe]
 ) -> Found:
     """Return what a release was found to do when it was published whole; nothing where it was not.
 
-    Nothing, too, where it was measured with another environment, other recipes (`recipes` are
-    those of the release) or other code.
+    Nothing, too, where it was measured in another environment or by other code, and nothing of
+    architectures whose recipe was another one (`recipes` are those of today).
     """
     swept = history.releases.get(environment.name)
-    if swept is None or swept.chosen or not swept.sources:
+    if swept is None or swept.chosen or swept.environment != environment.digest:
         return {}
-    if swept.environment != environment.digest:
+    if swept.code != code_of(swept.lacking):
         return {}
-    if swept.sources != sources_of(recipes, swept.lacking):
-        return {}
-    return history.found(environment.name)
+    digests = {recipe.name: recipe.digest for recipe in recipes}
+    stands = {
+        kind for kind, one in history.architectures.items() if one.recipe == digests.get(kind)
+    }
+    return {key: one for key, one in history.found(environment.name).items() if key.kind in stands}
 
 
 def to_measure(cases: Mapping[str, Case], published: Found, newer: Found) -> dict[str, Case]:

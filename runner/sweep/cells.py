@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from repromatrix.runner.model.case import Block, Case, CaseHead, Script
-from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.cell import PROTOCOL, Cell
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import CODE
 from repromatrix.runner.sweep.child.probes.names import PROBES, ProbeName
@@ -62,9 +62,25 @@ def probe_case(
     name = f"{recipe.name}/{family}"
     name += _FP16 if all(probe.dtype == "fp16" for probe in probes) and not alone else ""
     name += f"#{probes[0].name}@{seed}" if alone else ""
+    return _script(name, request, _modules(probes))
+
+
+def _modules(probes: Iterable[ProbeName]) -> tuple[str, ...]:
     families = dict.fromkeys(probe.family for probe in probes)
     used = (module for one in families for module in (f"probes/{one}.py", *_USED.get(one, ())))
-    return _script(name, request, (*_PROBING, *used))
+    return (*_PROBING, *used)
+
+
+def code_of(lacking: Iterable[str]) -> str:
+    """Return the identity of the code of all probes but those that a release `lacks`.
+
+    16 hexadecimal digits. What a recipe holds is another matter.
+    """
+    absent = {*lacking}
+    ran = [probe for probe in PROBES if probe.name not in absent]
+    modules = sorted({*_SHARED, *_modules(ran)})
+    names = " ".join([str(PROTOCOL), _digest(tuple(modules)), *(probe.name for probe in ran)])
+    return hashlib.sha256(names.encode()).hexdigest()[:16]
 
 
 def probe_cases(recipes: Iterable[ModelRecipe], probes: Sequence[ProbeName]) -> dict[str, Case]:

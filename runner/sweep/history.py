@@ -41,6 +41,8 @@ class Architecture(NamedTuple):
     """The release on which its tiny model was made."""
     first: str
     """The first measured release that has it."""
+    recipe: str = ""
+    """The digest of the recipe that was run; empty where it is not known."""
 
 
 class SweptRelease(NamedTuple):
@@ -58,8 +60,8 @@ class SweptRelease(NamedTuple):
     """Architectures that were not run on it."""
     chosen: tuple[str, ...] = ()
     """Those that alone were run, where the releases on both sides differ; empty where all were."""
-    sources: str = ""
-    """The digest of the recipes and of the probes' code that were run; empty where not all were."""
+    code: str = ""
+    """The digest of the code of the probes that were run; empty where it is not known."""
 
     def ran(self, kind: str) -> bool:
         """Say whether an architecture was run on it, if it has it."""
@@ -183,17 +185,18 @@ def _held(key: ProbeKey) -> ProbeRecord:
 def history(
     releases: Sequence[SweptRelease],
     found: Mapping[str, Found],
-    recipes: Iterable[tuple[str, str, str]],
+    recipes: Iterable[tuple[str, ...]],
 ) -> SweepHistory:
     """Return the history of a line of releases, in its order.
 
-    `recipes` are the types, classes and homes of the architectures; one that no release ran is
-    left out. Which were not run on a release is seen from what was found.
+    `recipes` are the types, classes and homes of the architectures, and the digests of recipes
+    where they are known; one that no release ran is left out. Which were not run on a release is
+    seen from what was found.
     """
     ran = {release.name: {key.kind for key in found[release.name]} for release in releases}
     architectures = {
-        kind: Architecture(kind, class_name, home, first)
-        for kind, class_name, home in recipes
+        kind: Architecture(kind, class_name, home, first, *recipe)
+        for kind, class_name, home, *recipe in recipes
         if (first := next((name for name, kinds in ran.items() if kind in kinds), ""))
     }
     place = {name: at for at, name in enumerate(ran)}

@@ -85,7 +85,7 @@ class _ReleaseRow(NamedTuple):
     """Those that were run: a probe that is written later was not."""
     missing: str
     chosen: str
-    sources: str
+    code: str
 
 
 def read_history(published: Path, folder: str = FOLDER) -> SweepHistory:
@@ -105,7 +105,7 @@ def read_history(published: Path, folder: str = FOLDER) -> SweepHistory:
                 _others(row.probes.split()),
                 tuple(row.missing.split()),
                 tuple(row.chosen.split()),
-                row.sources,
+                row.code,
             )
             for row in releases
         },
@@ -172,7 +172,7 @@ def _release_row(release: SweptRelease) -> _ReleaseRow:
         " ".join(_others(release.lacking)),
         " ".join(release.missing),
         " ".join(release.chosen),
-        release.sources,
+        release.code,
     )
 
 

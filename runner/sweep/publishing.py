@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
-from repromatrix.runner.sweep.baseline import sources_of
 from repromatrix.runner.sweep.between import lacking
-from repromatrix.runner.sweep.cells import chosen_probes, kind_and_probes, probe_cases
+from repromatrix.runner.sweep.cells import chosen_probes, code_of, kind_and_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
 from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
@@ -24,11 +24,12 @@ from repromatrix.runner.sweep.published import (
     RefusedType,
 )
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import records
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus, records
 from repromatrix.runner.sweep.render import what
 from repromatrix.runner.text import shorten
 
 _LONGEST = 200
+_REMADE = "its recipe was made anew, and is not measured on every release yet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +48,19 @@ class MeasuredRelease(NamedTuple):
 
     release: SweptRelease
     found: Found
+    """What it was found to do, of the architectures that are whole."""
     lacking: int
     """Cells of architectures that were not measured; 0 where the release is whole."""
+    every: Found = MappingProxyType({})
+    """The same of all architectures."""
+    ran: frozenset[ProbeKey] = frozenset()
+    """What was measured, whether it was found or not, as of what is not built."""
     recipes: tuple[ModelRecipe, ...] = ()
     """Those of the release."""
+
+    def has_all(self, kind: str, probes: Iterable[str]) -> bool:
+        """Say whether probes were run on an architecture."""
+        return all(ProbeKey(kind, probe) in self.ran for probe in probes)
 
     @property
     def probes(self) -> frozenset[str]:
@@ -81,63 +91,93 @@ def merged(
     Summaries of outputs are compared with those that are published already, which other hardware
     may have computed: the tolerance is wider than what that changes.
     """
+    old = _still_old(mine, names, recipes, earlier)
+    joined = {name: _joined(one, earlier, old) for name, one in mine.items()}
     kept = {
         name: one
-        for name, one in mine.items()
+        for name, one in joined.items()
         if not one.lacking or name not in earlier.releases or earlier.releases[name].chosen
     }
-    ran = {name: one.probes for name, one in kept.items()}
-    unlike = {name: len(due) for name, one in kept.items() if (due := _due(one, earlier))}
-    kept = {name: _joined(one, earlier) for name, one in kept.items() if name not in unlike}
-    line = _line(names, kept, recipes, earlier)
+    line = _line(names, kept, recipes, earlier, old)
     if not gaps and (open_ := lacking(line, names).keys() & kept.keys()):
         kept = {name: one for name, one in kept.items() if not one.lacking or name not in open_}
-        line = _line(names, kept, recipes, earlier)
+        line = _line(names, kept, recipes, earlier, old)
     return MergedHistory(
         history=line,
-        fresh={name: ran[name] for name in kept},
-        incomplete=unlike
-        | {n: one.lacking for n, one in mine.items() if n not in {*kept, *unlike}},
+        fresh={name: mine[name].probes for name in kept},
+        incomplete={name: one.lacking for name, one in joined.items() if name not in kept},
     )
 
 
-def _others(mine: MeasuredRelease, earlier: SweepHistory) -> tuple[str, ...]:
-    """Return the probes that were published of a release, and not run now."""
-    known = earlier.releases.get(mine.release.name)
-    return () if known is None else tuple({*_names_but(known.lacking)} - mine.probes)
+def _still_old(
+    mine: Mapping[str, MeasuredRelease],
+    names: Sequence[str],
+    recipes: Mapping[str, ModelRecipe],
+    earlier: SweepHistory,
+) -> frozenset[str]:
+    """Return the architectures whose recipe was made anew, but not measured on every release.
 
-
-def _due(mine: MeasuredRelease, earlier: SweepHistory) -> tuple[str, ...]:
-    """Return the cells of other probes that are to be measured, as what is published is too old.
-
-    It stands where the same environment ran the same architectures, with the recipes and the code
-    of today. Of a release between others no digest is kept of what ran on it: recipes are frozen.
+    Outputs of two recipes cannot be compared: what is published of them stays until it can be
+    replaced on the whole line.
     """
-    others, release = _others(mine, earlier), mine.release
-    if not others:
-        return ()
-    known = earlier.releases[release.name]
-    is_alike = (release.environment, {*release.chosen}) == (known.environment, {*known.chosen})
-    if is_alike and known.sources in {"", sources_of(mine.recipes, known.lacking)}:
-        return ()
-    return tuple(probe_cases(mine.recipes, [one for one in PROBES if one.name in others]))
+    place = {name: at for at, name in enumerate(names)}
+    old: set[str] = set()
+    for kind, one in earlier.architectures.items():
+        if not one.recipe or kind not in recipes or one.recipe == recipes[kind].digest:
+            continue
+        home = place[recipes[kind].home]
+        for name, known in earlier.releases.items():
+            has = known.ran(kind) and (bool(known.chosen) or place[name] >= home)
+            if has and not (name in mine and mine[name].has_all(kind, _names_but(known.lacking))):
+                old.add(kind)
+    return frozenset(old)
 
 
-def _joined(mine: MeasuredRelease, earlier: SweepHistory) -> MeasuredRelease:
-    """Return what was measured of a release, and what is published of the other probes."""
-    release, others = mine.release, _others(mine, earlier)
-    if not others:
+def _joined(mine: MeasuredRelease, earlier: SweepHistory, old: frozenset[str]) -> MeasuredRelease:
+    """Return what was measured of a release, with what is published of the rest of it.
+
+    That stands where the same environment ran it with the code of today, which of a release
+    without a digest of its code is taken for granted; `lacking` counts what then is still to be
+    measured.
+    """
+    release, known = mine.release, earlier.releases.get(mine.release.name)
+    if known is None:
         return mine
-    known = earlier.releases[release.name]
-    found = {key: one for key, one in earlier.found(known.name).items() if key.probe in others}
-    absent = tuple(name for name in release.lacking if name not in others)
-    joined = release._replace(
-        lacking=absent,
-        missing=known.missing,
-        hardware=" and ".join(dict.fromkeys((known.hardware, release.hardware))),
-        sources=sources_of(mine.recipes, absent) if known.sources else "",
+    is_same = known.environment == release.environment
+    if is_same and known.code in {"", code_of(known.lacking)}:
+        return _beside(mine, known, earlier.found(known.name), old)
+    others = {*_names_but(known.lacking)} - mine.probes
+    again = probe_cases(mine.recipes, [one for one in PROBES if one.name in others])
+    return mine._replace(lacking=mine.lacking + len(again))
+
+
+def _beside(
+    mine: MeasuredRelease, known: SweptRelease, before: Found, old: frozenset[str]
+) -> MeasuredRelease:
+    """Return what was measured beside what stands of a release that is published.
+
+    What is `old` keeps what is published of it, and of new probes it is unknown.
+    """
+    earlier = frozenset(_names_but(known.lacking))
+    new = mine.probes - earlier
+    ran = {key.kind for key in before}
+    added = {key.kind for key in mine.ran if mine.has_all(key.kind, earlier | new)} - old - ran
+    bad_builds = {
+        key.kind for key, one in before.items() if key.probe == BUILD and one.status.is_bad
+    }
+    found = {key: one for key, one in before.items() if key.kind in old or key not in mine.ran}
+    found |= {key: one for key, one in mine.every.items() if key.kind in (ran | added) - old}
+    for key in [ProbeKey(kind, probe) for kind in (old & ran) - bad_builds for probe in new]:
+        found[key] = ProbeRecord(key=key, status=ProbeStatus.SKIPPED, why=_REMADE)
+    lacking_probes = tuple(name for name in mine.release.lacking if name not in earlier)
+    joined = mine.release._replace(
+        lacking=lacking_probes,
+        chosen=(*known.chosen, *sorted(added)) if known.chosen else (),
+        hardware=" and ".join(dict.fromkeys((known.hardware, mine.release.hardware))),
+        code=code_of(lacking_probes) if known.code else "",
     )
-    return mine._replace(release=joined, found={**found, **mine.found})
+    left = sum(not mine.has_all(kind, new) for kind in ran - bad_builds - old)
+    return mine._replace(release=joined, found=found, lacking=left)
 
 
 def _names_but(lacking: Iterable[str]) -> Iterator[str]:
@@ -150,6 +190,7 @@ def _line(
     mine: Mapping[str, MeasuredRelease],
     recipes: Mapping[str, ModelRecipe],
     earlier: SweepHistory,
+    old: Collection[str],
 ) -> SweepHistory:
     releases: list[SweptRelease] = []
     found: dict[str, Found] = {}
@@ -161,9 +202,15 @@ def _line(
             found[name] = earlier.found(name)
             releases.append(earlier.releases[name])
     known = {one.name: one for one in earlier.architectures.values()}
-    named = [(each.name, each.class_name, each.home) for each in recipes.values()]
+    named = [
+        (each.name, each.class_name, each.home, each.digest)
+        for each in recipes.values()
+        if each.name not in old
+    ]
     named += [
-        (one.name, one.class_name, one.home) for one in known.values() if one.name not in recipes
+        (one.name, one.class_name, one.home, one.recipe)
+        for one in known.values()
+        if one.name not in recipes or one.name in old
     ]
     return history(releases, found, sorted(named))
 
@@ -269,7 +316,7 @@ def _measured(runner: SweepRunner, name: str, scope: SweepScope) -> MeasuredRele
     absent = [case for case in every if asked[case][1] in ran and case not in measured]
     broken = {asked[case][0] for case in absent}
     whole = [row for row in rows if asked[row.cell.case][0] not in broken]
-    if not whole:
+    if not rows:
         return None
     probes = {probe for some in ran for probe in some}
     lacking_probes = tuple(_names_but(probes))
@@ -282,9 +329,15 @@ def _measured(runner: SweepRunner, name: str, scope: SweepScope) -> MeasuredRele
         lacking_probes,
         (),
         tuple(kinds) if absent else (),
-        "" if absent else sources_of(there, lacking_probes),
+        "" if absent else code_of(lacking_probes),
     )
-    return MeasuredRelease(release, records(whole), len(absent), tuple(there))
+    keys = frozenset(
+        ProbeKey(asked[row.cell.case][0], probe)
+        for row in rows
+        for probe in (BUILD, *asked[row.cell.case][1])
+    )
+    found = records(whole)
+    return MeasuredRelease(release, found, len(absent), records(rows), keys, tuple(there))
 
 
 def refused(

@@ -10,10 +10,9 @@ from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.sweep.baseline import (
     published_baseline,
     published_of,
-    sources_of,
     to_measure,
 )
-from repromatrix.runner.sweep.cells import probe_cases
+from repromatrix.runner.sweep.cells import code_of, probe_cases
 from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.findings import Found
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
@@ -34,12 +33,12 @@ def found(*records: ProbeRecord) -> Found:
 
 
 def published(swept: SweptRelease) -> SweepHistory:
-    return history([swept], {swept.name: found(record("llama", "static", FAILS, "no"))}, RECIPES)
+    recipes = [(*RECIPES[0], ""), (*RECIPES[1], RECIPE.digest)]
+    records = found(record("llama", "static", FAILS, "no"), record("gptj", "static", HOLDS))
+    return history([swept], {swept.name: records}, recipes)
 
 
-SWEPT = SweptRelease(
-    "4.49.0", ENVIRONMENT.digest, "x86_64", 1, (), (), (), sources_of([RECIPE], ())
-)
+SWEPT = SweptRelease("4.49.0", ENVIRONMENT.digest, "x86_64", 1, (), (), (), code_of(()))
 
 
 def test_a_release_that_was_published_whole_stands_for_its_measurement() -> None:
@@ -53,8 +52,8 @@ def test_a_release_that_was_published_whole_stands_for_its_measurement() -> None
     "otherwise",
     [
         {"environment": "0" * 16},
-        {"sources": "0" * 16},
-        {"sources": ""},
+        {"code": "0" * 16},
+        {"code": ""},
         {"chosen": ("llama",)},
         {"lacking": ("static-bf16",)},
     ],
@@ -67,11 +66,17 @@ def test_nothing_stands_that_was_measured_otherwise_or_in_part(
     assert published_baseline(published(swept), ENVIRONMENT, [RECIPE]) == {}
 
 
-def test_a_recipe_or_a_probe_more_is_another_identity() -> None:
-    more = ModelRecipe(content={**CONTENT, "type": "llama2"})
-    every = sources_of([RECIPE], ())
+def test_nothing_stands_of_an_architecture_whose_recipe_was_another_one() -> None:
+    anew = ModelRecipe(content={**CONTENT, "strategy": "layers"})
 
-    assert len({every, sources_of([RECIPE, more], ()), sources_of([RECIPE], ("static",))}) == 3
+    assert {key.kind for key in published_baseline(published(SWEPT), ENVIRONMENT, [RECIPE])} == {
+        "llama"
+    }
+    assert published_baseline(published(SWEPT), ENVIRONMENT, [anew]) == {}
+
+
+def test_other_probes_are_other_code() -> None:
+    assert len({code_of(()), code_of(["static"]), code_of(["lora"])}) == 3
 
 
 def test_only_cells_are_measured_that_do_otherwise_on_the_newer_release() -> None:

@@ -8,8 +8,8 @@ from swept import LINE, line, record
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.sweep.cells import probe_cases
-from repromatrix.runner.sweep.child.probes.names import PROBES
-from repromatrix.runner.sweep.history import SweptRelease
+from repromatrix.runner.sweep.child.probes.names import DTYPES, PROBES
+from repromatrix.runner.sweep.history import SweptRelease, history
 from repromatrix.runner.sweep.published import PublishedFinding
 from repromatrix.runner.sweep.publishing import MeasuredRelease, merged, told
 from repromatrix.runner.sweep.recipes import ModelRecipe
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
     from repromatrix.runner.sweep.findings import SweepFinding
+    from repromatrix.runner.sweep.history import SweepHistory
     from repromatrix.runner.sweep.measure import SweepRunner
 
 HOLDS, FAILS = ProbeStatus.HOLDS, ProbeStatus.FAILS
@@ -33,7 +34,8 @@ def measured(name: str, *kinds: str, lacking: int) -> dict[str, MeasuredRelease]
     """Return a release on which architectures hold, with cells that are still to be measured."""
     found = {one.key: one for kind in kinds for one in [record(kind, "static", HOLDS)]}
     release = SweptRelease(name, "e1", "x86_64", 300, (), (), kinds if lacking else ())
-    return {name: MeasuredRelease(release, found, lacking)}
+    ran = frozenset(ProbeKey(kind, name) for kind in kinds for name in DTYPES)
+    return {name: MeasuredRelease(release, found, lacking, found, ran)}
 
 
 def published(mine: dict[str, MeasuredRelease], *, gaps: bool = False) -> tuple[list[str], object]:
@@ -47,23 +49,38 @@ def test_a_release_between_is_published_once_it_has_what_its_neighbours_differ_o
     assert published(measured("4.49.1", "gptj", lacking=1), gaps=True)[0][1] == "4.49.1"
 
 
-def test_a_release_that_is_published_whole_stays_until_it_is_measured_whole() -> None:
-    assert published(measured("4.50.0", "llama", lacking=2))[1] == {"4.50.0": 2}
+def test_what_was_measured_of_a_release_that_is_published_whole_takes_its_place() -> None:
+    line_ = merged(measured("4.50.0", "gptj", lacking=2), NAMES, {}, EARLIER)
+    states = {
+        kind: one.status
+        for kind in ("llama", "gptj")
+        if (one := line_.history.record(ProbeKey(kind, "static"), "4.50.0"))
+    }
 
-    kept = merged(measured("4.50.0", "llama", "gptj", lacking=0), NAMES, {}, EARLIER).history
-    found = kept.record(ProbeKey("llama", "static"), "4.50.0")
-    assert found is not None
-    assert found.status is HOLDS
+    assert (line_.incomplete, states) == ({}, {"llama": FAILS, "gptj": HOLDS})
+    assert line_.history.releases["4.50.0"].chosen == ()
 
 
 UNRUN = [probe for probe in PROBES if probe.name != "lora"]
 PART = SweptRelease("4.50.0", "e1", "avx2", 300, tuple(probe.name for probe in UNRUN), ())
 LLAMA = ModelRecipe(content=CONTENT)
-LORA = {one.key: one for one in [record("llama", "lora", FAILS, "nothing is adapted")]}
+LORA = {
+    one.key: one
+    for one in (record("llama", "lora", FAILS, "nothing is adapted"), record("gptj", "lora", HOLDS))
+}
+
+
+def lora(
+    release: SweptRelease = PART, kinds: tuple[str, ...] = ("llama", "gptj")
+) -> dict[str, MeasuredRelease]:
+    """Return a release on which one probe was run."""
+    found = {key: one for key, one in LORA.items() if key.kind in kinds}
+    ran = frozenset(ProbeKey(kind, probe) for kind in kinds for probe in ("build", "lora"))
+    return {"4.50.0": MeasuredRelease(release, found, 0, found, ran, (LLAMA,))}
 
 
 def test_what_is_published_of_other_probes_stays_beside_what_was_measured() -> None:
-    found = merged({"4.50.0": MeasuredRelease(PART, LORA, 0)}, NAMES, {}, EARLIER)
+    found = merged(lora(), NAMES, {}, EARLIER)
     release = found.history.releases["4.50.0"]
     states = {
         probe: one.status
@@ -77,14 +94,43 @@ def test_what_is_published_of_other_probes_stays_beside_what_was_measured() -> N
 
 
 def test_what_another_environment_found_is_not_joined_with_it() -> None:
-    other = PART._replace(environment="e2")
-    found = merged({"4.50.0": MeasuredRelease(other, LORA, 0, (LLAMA,))}, NAMES, {}, EARLIER)
+    found = merged(lora(PART._replace(environment="e2")), NAMES, {}, EARLIER)
 
     assert found.history.record(ProbeKey("llama", "lora"), "4.50.0") == (
         EARLIER.record(ProbeKey("llama", "lora"), "4.50.0")
     )
     assert found.history.releases["4.50.0"].environment == "e1"
     assert found.incomplete == {"4.50.0": len(probe_cases([LLAMA], UNRUN))}
+
+
+def test_a_new_probe_is_published_once_it_was_run_on_all_that_the_release_builds() -> None:
+    found = merged(lora(kinds=("llama",)), NAMES, {}, _without_lora())
+
+    assert (found.fresh, found.incomplete) == ({}, {"4.50.0": 1})
+
+
+def _without_lora() -> SweepHistory:
+    both = [[record(kind, "static", HOLDS) for kind in ("llama", "gptj")] for _ in range(2)]
+    return line(*both, lacking=("lora",))
+
+
+def test_a_recipe_that_was_made_anew_is_published_once_the_whole_line_was_measured() -> None:
+    earlier = history(
+        [*EARLIER.releases.values()],
+        {name: EARLIER.found(name) for name in EARLIER.releases},
+        [("gptj", "GPTJForCausalLM", "4.49.0"), ("llama", "Llama", "4.49.0", "0" * 16)],
+    )
+    both = measured("4.49.0", "llama", "gptj", lacking=0) | (
+        last := measured("4.50.0", "llama", "gptj", lacking=0)
+    )
+    parts = [merged(some, NAMES, {"llama": LLAMA}, earlier).history for some in (last, both)]
+    found = [
+        (one.architectures["llama"].recipe, record_.status)
+        for one in parts
+        if (record_ := one.record(ProbeKey("llama", "static"), "4.50.0"))
+    ]
+
+    assert found == [("0" * 16, FAILS), (LLAMA.digest, HOLDS)]
 
 
 def test_findings_about_probes_that_were_not_run_stay_as_they_were_published(
@@ -95,7 +141,7 @@ def test_findings_about_probes_that_were_not_run_stay_as_they_were_published(
 
     monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", all_of_them)
     monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", all_of_them)
-    line_ = merged({"4.50.0": MeasuredRelease(PART, LORA, 0)}, NAMES, {}, EARLIER)
+    line_ = merged(lora(), NAMES, {}, EARLIER)
     here = ("4.50.0", "4.49.0")
     known = [
         PublishedFinding(*here, "broken-1", "broken", "llama", "static", "it fails", "m:f"),
