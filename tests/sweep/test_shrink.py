@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from repromatrix.runner.sweep.child import amend, fields, guess_inputs, repairs, tokens
@@ -103,6 +105,19 @@ def test_the_uniform_strategy_divides_all_widths_and_keeps_heads() -> None:
     }
 
 
+def test_open_rotary_settings_are_filled_and_cut_where_the_model_cuts_them() -> None:
+    config = {"rope_scaling": None, "head_dim": 16, "hidden_size": 64}
+    tree: dict[str, Any] = {"text_config": {**config}, "vision_config": {**config}}
+
+    assert amend.open_rotary(tree, cut=True)
+    assert tree["text_config"]["rope_scaling"] == {
+        "rope_type": "default",
+        "mrope_section": [2, 3, 3],
+    }
+    assert tree["vision_config"] == config
+    assert not amend.open_rotary(tree, cut=True)
+
+
 def test_an_open_size_is_filled_where_the_failing_line_names_it() -> None:
     tree = {"num_attention_heads": 4, "hidden_size": 64, "head_dim": None, "n_group": None}
 
@@ -171,6 +186,11 @@ def test_an_open_size_is_filled_where_the_failing_line_names_it() -> None:
             ("field", "pad_token_id"),
         ),
         ("All examples must have the same number of <eos> tokens.", "", ("sizes", ("end", 1))),
+        (
+            "'NoneType' object is not subscriptable",
+            'cos, sin, self.rope_scaling["mrope_section"]',
+            ("rotary", True),
+        ),
         (
             "self.model.config.decoder_start_token_id has to be defined. In T5 it is",
             "",

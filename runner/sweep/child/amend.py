@@ -21,6 +21,7 @@ from repromatrix.runner.sweep.child.fields import (
     Tree,
     kind_of,
     nodes,
+    rotary_half,
     shares,
 )
 from repromatrix.runner.sweep.child.tokens import special_tokens, vocabulary_of
@@ -38,6 +39,24 @@ def cut_sections(tree: Tree, section: list[int], whole: int) -> bool:
             before = node[name] if isinstance(node[name], dict) else {"rope_type": "default"}
             node[name] = {**before, "mrope_section": shares(section, whole)}
             changed = changed or node[name] != before
+    return changed
+
+
+def open_rotary(tree: Tree, *, cut: bool) -> bool:
+    """Write the usual rotary settings where a config leaves them open, in place.
+
+    `cut` says that the model cuts heads into sections of time, height and width, as 2 to 3 to 3.
+    """
+    changed = False
+    for path, node in nodes(tree):
+        if any(word in "/".join(path) for word in ("vision", "audio")):
+            continue
+        for name in ("rope_parameters", "rope_scaling"):
+            if name in node and node[name] is None:
+                node[name] = {"rope_type": "default"}
+                if cut and (half := rotary_half(node)):
+                    node[name]["mrope_section"] = shares([2, 3, 3], half)
+                changed = True
     return changed
 
 

@@ -455,7 +455,7 @@ def _mend_state_space(node: Tree, old: Tree) -> None:
 
 def _mend_rotary(node: Tree) -> None:
     """Cut sections and factors of rotary embeddings with the head, in the same proportions."""
-    half = _rotary_half(node)
+    half = rotary_half(node)
     for value in node.values():
         if not isinstance(value, dict) or not half:
             continue
@@ -468,7 +468,8 @@ def _mend_rotary(node: Tree) -> None:
                     each[name] = each[name][:half]
 
 
-def _rotary_half(node: Tree) -> int:
+def rotary_half(node: Tree) -> int:
+    """Return half of what is turned of a head, 0 where a config does not tell."""
     heads, width = node.get("num_attention_heads"), node.get("hidden_size")
     head = node.get("head_dim") or node.get("qk_rope_head_dim")
     if not isinstance(head, int):

@@ -94,6 +94,13 @@ def _sections(message: str, _line: str, _arguments: list[str]) -> list[Change]:
     return []
 
 
+def _rotary(message: str, line: str, _arguments: list[str]) -> list[Change]:
+    """Find rotary settings that a config leaves open, and whether the model cuts heads by them."""
+    if "NoneType" in message and re.search(r"rope_(scaling|parameters)\b", line):
+        return [("rotary", "mrope_section" in line)]
+    return []
+
+
 def _pairs(message: str, _line: str, _arguments: list[str]) -> list[Change]:
     if re.search(r"5D tensor of shape \(batch_size, 2", message):
         return [("layout", {"pixel dimensions": 5, "images": 2})]
@@ -183,6 +190,7 @@ RULES = (
         _counts,
         _scattered,
         _sections,
+        _rotary,
         _open_fields,
         _images,
         _pairs,

@@ -288,9 +288,14 @@ class Attempt:
             return changed
         return self._apply_to_config(what, value)
 
+    def _apply_to_rotary(self, what: str, value: Any) -> bool:
+        if what == "rotary":
+            return amend.open_rotary(self.tree, cut=value)
+        return amend.cut_sections(self.tree, *value)
+
     def _apply_to_config(self, what: str, value: Any) -> bool:
-        if what == "sections":
-            return amend.cut_sections(self.tree, *value)
+        if what in {"sections", "rotary"}:
+            return self._apply_to_rotary(what, value)
         if what == "field":
             return amend.set_field(self.tree, value)
         if what == "attribute":
