@@ -507,4 +507,5 @@ def layouts(guess: Guess) -> list[tuple[dict[str, int], list[str]]]:
         found += [({}, carriers[one]) for one in ("audio", "image") if carriers[one]]
         if carriers["audio"] and carriers["image"]:
             found.append(({}, [*carriers["audio"], *carriers["image"]]))
+        found.append(({"batch": 1}, []))
     return found
