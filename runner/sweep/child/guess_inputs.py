@@ -148,7 +148,22 @@ def words(guess: Guess, salt: str, rows: int, length: int, vocabulary: int) -> l
 def length_of(guess: Guess) -> int:
     """Return how many tokens a row has: the text, and those of the other modalities."""
     text = guess.sizes.get("length", LENGTH)
-    return text + sum(guess.tokens.get(one, 0) for one in present(guess))
+    return text + len(_placed(guess))
+
+
+def _placed(guess: Guess) -> list[tuple[int, str]]:
+    """Return the tokens that stand in the text for features, each with its modality.
+
+    Those that open and close an image have none.
+    """
+    found: list[tuple[int, str]] = []
+    for modality in present(guess):
+        tokens = [(token_of(guess, modality) or 0, modality)] * guess.tokens.get(modality, 0)
+        ends = [guess.field(f"vision_{end}_token_id") for end in ("start", "end")]
+        if modality == "image" and all(isinstance(one, int) for one in ends):
+            tokens = [(ends[0], ""), *tokens, (ends[1], "")]
+        found += tokens
+    return found
 
 
 def present(guess: Guess) -> list[str]:
@@ -187,11 +202,7 @@ def _ids(guess: Guess, salt: str = "input_ids", length: int = 0) -> dict[str, An
     text = words(guess, salt, rows, length or guess.sizes.get("length", LENGTH), vocabulary)
     if salt == "input_ids":
         for row in text:
-            row[1:1] = [
-                token_of(guess, one) or 0
-                for one in present(guess)
-                for _ in range(guess.tokens.get(one, 0))
-            ]
+            row[1:1] = [token for token, _ in _placed(guess)]
     return {"ids": text}
 
 
@@ -231,12 +242,9 @@ def _zeros(guess: Guess) -> Any:
 
 
 def _types_of_tokens(guess: Guess) -> Any:
-    row = [0, *(at + 1 for at, one in enumerate(MODALITIES) for _ in range(_count(guess, one)))]
+    kinds = ["", *MODALITIES]
+    row = [0, *(kinds.index(modality) for _, modality in _placed(guess))]
     return {"ids": [row + [0] * (length_of(guess) - len(row)) for _ in range(BATCH)]}
-
-
-def _count(guess: Guess, modality: str) -> int:
-    return guess.tokens.get(modality, 0) if modality in present(guess) else 0
 
 
 def image_size(guess: Guess) -> tuple[int, int]:
