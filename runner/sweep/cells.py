@@ -29,9 +29,19 @@ CHEAP = "cheap"
 """The cell of the cheap probes of a further class."""
 _FP16 = "-fp16"
 _MAKING, _LISTING = "recipe", "types"
-_SHARED = ("cell.py", "main.py", "recipe.py")
+_CELL, _CELL_LATER = "cell.py", "cell_later.py"
+_SHARED = (_CELL, "main.py", "recipe.py")
+_LATER = (_CELL_LATER, "later.py")
 _PROBING = ("probes/run.py", "probes/subject.py")
-_SHRINKING = ("shrink.py", "fields.py", "tokens.py", "amend.py", "guess_inputs.py", "repairs.py")
+_SHRINKING = (
+    "shrink.py",
+    "fields.py",
+    "tokens.py",
+    "amend.py",
+    "guess_inputs.py",
+    "repairs.py",
+    "later.py",
+)
 _USED = {
     "train": ("probes/gradients.py",),
     "lora": ("probes/gradients.py",),
@@ -62,6 +72,8 @@ def probe_case(
     name = f"{recipe.name}/{family}"
     name += _FP16 if all(probe.dtype == "fp16" for probe in probes) and not alone else ""
     name += f"#{probes[0].name}@{seed}" if alone else ""
+    if recipe.later:
+        return _script(name, request, (*_modules(probes), *_LATER), _CELL_LATER)
     return _script(name, request, _modules(probes))
 
 
@@ -152,8 +164,10 @@ def cheap_probes() -> tuple[ProbeName, ...]:
     return tuple(probe for probe in PROBES if probe.cheap)
 
 
-def _script(name: str, request: Mapping[str, Any], modules: Sequence[str]) -> Case:
-    text = _text()
+def _script(
+    name: str, request: Mapping[str, Any], modules: Sequence[str], cell: str = _CELL
+) -> Case:
+    text = _text(cell)
     request = {**request, "code": _digest((*_SHARED, *modules))}
     return Case(
         name=name,
@@ -163,14 +177,14 @@ def _script(name: str, request: Mapping[str, Any], modules: Sequence[str]) -> Ca
             title=name, area="sweep", models=(name.partition("/")[0],), reports=(), timeout=SECONDS
         ),
         script=Script(table={}, block="", code=text, first_line=1, text=text),
-        path=str(CHILD / "cell.py"),
+        path=str(CHILD / cell),
         environ={"REPRO_SWEEP": json.dumps(request)},
     )
 
 
 @cache
-def _text() -> str:
-    return (CHILD / "cell.py").read_text(encoding="utf-8")
+def _text(cell: str) -> str:
+    return (CHILD / cell).read_text(encoding="utf-8")
 
 
 @cache

@@ -68,12 +68,14 @@ def further(base: ModelRecipe, entry: Mapping[str, Any]) -> ModelRecipe:
     """Return the recipe of a class: its base with what a line says."""
     without = {*entry.get("without", ())}
     kept = {name: spec for name, spec in base.content["inputs"].items() if name not in without}
+    later = [name for name in base.later if name in kept]
     return ModelRecipe(
         content={
             **{key: entry[key] for key in _PARTS[:-1]},
             "config": _laid_over(base.content["config"], entry.get("config", {})),
             "inputs": {**kept, **entry.get("inputs", {})},
             "targets": entry.get("targets", {}),
+            **({"later": later} if later else {}),
         }
     )
 

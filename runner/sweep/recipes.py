@@ -48,6 +48,11 @@ class ModelRecipe:
         """The release on which it was made; the oldest on which it is built."""
         return str(self.content["home"])
 
+    @property
+    def later(self) -> tuple[str, ...]:
+        """Inputs that releases after its home take; left out where forward does not name them."""
+        return tuple(self.content.get("later", ()))
+
     @cached_property
     def digest(self) -> str:
         """Identity of the content, 16 hexadecimal digits; the file states it, too."""

@@ -48,7 +48,7 @@ def fill(model: torch.nn.Module) -> None:
             value.data.copy_(values(name, value.shape))
 
 '''
-_MODULES = ("copy", "math", "os", "sys", "zlib")
+_MODULES = ("copy", "inspect", "math", "os", "sys", "zlib")
 _PACKAGES = {
     "accelerate": ("Accelerator",),
     "peft": ("LoraConfig", "PeftModel", "TrainableTokensConfig", "get_peft_model"),
@@ -214,6 +214,9 @@ def _inputs(told: ScriptSubject, way: ScriptWay, form: ScriptForm, *, cast: bool
         if not (generates and name.startswith("decoder_")):
             yield f'        "{name}": {_value(name, spec, form, cast=cast)},'
     yield "    }"
+    if told.recipe.later:
+        yield f"    takes = inspect.signature({told.recipe.class_name}.forward).parameters"
+        yield "    inputs = {name: value for name, value in inputs.items() if name in takes}"
 
 
 def _is_float(spec: Any) -> bool:  # noqa: ANN401 - whatever a forward pass takes

@@ -58,6 +58,16 @@ def test_the_cheap_probes_of_a_further_class_share_a_cell() -> None:
     )
 
 
+def test_a_recipe_with_inputs_of_later_releases_has_a_script_that_leaves_them_out() -> None:
+    later = ModelRecipe(content={**CONTENT, "later": ["token_type_ids"]})
+    probes = chosen_probes(fp16=False)
+    plain, other = (probe_cases([one], probes)["llama/forward"] for one in (LLAMA, later))
+
+    assert plain.path.endswith("/cell.py")
+    assert other.path.endswith("/cell_later.py")
+    assert "later import answer" in other.script.text
+
+
 def test_the_digest_changes_with_the_recipe_and_with_the_probes() -> None:
     wider = ModelRecipe(content={**CONTENT, "config": {"model_type": "llama", "hidden_size": 64}})
     many = chosen_probes(fp16=False)

@@ -220,3 +220,21 @@ def test_random_text_holds_no_special_token_and_as_many_image_tokens_as_features
     assert all(12 not in row for row in rows)
     assert [len(row) for row in rows] == [len(row) for row in made["attention_mask"]["ids"]]
     assert made == guess_inputs.inputs(guess)
+
+
+def test_tokens_open_and_close_an_image_and_later_releases_are_told_what_each_stands_for() -> None:
+    tree = {"vocab_size": 40, "image_token_id": 39}
+    tree |= {"vision_start_token_id": 38, "vision_end_token_id": 37}
+    arguments = ["input_ids", "attention_mask", "pixel_values", "image_grid_thw"]
+    guess = guess_inputs.Guess(tree, arguments, [])
+    guess.tokens["image"] = 2
+
+    made = guess_inputs.inputs(guess)
+    later = guess_inputs.later(guess, made)
+
+    rows = made["input_ids"]["ids"]
+    assert [row[1:5] for row in rows] == [[38, 39, 39, 37]] * 2
+    assert len(rows[0]) == len(made["attention_mask"]["ids"][0])
+    assert [row[:6] for row in later["mm_token_type_ids"]["ids"]] == [[0, 0, 1, 1, 0, 0]] * 2
+    guess.arguments.append("mm_token_type_ids")
+    assert guess_inputs.later(guess, made) == {}

@@ -9,6 +9,7 @@ import time
 from functools import partial
 from typing import Any
 
+from repromatrix.runner.sweep.child.later import LATER
 from repromatrix.runner.sweep.child.recipe import config_of, quiet
 from repromatrix.runner.sweep.child.shrink import SECONDS, Attempt, NotBuiltError, merge, varied
 
@@ -65,6 +66,12 @@ class FurtherClass(Attempt):
 
     def _checkpoint(self, model: Any) -> Tree:  # noqa: ARG002 - no cheap probe loads one
         return {}
+
+    def _later(self, made: Tree) -> Tree:
+        """Return those of the base, where the class takes the rest of its inputs."""
+        later, had = self.base.get(LATER, ()), self.base["inputs"]
+        whole = {*had} - {*later} <= {*made}
+        return {name: had[name] for name in later if whole and name not in made}
 
     def _inputs(self, model: Any) -> Tree:
         made = super()._inputs(model)

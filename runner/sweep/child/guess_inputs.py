@@ -493,6 +493,17 @@ def targets(guess: Guess, made: dict[str, Any], name: str) -> dict[str, Any]:
     return {}
 
 
+def later(guess: Guess, made: dict[str, Any]) -> dict[str, Any]:
+    """Return inputs that the architecture takes on later releases only.
+
+    A model that is told the grid of its images is told of each token what it stands for, since 5.3.
+    """
+    name = "mm_token_type_ids"
+    if name in guess.arguments or not {"image_grid_thw", "pixel_values", "input_ids"} <= {*made}:
+        return {}
+    return {name: _MAKERS[name](guess)} if present(guess) else {}
+
+
 def known(name: str) -> bool:
     """Say whether an argument can be made at all."""
     return name in _MAKERS or name.endswith(("_mask", "input_ids"))

@@ -15,6 +15,7 @@ import torch
 import transformers
 
 from repromatrix.runner.sweep.child import amend, fields, guess_inputs, repairs, tokens, universe
+from repromatrix.runner.sweep.child.later import LATER
 from repromatrix.runner.sweep.child.recipe import (
     build,
     config_of,
@@ -176,9 +177,15 @@ class Attempt:
         recipe["inputs"] = self._inputs(model)
         _check(model, recipe)
         recipe["targets"] = self._targets(model, recipe)
+        if later := self._later(recipe["inputs"]):
+            recipe |= {"inputs": {**recipe["inputs"], **later}, LATER: [*later]}
         with contextlib.suppress(Exception):  # what cannot be saved has no checkpoint
             recipe |= self._checkpoint(model)
         return {"recipe": recipe, "parameters": parameters, "repairs": self.done}
+
+    def _later(self, made: dict[str, Any]) -> dict[str, Any]:
+        """Return inputs that this release does not take, and later ones want."""
+        return guess_inputs.later(self.guess, made)
 
     def _checkpoint(self, model: Any) -> dict[str, Any]:
         """Return what else a recipe holds: the names under which its weights are saved."""
