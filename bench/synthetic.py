@@ -122,7 +122,7 @@ def _provenance(case: Case, environment: Environment) -> Provenance:
 
 
 def _failed(case: Case, era: int) -> Failed:
-    kind = case.block.fails[0].raises or "ValueError"
+    kind = next(iter(case.block.fails[0].raises), "ValueError")
     message = (
         f"{case.name} expected scalar type Float but found BFloat16 in pass {'abcdefghijkl'[era]}"
     )

@@ -22,10 +22,11 @@
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.19,<0.20"]
 # precisions = ["bf16", "fp16"]
-# raises = "NotImplementedError"
+# raises = ["NotImplementedError", "RuntimeError"]
 # match = ["\"linalg_svd_cpu\" not implemented for", "\"svd_cuda_gesvdj"]
 # where = "peft.tuners.lora.intruders:reduce_intruder_dimension"
 # fixed-by = "https://github.com/huggingface/peft/pull/3410"
+# note = "torch 2.6 raises RuntimeError."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/peft/pull/3410"

@@ -20,14 +20,16 @@
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.54,<5.15"]
 # precisions = ["bf16", "fp16"]
-# raises = "NotImplementedError"
+# raises = ["NotImplementedError", "RuntimeError"]
 # match = ["\"geqrf_cpu\" not implemented for", "\"geqrf_cuda\" not implemented for"]
 # where = [
 #     "transformers.models.rwkv.modeling_rwkv:RwkvPreTrainedModel._init_weights",
 #     "transformers.initialization:orthogonal_",
 # ]
 # fixed-by = "https://github.com/huggingface/transformers/pull/47252"
-# note = "Before 4.54 the linear layers of RWKV were not initialised orthogonally."
+# note = """
+# Before 4.54 the linear layers of RWKV were not initialised orthogonally. torch 2.6 raises \
+# RuntimeError."""
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47225"

@@ -105,7 +105,7 @@ def _known(loaded: Project, row: Observation) -> Known | None:
     if entry is None and row.outcome is Outcome.PASSES:
         return Known(cell, passes=True, asserts=False)
     if entry and row.outcome is Outcome.FAILS and described(entry, row):
-        return Known(cell, passes=False, asserts=entry.raises == _OWN)
+        return Known(cell, passes=False, asserts=_OWN in entry.raises)
     return None
 
 

@@ -239,7 +239,7 @@ def _expectation(entry: Failure) -> Expectation:
     )
     return Expectation(
         where=visible("; ".join(filter(None, where))),
-        how=visible(entry.raises or entry.outcome.value),
+        how=visible(join(entry.raises, "or") or entry.outcome.value),
         matches=tuple(map(visible, entry.match)),
         places=tuple(map(visible, entry.where)),
         fixed_by=(link_to(entry.fixed_by),) if entry.fixed_by else (),

@@ -317,7 +317,7 @@ def _known(survey: Survey, case: Case, place: int) -> KnownFailure:
         case=visible(case.name),
         title=visible(case.block.title),
         href=page_of(case.name),
-        raises=tuple(sorted({visible(one.raises) for one in case.block.fails if one.raises})),
+        raises=tuple(sorted({visible(name) for one in case.block.fails for name in one.raises})),
         matches=tuple(dict.fromkeys(text for one in case.block.fails for text in one.match)),
         place=place,
         traces=tuple(

@@ -114,7 +114,7 @@ def _variant(cell: UnexpectedCell) -> str:
 def _expected(entry: Failure | None) -> str:
     if entry is None:
         return Outcome.PASSES.verb
-    error = shorten(f"{entry.raises}: {' or '.join(entry.match)}", _ERROR)
+    error = shorten(f"{' or '.join(entry.raises)}: {' or '.join(entry.match)}", _ERROR)
     return f"{entry.outcome.verb}: {markdown.code(error)}" if entry.raises else entry.outcome.verb
 
 

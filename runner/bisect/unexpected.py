@@ -87,7 +87,7 @@ def _signature(one: Judged) -> str:
     if one.seen.outcome.is_failure or one.entry is None:
         return " ".join(one.seen.kind)
     gone = one.entry
-    return " ".join([one.seen.outcome, gone.outcome, gone.raises or "", *gone.match])
+    return " ".join([one.seen.outcome, gone.outcome, " ".join(gone.raises), *gone.match])
 
 
 def _with_change(

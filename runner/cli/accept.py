@@ -186,7 +186,7 @@ def _written(entry: ProposedEntry, case: Case, measured: set[Device]) -> Written
     if how.outcome is not Outcome.FAILS:
         keys["outcome"] = how.outcome.value
     else:
-        keys["raises"] = how.raises
+        keys["raises"] = _one_or_all(how.raises)
         keys["match"] = _one_or_all(how.match)
     if how.where:
         keys["where"] = _one_or_all(how.where)

@@ -21,6 +21,7 @@ from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import NOISE
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.requirements import settled
+from repromatrix.runner.text import join
 
 _LONGEST = 120
 _JOIN = "\x00"
@@ -112,12 +113,12 @@ class How(NamedTuple):
     """How a cell fails, as an entry says it."""
 
     outcome: Outcome
-    raises: str
+    raises: tuple[str, ...]
     match: tuple[str, ...]
     where: tuple[str, ...] = ()
 
     @property
-    def alike(self) -> tuple[Outcome, str, tuple[str, ...]]:
+    def alike(self) -> tuple[Outcome, tuple[str, ...], tuple[str, ...]]:
         """What the same failure has in every precision and on every device."""
         return self.outcome, self.raises, self.where
 
@@ -214,7 +215,7 @@ def _derived(
         if not found:
             with_ = f" with {workaround}" if workaround else ""
             with_ += f" of {variant_of(name)}" if variant_of(name) else ""
-            unexplained.append(f"{precision}{with_}: {how.raises or how.outcome}")
+            unexplained.append(f"{precision}{with_}: {join(how.raises, 'or') or how.outcome}")
         entries += [
             ProposedEntry(
                 when=when,
@@ -282,12 +283,12 @@ def _words(case: Case, one: Judged) -> How:
     """
     seen, entries = one.seen, case.block.fails
     if seen.outcome is not Outcome.FAILS or seen.failed is None:
-        return How(seen.outcome, "", ())
+        return How(seen.outcome, (), ())
     describing = [entry for entry in entries if described(entry, seen)]
     known = next(iter([*describing, *(entry for entry in entries if worded(entry, seen))]), None)
     if known is not None:
-        return How(seen.outcome, known.raises or "", known.match)
-    return How(seen.outcome, seen.failed.error_class, (fragment(seen.failed.message),))
+        return How(seen.outcome, known.raises, known.match)
+    return How(seen.outcome, (seen.failed.error_class,), (fragment(seen.failed.message),))
 
 
 def _merged(found: Iterable[ProposedEntry]) -> list[ProposedEntry]:
@@ -344,7 +345,7 @@ def _numbered(
 
 
 def _likeness(one: ProposedEntry, entry: Failure) -> int:
-    if one.how.raises != (entry.raises or "") or one.how.outcome is not entry.outcome:
+    if one.how.raises != entry.raises or one.how.outcome is not entry.outcome:
         return 0
     same = [set(one.how.match) & set(entry.match), set(one.workarounds) & set(entry.workarounds)]
     return (

@@ -146,7 +146,8 @@ class Failure(TomlRecord):
     variants: tuple[str, ...] = ()
     """Those of the case in which it fails; empty: all."""
     outcome: Outcome = Outcome.FAILS
-    raises: str | None = None
+    raises: TextOrTexts = ()
+    """The names of the class, any of them: another torch may raise another."""
     match: TextOrTexts = ()
     where: TextOrTexts = ()
     """The places, any of them, in which it happens; empty: in any."""
@@ -199,7 +200,7 @@ class Failure(TomlRecord):
 
     def has_words(self, error_class: str, message: str) -> bool:
         """Say whether an exception has the described words: exact class name, plain substring."""
-        return error_class == self.raises and any(text in message for text in self.match)
+        return error_class in self.raises and any(text in message for text in self.match)
 
     def is_at(self, place: str) -> bool:
         """Say whether an exception of a place is where this entry has its own.

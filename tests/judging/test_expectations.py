@@ -156,3 +156,12 @@ def test_main_is_expected_to_do_what_its_release_will() -> None:
     ]
 
     assert held == [True, False]
+
+
+def test_an_exception_is_the_described_one_by_any_class_and_any_text() -> None:
+    several = BREAKS.replace('raises = "ValueError"', 'raises = ["TypeError", "ValueError"]')
+    entry = case(several.replace('"it breaks"', '["it broke", "it breaks"]')).block.fails[0]
+    names = ("ValueError", "TypeError", "KeyError")
+
+    assert entry.raises == ("TypeError", "ValueError")
+    assert [entry.has_words(name, "here it broke") for name in names] == [True, True, False]

@@ -37,7 +37,7 @@ def hostile_case() -> Case:
     workarounds = {f"with {HOSTILE}": next(iter(case.block.workarounds.values()))}
     claim = case.block.claims[0].model_copy(update={"says": HOSTILE, "report": HOSTILE})
     entry = case.block.fails[0].model_copy(
-        update={"raises": HOSTILE, "match": (HOSTILE,), "note": HOSTILE, "fixed_by": HOSTILE}
+        update={"raises": (HOSTILE,), "match": (HOSTILE,), "note": HOSTILE, "fixed_by": HOSTILE}
     )
     block = case.block.model_copy(
         update={
