@@ -504,9 +504,10 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
     """Return the environment that a lock describes."""
     here = markers(matrix.python)
     pins = {"torch": matrix.torch.version, **lock.versions(here)}
+    base, torch = under_torch(lock.name) or ("", "")
     if matrix.stack(lock.name):
         source = Source.STACK
-    elif under_torch(lock.name):
+    elif torch:
         source = Source.TORCH
     else:
         source = Source.PAIR if taken_apart(lock.name).changed else Source.RELEASE
@@ -517,6 +518,7 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
         pins=pins,
         markers=here,
         built=tuple(one.how for one in matrix.sdists_among(pins)),
+        unusable=matrix.torch.unusable(taken_apart(base).base, torch) if torch else "",
     )
 
 

@@ -189,7 +189,9 @@ def judge_all(
         case, environment, entries = held[key]
         entry = covering(entries, cell)
         stale = row.outcome.was_run and not is_current(row, case, environment)
-        found.append(Judged(seen=row, entry=entry, verdict=judge(entry, row), stale=stale))
+        # What was run all the same says nothing about its case.
+        verdict = Verdict.NOT_APPLICABLE if environment.unusable else judge(entry, row)
+        found.append(Judged(seen=row, entry=entry, verdict=verdict, stale=stale))
     return tuple(found)
 
 

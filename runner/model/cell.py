@@ -54,6 +54,8 @@ class Environment:
     """How packages of it were built, where their versions do not say it."""
     stated_digest: str = ""
     """The digest where not all that is installed is known, as of a published row."""
+    unusable: str = ""
+    """Why no case can be run here, whatever it needs."""
 
     @cached_property
     def digest(self) -> str:
@@ -146,6 +148,8 @@ NEEDS_GPU = "needs cuda, runs on cpu"
 def obstacles(case: Case, environment: Environment, device: Device) -> tuple[str, ...]:
     """Name what keeps a case from being applicable in an environment; nothing when it is."""
     found = environment.lacking(case.demands)
+    if environment.unusable:
+        return (environment.unusable, *found)
     if "cuda" in case.block.needs and device is not Device.CUDA:
         return (*found, NEEDS_GPU)
     return found

@@ -95,11 +95,13 @@ class Sdist(TomlRecord):
 class OtherTorch(TomlRecord):
     """Another torch, under which releases are measured as well.
 
-    `requires` is what it needs in a version that the lock of no release has.
+    `requires` is what it needs in a version that the lock of no release has. Of the releases that
+    are `unimportable` no model can be imported under it: no case is about that.
     """
 
     version: VersionText
     requires: tuple[RequirementText, ...] = ()
+    unimportable: tuple[VersionText, ...] = ()
 
     @property
     def lock(self) -> str:
@@ -123,6 +125,12 @@ class TorchPin(TomlRecord):
     def other(self, version: str) -> OtherTorch | None:
         """Return the other torch of that version; None where none is declared."""
         return next((one for one in self.others if one.version == version), None)
+
+    def unusable(self, release: str, version: str) -> str:
+        """Say why no case can be run on a release under another torch; empty where it can."""
+        other = self.other(version)
+        broken = other is not None and release in other.unimportable
+        return f"transformers {release} imports no model under torch {version}" if broken else ""
 
 
 class Limits(TomlRecord):

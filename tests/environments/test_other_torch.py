@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 import small_checkout
-from factories import case, environment
+from factories import BREAKS, case, cell, environment, provenance, seen
 
 from repromatrix.runner import project
 from repromatrix.runner.environments import locks
 from repromatrix.runner.environments.uv import torch_backend
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.model.cell import Source, belongs
+from repromatrix.runner.judging.verdicts import judge_all
+from repromatrix.runner.model.cell import Source, belongs, obstacles
 from repromatrix.runner.model.lock import read_lock, torch_part
+from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
@@ -117,3 +119,22 @@ def test_a_case_has_cells_under_a_torch_where_its_extras_are() -> None:
 
     assert [belongs(plain, place) for place in places_] == [True, False]
     assert [belongs(extended, place) for place in places_] == [False, True]
+
+
+def test_no_case_applies_where_no_model_can_be_imported(places: Paths) -> None:
+    text = places.matrix.read_text().replace('"5.19.0"]', '"5.19.0", "4.50.0"]')
+    before = project.load(places, also=[NAME]).environments[NAME]
+    places.matrix.write_text(text)
+    loaded = project.load(places, also=[NAME])
+    broken, toy = loaded.environments[NAME], case(BREAKS)
+    row = seen(Outcome.FAILS, cell(NAME), ran=provenance(toy, broken))
+
+    assert broken.unusable == "transformers 4.50.0 imports no model under torch 2.6.0"
+    assert (before.unusable, loaded.environments["4.50.0"].unusable) == ("", "")
+    assert obstacles(toy, broken, Device.CPU) == (broken.unusable,)
+    assert before.digest == broken.digest
+    assert [
+        one.verdict
+        for held in (before, broken)
+        for one in judge_all([row], {toy.name: toy}, {NAME: held})
+    ] == [Verdict.AS_EXPECTED, Verdict.NOT_APPLICABLE]
