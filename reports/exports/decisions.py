@@ -39,6 +39,7 @@ from repromatrix.runner.audit.questions import (
     named,
     not_listed,
     not_pinned,
+    torch_requirements,
     unmet,
     vectors,
 )
@@ -189,7 +190,9 @@ class _Decisions:
             "deciding": names,
             "named": named(case),
             "watched": sorted({*case.packages, *names, TORCH}),
-            "requires": [self.requirements.number(str(each)) for each in asked],
+            "requires": [
+                self.requirements.number(str(each)) for each in (*asked, *self._torch(case))
+            ],
             "workarounds": [
                 {"name": visible(name), "says": visible(way.says), "skips": way.skips}
                 for name, way in case.block.workarounds.items()
@@ -243,6 +246,20 @@ class _Decisions:
         says, level = _SAYS.index(concluded.says), _LEVELS.index(concluded.level)
         return self.conclusions.number((says, level, low, high, why))
 
+    def _torch(self, case: Case) -> Iterator[Requirement]:
+        """Yield the range around the torch of the releases in which a case depends on no torch."""
+        measured = self.known.torch_of_releases
+        edges = [
+            edge
+            for requirement in torch_requirements(case)
+            for edge in _edges(requirement.specifier)
+        ]
+        if edges and measured:
+            here = Version(measured)
+            low = [f">={max(found)}" for found in [[e for e in edges if e <= here]] if found]
+            high = [f"<{min(found)}" for found in [[e for e in edges if e > here]] if found]
+            yield Requirement(f"{TORCH}{','.join([*low, *high])}")
+
     def _requirement(self, requirement: Requirement) -> dict[str, Any]:
         """Return what a requirement means for every version of its package."""
         name = canonicalize_name(requirement.name)
@@ -267,8 +284,9 @@ class _Decisions:
             "span": [*map(str, span)] if span else [],
             "within": words.get(True),
             "outside": words.get(False),
-            "absent": says({}),
-            "unlisted": says({}, whole=False),
+            # Whoever does not list torch is told that its version is not known.
+            "absent": None if name == TORCH else says({}),
+            "unlisted": None if name == TORCH else says({}, whole=False),
         }
 
 

@@ -17,6 +17,7 @@ from repromatrix.runner.audit.questions import (
     known,
     named,
     release_of,
+    torch_requirements,
 )
 from repromatrix.runner.audit.settings import (
     AuditTerms,
@@ -163,18 +164,24 @@ def _torch(installed: Installed | None) -> str:
 def _telling_torches(
     loaded: Project, names: Collection[str], rows: Sequence[Observation], torch: str
 ) -> list[str]:
-    """Return the environments under that torch, or under all where one decides a case."""
-    is_asked = any(TORCH in named(loaded.cases[name]) for name in names)
+    """Return the environments under that torch, or under all where a case depends on torch."""
+    is_asked = any(torch_requirements(loaded.cases[name]) for name in names)
+    other = loaded.matrix.torch.other(torch)
+    unusable = [with_torch(name, torch) for name in other.unimportable] if other else []
     return [
-        name
-        for name in project.torches_in(loaded, rows)
-        if is_asked or (under_torch(name) or ("", ""))[1] == torch
+        *unusable,
+        *(
+            name
+            for name in project.torches_in(loaded, rows)
+            if is_asked or (under_torch(name) or ("", ""))[1] == torch
+        ),
     ]
 
 
 def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | None) -> Keep:
     near = _near(installed, loaded) if installed else frozenset()
-    near |= {with_torch(name, _torch(installed)) for name in near}
+    torches = [_torch(installed), *(torch.version for torch in loaded.matrix.torch.others)]
+    near |= {with_torch(name, torch) for name in near for torch in torches}
     programs = {environment.program for environment in loaded.environments.values()}
     # Where several packages decide, the nearest version may be in any environment.
     by_several = {

@@ -397,6 +397,8 @@ def says_at(release: str, spot: Spot, known: KnownEvidence, device: Device) -> S
     """Return what was measured of a case on a release, with the packages of its day."""
     case = known.cases[spot.case]
     base = known.environments[release]
+    if known.unusable(release):
+        return Says.NOT_APPLICABLE
     is_release = base.source is Source.RELEASE
     name = with_extras(release, case.extras) if is_release else release
     environment = known.environments.get(name)

@@ -26,7 +26,7 @@ from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
-from repromatrix.runner.model.environment_name import taken_apart, under_torch
+from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_torch
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
@@ -63,27 +63,47 @@ class KnownEvidence:
     """The breaks and fixes that were searched for their commit."""
     snapshot: Snapshot | None = None
     """The newest publication; None where nothing was published."""
+    torch: str = ""
+    """The torch that it is known for; empty: that of the releases."""
+    by_torch: frozenset[str] = frozenset()
+    """The cases that depend on torch of which only what ends as under that torch is known."""
 
     def of(self, case: Case) -> Iterator[Environment]:
         """Yield the environments that a case has cells in, in the order of the table.
 
-        Those under other torches only where its expectations name torch, and it was measured.
+        What was measured under another torch stands for the release below it.
         """
         return (
             held
             for held in self.environments.values()
-            if belongs(case, held)
-            and (held.source is not Source.TORCH or (case.name, held.name) in self._by_torch)
+            if held.source is not Source.TORCH
+            and belongs(case, held)
+            and (case.name not in self.by_torch or (case.name, held.name) in self._held)
         )
 
     @cached_property
-    def _by_torch(self) -> frozenset[tuple[str, str]]:
-        """What was measured under other torches of cases that say that torch decides."""
-        found = {(cell.case, cell.environment) for cell in self.seen}
-        by_torch = {name for name, case in self.cases.items() if TORCH in named(case)}
+    def _held(self) -> frozenset[tuple[str, str]]:
+        """The environments in which a case that depends on torch has any row."""
         return frozenset(
-            (case, name) for case, name in found if case in by_torch and under_torch(name)
+            (cell.case, cell.environment) for cell in self.seen if cell.case in self.by_torch
         )
+
+    @cached_property
+    def torch_of_releases(self) -> str:
+        """The torch that the releases were measured with."""
+        return next((self.environments[name].version(TORCH) for name in self.releases()), "")
+
+    def is_for(self, case: Case, torch: str) -> bool:
+        """Say whether what is known of a case says anything about a version of torch."""
+        if case.name not in self.by_torch:
+            return torch_sides(case, torch) == torch_sides(case, self.torch_of_releases)
+        is_held = any(name == case.name for name, _ in self._held)
+        return is_held and torch_sides(case, torch) == torch_sides(case, self.torch)
+
+    def unusable(self, release: str) -> str:
+        """Say why no case can be run on a release with that torch; empty where it can."""
+        held = self.environments.get(with_torch(release, self.torch)) if self.torch else None
+        return held.unusable if held else ""
 
     def only_in(self, case: Case) -> tuple[Environment, ...]:
         """Return the stacks or pairs that have what a case needs and no release has."""
@@ -191,7 +211,8 @@ def known(
 ) -> KnownEvidence:
     """Return what is known from evidence: only what is measured on today's cases and pins.
 
-    A cell that was measured under `torch` as well answers with that row.
+    A cell that was measured under `torch` as well answers with that row. Of a case that depends on
+    torch only what was measured with one that is alike is known.
     """
     still = {
         name: environment
@@ -199,31 +220,89 @@ def known(
         if environment.source in _STILL
     }
     seen, contested = current(rows, cases, still)
-    under = _seen_under(torch, seen, cases)
-    seen, contested = seen | under, {cell: contested[cell] for cell in contested.keys() - under}
+    by_torch = _depending(torch, cases, seen, still) if torch else {}
+    alike = {cell: row for cell, row in seen.items() if _is_alike(cell, by_torch, still)}
+    under = _seen_under(torch, alike, by_torch, still)
+    contested = {
+        cell: row
+        for cell, row in contested.items()
+        if cell not in under and _is_alike(cell, by_torch, still)
+    }
+    seen = {cell: row for cell, row in alike.items() if not under_torch(cell.environment)} | under
     return KnownEvidence(
         cases=cases,
         environments=still,
         seen=seen,
         contested=contested,
         commits=tuple(row for row in commits if {row.before, row.at} <= still.keys()),
+        torch=torch,
+        by_torch=frozenset(by_torch),
     )
 
 
+def _depending(
+    torch: str,
+    cases: Mapping[str, Case],
+    seen: Mapping[Cell, Observation],
+    environments: Mapping[str, Environment],
+) -> dict[str, frozenset[str]]:
+    """Return the cases that depend on torch, with the measured versions that are like `torch`.
+
+    Versions are alike where all that the expectations say of torch holds for both or for none. That
+    is believed beyond what was measured, and between two versions that are alike; between two that
+    are not, nobody knows where the change is.
+    """
+    measured: dict[str, set[str]] = {}
+    for cell in seen:
+        if version := environments[cell.environment].version(TORCH):
+            measured.setdefault(cell.case, set()).add(version)
+    found = {}
+    for name, case in cases.items():
+        ordered = sorted(measured.get(name, ()), key=lambda text: release_of(TORCH, text))
+        if not ordered or not torch_requirements(case):
+            continue
+        ours, sides = release_of(TORCH, torch), torch_sides(case, torch)
+        older = [version for version in ordered if release_of(TORCH, version) <= ours][-1:]
+        newer = [version for version in ordered if release_of(TORCH, version) >= ours][:1]
+        is_known = all(torch_sides(case, version) == sides for version in (*older, *newer))
+        alike = {version for version in ordered if torch_sides(case, version) == sides}
+        found[name] = frozenset(alike if is_known else ())
+    return found
+
+
+def _is_alike(
+    cell: Cell, by_torch: Mapping[str, frozenset[str]], environments: Mapping[str, Environment]
+) -> bool:
+    """Say whether a cell was measured with a torch that says something about ours."""
+    alike = by_torch.get(cell.case)
+    return alike is None or environments[cell.environment].version(TORCH) in alike
+
+
 def _seen_under(
-    torch: str, seen: Mapping[Cell, Observation], cases: Mapping[str, Case]
+    torch: str,
+    seen: Mapping[Cell, Observation],
+    by_torch: Mapping[str, frozenset[str]],
+    environments: Mapping[str, Environment],
 ) -> dict[Cell, Observation]:
     """Return the cells of releases that were judged under a torch, with what was seen there.
 
-    Where the expectations of a case name torch, its versions are a place of their own.
+    Of a case that depends on torch, what was seen under another torch that is alike will do where
+    the release itself was not: the newest.
     """
-    found = {}
-    for cell, row in seen.items():
-        base, version = under_torch(cell.environment) or ("", "")
-        is_judged = bool(base) and version == torch and row.reading.fails is not None
-        if is_judged and TORCH not in named(cases[cell.case]):
-            found[cell._replace(environment=base)] = row
-    return found
+    judged = (
+        (release_of(TORCH, version), cell._replace(environment=base), row)
+        for cell, row in seen.items()
+        for base, version in [under_torch(cell.environment) or ("", "")]
+        if base and not environments[cell.environment].unusable
+    )
+    ours = release_of(TORCH, torch) if torch else None
+    ranked = sorted(judged, key=lambda found: (found[0] == ours, found[0]))
+    return {
+        at: row
+        for version, at, row in ranked
+        if (at not in seen and at.case in by_torch)
+        or (version == ours and row.reading.fails is not None)
+    }
 
 
 # Where a set of packages stands among the environments of a case
@@ -329,14 +408,35 @@ def deciding(case: Case, known: KnownEvidence) -> tuple[str, ...]:
 
 
 def named(case: Case) -> tuple[str, ...]:
-    """Return the packages that a case's expectations and pairs name, transformers first."""
+    """Return the packages that a case's expectations and pairs name: transformers, the others.
+
+    torch is none of them: it says which evidence of the case answers, and is no place in it.
+    """
     names: set[str] = {
         canonicalize_name(requirement.name)
         for entry in case.block.fails
         for requirement in entry.when
     }
     names |= {name for pair in case.block.environments for name, _ in taken_apart(pair).changed}
-    return (TRANSFORMERS, *sorted(names - {TRANSFORMERS}))
+    return (TRANSFORMERS, *sorted(names - {TRANSFORMERS, TORCH}))
+
+
+def torch_requirements(case: Case) -> tuple[Requirement, ...]:
+    """Return what a case's expectations say of torch: nothing where nothing depends on it."""
+    return tuple(
+        requirement
+        for entry in case.block.fails
+        for requirement in entry.when
+        if canonicalize_name(requirement.name) == TORCH
+    )
+
+
+def torch_sides(case: Case, torch: str) -> tuple[bool, ...]:
+    """Say which requirements of torch of a case hold: versions for which it is equal are alike."""
+    return tuple(
+        requirements.holds(requirement, {TORCH: torch}, {})
+        for requirement in torch_requirements(case)
+    )
 
 
 def positions(
@@ -347,7 +447,7 @@ def positions(
     by_case = {}
     for case in cases:
         names = deciding(case, known)
-        own = case.name if TORCH in names else ""  # under which torches it was measured
+        own = case.name if case.name in known.by_torch else ""  # only some environments count
         key = (names, case.extras, case.block.environments, own)
         obstacle = _obstacle(case, names, installed, known)
         if not obstacle and key not in neighbours:  # most cases name nothing but transformers
@@ -387,6 +487,8 @@ def _obstacle(
     case: Case, names: Sequence[str], installed: Installed, known: KnownEvidence
 ) -> tuple[Says, str] | None:
     """Return why a set of packages has no place for a case; None where it has one."""
+    if unusable := known.unusable(installed.version(TRANSFORMERS)):
+        return Says.NOT_APPLICABLE, unusable
     for name in names:
         if name in installed.loose:
             return Says.UNKNOWN, not_pinned(name, installed.loose[name])
@@ -399,8 +501,20 @@ def _obstacle(
     python = installed.python
     if python and not SpecifierSet(case.head.requires_python).contains(python, prereleases=True):
         return Says.NOT_APPLICABLE, f"needs Python {case.head.requires_python}, has {python}"
-    missing = [name for name in names if not installed.version(name)]
-    return (Says.UNKNOWN, not_listed(missing[0])) if missing else None
+    missing = [not_listed(name) for name in names if not installed.version(name)]
+    found = [*_torch_obstacles(case, installed, known), *missing]
+    return (Says.UNKNOWN, found[0]) if found else None
+
+
+def _torch_obstacles(case: Case, installed: Installed, known: KnownEvidence) -> Iterator[str]:
+    """Yield why nothing is known of a case that depends on torch; where none is listed, none is."""
+    torch = installed.version(TORCH)
+    if not torch_requirements(case):
+        return
+    if TORCH in installed.loose:
+        yield not_pinned(TORCH, installed.loose[TORCH])
+    elif torch and not known.is_for(case, str(release_of(TORCH, torch))):
+        yield outside(TORCH, torch)
 
 
 def not_pinned(name: str, why: str) -> str:
@@ -411,6 +525,11 @@ def not_pinned(name: str, why: str) -> str:
 def not_listed(name: str) -> str:
     """Say that nothing is known of a package."""
     return f"{name} is not listed"
+
+
+def outside(name: str, version: str) -> str:
+    """Say that nothing was measured that would tell about a version."""
+    return f"{name} {version} is outside the measured versions"
 
 
 def unmet(
@@ -432,7 +551,7 @@ def unmet(
     span = known.span(name)
     # Many cases ask for the oldest measured version: that says nothing about older ones.
     if span is None or not span[0] <= release_of(name, version) <= span[1]:
-        return Says.UNKNOWN, f"{name} {version} is outside the measured versions"
+        return Says.UNKNOWN, outside(name, version)
     return Says.NOT_APPLICABLE, f"needs {requirement}, has {version}"
 
 

@@ -11,7 +11,7 @@ from repromatrix.runner.audit.advice import Advice
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.lines import PinPlace, place_of
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
+from repromatrix.runner.audit.questions import CellAnswer, Level, Spot, release_of
 from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, fails_build
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.markdown import code, plain
@@ -179,7 +179,7 @@ def _other_torch(audit: Audit) -> Iterator[str]:
     """Say where answers come from another torch than somebody's, and how many do not."""
     ours = audit.installed.version(TORCH)
     answers = [*(cell for hit in audit.hits for cell in hit.stands), *audit.clear]
-    own = sum(map(is_under_torch, answers))
+    own = sum(is_under_torch(cell, ours) for cell in answers)
     if own and own < len(answers):
         number = f"{own} of {plural(len(answers), 'answer')}"
         yield f"yours is torch {ours}, with which {number} were measured"
@@ -187,9 +187,10 @@ def _other_torch(audit: Audit) -> Iterator[str]:
         yield f"yours is torch {ours}"
 
 
-def is_under_torch(cell: CellAnswer) -> bool:
+def is_under_torch(cell: CellAnswer, ours: str) -> bool:
     """Say whether all that an answer rests on was measured under another torch: somebody's."""
-    return all(under_torch(row.cell.environment) for row in cell.rests_on)
+    under = (under_torch(row.cell.environment) for row in cell.rests_on)
+    return all(found and release_of(TORCH, found[1]) == release_of(TORCH, ours) for found in under)
 
 
 def conclusion(audit: Audit) -> str:
@@ -306,8 +307,11 @@ def _derivation(hit: Hit) -> Iterator[str]:
     if derived:
         low, high = (row.cell.environment for row in derived[0].rests_on)
         yield f"derived: it fails on both sides, in {low} and in {high}"
-    elif all(map(is_under_torch, hit.stands)):
-        yield f"measured in {hit.seen.cell.environment}: with your torch"
+    elif found := under_torch(hit.seen.cell.environment):
+        differing = (each.ours for each in hit.differences if each.package == TORCH)
+        ours = next(differing, "") or found[1]
+        is_ours = all(is_under_torch(cell, ours) for cell in hit.stands)
+        yield f"measured in {hit.seen.cell.environment}{': with your torch' if is_ours else ''}"
     others = [
         f"{difference.package} {difference.ours or '(not listed)'},"
         f" measured with {' and '.join(difference.measured)}"

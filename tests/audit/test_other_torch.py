@@ -24,15 +24,17 @@ UNDER = "4.50.0+torch2.6.0"
 WARNING = "yours is torch 2.6.0"
 
 
-def under(outcomes: Mapping[str, Outcome], of: Case | None = None) -> KnownEvidence:
-    """Return what is known to somebody with torch 2.6.0."""
+def under(
+    outcomes: Mapping[str, Outcome], of: Case | None = None, torch: str = "2.6.0"
+) -> KnownEvidence:
+    """Return what is known to somebody with a torch."""
     of = of or case(BREAKS)
     held = {name: _environment(name) for name in outcomes}
     rows = [
         seen(outcome, cell(name), ran=provenance(of, held[name]))
         for name, outcome in outcomes.items()
     ]
-    return known({of.name: of}, held, rows, torch="2.6.0")
+    return known({of.name: of}, held, rows, torch=torch)
 
 
 def _environment(name: str) -> Environment:
@@ -70,17 +72,17 @@ def test_where_it_was_measured_for_another_release_or_torch_all_is_as_without_it
         assert text(audit(installed("4.50.0"), under({**LINE, name: PASSES}), BF16)) == plain
 
 
-def test_a_case_that_says_that_torch_decides_is_placed_among_the_torches() -> None:
+def test_of_a_case_that_depends_on_torch_the_evidence_of_its_side_answers() -> None:
     decides = case(BREAKS.replace("when = [", 'when = ["torch<2.8", '))
     line = {"4.50.0": PASSES, UNDER: FAILS, "4.50.0+torch2.8.0": PASSES}
 
     def told(torch: str) -> tuple[int, int, int]:
-        found = audit(installed("4.50.0", torch=torch), under(line, decides), BF16)
+        found = audit(installed("4.50.0", torch=torch), under(line, decides, torch), BF16)
         return len(found.hits), len(found.clear), len(found.unknown)
 
     assert "torch<2.8" in str(decides.block.fails[0].when[0])
     assert told("2.6.0") == (1, 0, 0)
     assert told("2.8.0") == (0, 1, 0)
     assert told("2.13.0") == (0, 1, 0)
-    assert told("2.9.0") == (0, 1, 0)  # derived: both sides pass
+    assert told("2.9.0") == (0, 1, 0)  # between 2.8.0 and 2.13.0, on which nothing depends
     assert told("2.7.0") == (0, 0, 1)
