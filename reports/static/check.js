@@ -119,7 +119,7 @@
     }
     const torch = mine.pins.get("torch");
     const measured = `Measured on a CPU with torch ${tables.torch.join(", ")}; a GPU runs other kernels.`;
-    if (tables.torch.length) all.push(torch && !tables.torch.includes(torch) ? `${measured} Yours is torch ${torch}.` : measured);
+    if (tables.torch.length) all.push(torch && !tables.torch.some((build) => [build, build.split("+")[0]].includes(torch)) ? `${measured} Yours is torch ${torch}.` : measured);
     if (mine.nameless) all.push(`${mine.nameless} ${mine.nameless === 1 ? "address" : "addresses"} without a package name: packages that are not listed may be installed.`);
     if (mine.conditional) {
       const others = mine.others.filter(([name]) => packages.has(name)).map(([name, version]) => `${name} ${version}`);

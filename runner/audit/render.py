@@ -183,8 +183,13 @@ def _other_torch(audit: Audit) -> Iterator[str]:
     if own and own < len(answers):
         number = f"{own} of {plural(len(answers), 'answer')}"
         yield f"yours is torch {ours}, with which {number} were measured"
-    elif not own and ours not in audit.torch:
+    elif not own and ours not in {each for build in audit.torch for each in (build, public(build))}:
         yield f"yours is torch {ours}"
+
+
+def public(build: str) -> str:
+    """Return the version of a build of torch, as most locks name it."""
+    return build.partition("+")[0]
 
 
 def is_under_torch(cell: CellAnswer, ours: str) -> bool:

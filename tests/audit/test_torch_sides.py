@@ -99,6 +99,15 @@ def test_what_was_measured_with_a_torch_that_is_alike_is_not_called_yours() -> N
     assert "yours is torch" not in own
 
 
+def test_a_lock_that_names_the_version_of_our_build_is_not_called_another() -> None:
+    told = {
+        torch: text(audit(installed(torch=torch), evidence(torch, LINE), BF16))
+        for torch in ("2.13.0", "2.13.0+cpu", "2.13.0+cu130", "2.12.0")
+    }
+
+    assert ["yours is torch" in one for one in told.values()] == [False, False, True, True]
+
+
 def test_where_nothing_was_measured_on_its_side_a_torch_is_outside() -> None:
     found = audit(installed("4.50.0", torch="2.6.0"), evidence("2.6.0", LINE), BF16)
 
