@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner import project
+from repromatrix.runner import project, site
+from repromatrix.runner.audit.questions import torch_requirements
 from repromatrix.runner.cli.options import command
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError
 from repromatrix.runner.evidence import answers
@@ -25,6 +26,7 @@ from repromatrix.runner.judging.missing import missing
 from repromatrix.runner.judging.places import apart, by_place, never_seen
 from repromatrix.runner.judging.verdicts import Judged, by_case, described, judge_all
 from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.impact import Impact
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
@@ -67,15 +69,18 @@ def examine(
     """
     files = [_file(paths, each) for each in files]
     loaded, faults = project.read(paths, files or None)
+    torches, under = site.judged_under_torches(loaded, answers.under_torches(paths, loaded.cases))
     for case in {case.where: case for case in loaded.cases.values()}.values():
-        faults += scrutinise(case, loaded.environments, loaded.matrix.precisions, Device)
+        held = torches if torch_requirements(case) else loaded
+        faults += scrutinise(case, held.environments, loaded.matrix.precisions, Device)
     if not files:
         faults += _needless_locks(paths, loaded)
         faults += _untenable(paths, loaded)
     if faults:
         raise RunnerError(faults)
     judged = _judged(loaded)
-    faults = [*_contradicted(paths, judged), *_never_there(loaded, judged)]
+    everywhere = _and_under_torches(judged, under)
+    faults = [*_contradicted(paths, judged), *_never_there(loaded, everywhere)]
     if faults:
         raise RunnerError(faults)
     lacks = {name: lacking(rows) for name, rows in judged.items()}
@@ -86,11 +91,11 @@ def examine(
     for line in (*told, *(_explained(loaded, judged) if explain else ())):
         console.print(line, markup=False)
     notes = [_other_places(loaded, judged), _other_fixes(loaded), _hidden(loaded)]
-    notes.append(_without_impact(loaded, judged))
+    notes += [_without_impact(loaded, judged), _unexpected_under_torches(loaded, under)]
     for note in (*chain.from_iterable(notes), *_margins(loaded, every=margins)):
         console.print(note, markup=False)
-    if pinned := _pinned(loaded):
-        console.print(pinned)
+    for line in filter(None, [_pinned(loaded), _under_torches(under)]):
+        console.print(line)
     console.print(_summed_up(loaded, {name: judged[name] for name in lacks if not lacks[name]}))
     return ExitCode.AS_EXPECTED
 
@@ -105,6 +110,38 @@ def _summed_up(loaded: Project, proven: Mapping[str, Sequence[Judged]]) -> str:
         f" {across} across releases, {newest} within 5.x."
         f" {plural(_placed(loaded), 'case says', 'cases say')} where it happens."
     )
+
+
+def _and_under_torches(
+    judged: Mapping[str, Sequence[Judged]], under: Sequence[Judged]
+) -> dict[str, Sequence[Judged]]:
+    """Return all rows of each case; those under other torches are too few to stand alone."""
+    found = by_case(under)
+    return {name: [*rows, *(found.get(name, ()) if rows else ())] for name, rows in judged.items()}
+
+
+def _unexpected_under_torches(loaded: Project, under: Sequence[Judged]) -> Iterator[str]:
+    """Yield the cases that end unexpectedly under another torch: they say nothing of it yet."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in under:
+        base, torch = under_torch(row.seen.cell.environment) or ("", "")
+        if row.verdict.is_unexpected:
+            groups.setdefault((row.seen.cell.case, torch), []).append(base)
+    for (name, torch), bases in groups.items():
+        yield (
+            f"{loaded.cases[name].label}: note: {plural(len(bases), 'cell')} under torch {torch}"
+            f" on {join([*dict.fromkeys(bases)])} unexpected: an entry of `fails` may name torch."
+        )
+
+
+def _under_torches(under: Sequence[Judged]) -> str:
+    """Say how many cells were measured under other torches; empty without any."""
+    if not under:
+        return ""
+    names = [(under_torch(row.seen.cell.environment) or ("", ""))[1] for row in under]
+    unexpected = sum(row.verdict.is_unexpected for row in under)
+    cells, torches = plural(len(under), "cell"), join([*dict.fromkeys(names)])
+    return f"{cells} under torch {torches}: {unexpected} unexpected."
 
 
 def _file(paths: Paths, typed: Path) -> Path:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from typing import TYPE_CHECKING
 
 import pytest
 import small_checkout
-from factories import case_text, cell, provenance, seen
+from factories import BREAKS, case_text, cell, provenance, seen
 from rich.console import Console
 from small_checkout import Toy
 
 from repromatrix.runner import project, site
+from repromatrix.runner.cli.check import examine
 from repromatrix.runner.cli.matrix import MatrixOptions, measure
 from repromatrix.runner.cli.publish import publish_all
 from repromatrix.runner.cli.results import ResultsOptions, print_cells
@@ -37,13 +39,13 @@ def places(tmp_path: Path) -> Paths:
     return found
 
 
-def measured(places: Paths, torch: str = "2.6.0+cu124") -> None:
+def measured(places: Paths, torch: str = "2.6.0+cu124", outcome: Outcome = Outcome.PASSES) -> None:
     """Store what the case does in bf16 under another torch, without a run."""
     loaded = project.load(places, also=[NAME])
     ran = provenance(loaded.cases["toy_breaks"], loaded.environments[NAME])
     ran = dataclasses.replace(ran, torch_build=torch)
     store = Store(places.store, print)
-    store.put(seen(Outcome.PASSES, cell(NAME, Precision.BF16), ran=ran))
+    store.put(seen(outcome, cell(NAME, Precision.BF16), ran=ran))
     store.close()
 
 
@@ -119,3 +121,27 @@ def test_it_stays_where_only_a_commit_was_found_since(places: Paths) -> None:
 
     assert commits.published_commits(places) == {found.key: found}
     assert {path: path.read_bytes() for path in places.torches.rglob("*.*")} == before
+
+
+def test_check_counts_what_is_unexpected_there_and_names_its_case(places: Paths) -> None:
+    measured(places, outcome=Outcome.FAILS)
+    publish_all(places, Console(quiet=True))
+    console = Console(record=True, width=300, quiet=False, file=io.StringIO())
+    examine(places, console)
+    told = console.export_text()
+
+    assert "1 cell under torch 2.6.0: 1 unexpected.\n" in told
+    assert (
+        "cases/toy_breaks.py: note: 1 cell under torch 2.6.0 on 4.50.0 unexpected:"
+        " an entry of `fails` may name torch.\n"
+    ) in told
+
+
+def test_two_entries_that_hold_in_a_cell_under_another_torch_are_refused(places: Paths) -> None:
+    measured(places)
+    publish_all(places, Console(quiet=True))
+    under = BREAKS.replace('when = ["', 'when = ["torch<2.8", "')
+    (places.cases / "toy_breaks.py").write_text(case_text(BREAKS + under))
+
+    with pytest.raises(RunnerError, match=r"both apply to bf16 on 4.50.0\+torch2.6.0"):
+        examine(places, Console(quiet=True))
