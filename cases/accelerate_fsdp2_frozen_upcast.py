@@ -21,12 +21,23 @@
 # no-mixed-precision = "Leave mixed precision off: the frozen weights stay in 16 bit."
 #
 # [[tool.repromatrix.fails]]
-# when = ["accelerate<1.13"]
+# when = ["torch>=2.7", "accelerate<1.13"]
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "frozen weights were upcast"
 # where = "accelerate_fsdp2_frozen_upcast:main"
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3848"
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.7"]
+# raises = ["AttributeError", "TypeError"]
+# match = [
+#     "'Stream' object has no attribute 'record_event'",
+#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
+# ]
+# note = """
+# torch 2.6 shards nothing on a CPU; accelerate 1.11 and 1.12 hand it an argument besides that \
+# came with torch 2.7."""
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/accelerate/pull/3848"

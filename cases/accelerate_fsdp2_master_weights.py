@@ -23,12 +23,23 @@
 # load-fp32 = "Load the model in fp32; FSDP2 computes in 16 bit all the same."
 #
 # [[tool.repromatrix.fails]]
-# when = ["accelerate>=1.13,<1.14"]
+# when = ["torch>=2.7", "accelerate>=1.13,<1.14"]
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "the master weights are not in fp32"
 # where = "accelerate_fsdp2_master_weights:main"
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3985"
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.7"]
+# raises = ["AttributeError", "TypeError"]
+# match = [
+#     "'Stream' object has no attribute 'record_event'",
+#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
+# ]
+# note = """
+# torch 2.6 shards nothing on a CPU; accelerate 1.11 and 1.12 hand it an argument besides that \
+# came with torch 2.7."""
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/accelerate/issues/3979"

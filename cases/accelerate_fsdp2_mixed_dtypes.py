@@ -31,6 +31,38 @@
 # where = "accelerate_fsdp2_mixed_dtypes:step"
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3985"
 #
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.7"]
+# precisions = ["fp32"]
+# raises = ["AttributeError", "TypeError"]
+# match = [
+#     "'Stream' object has no attribute 'record_event'",
+#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
+# ]
+# note = """
+# torch 2.6 shards nothing on a CPU; accelerate 1.11 and 1.12 hand it an argument besides that \
+# came with torch 2.7."""
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.7", "accelerate<1.13"]
+# precisions = ["bf16", "fp16"]
+# raises = ["AttributeError", "TypeError"]
+# match = [
+#     "'Stream' object has no attribute 'record_event'",
+#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
+# ]
+# note = "torch 2.6 shards nothing on a CPU."
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.7", "accelerate>=1.14"]
+# precisions = ["bf16", "fp16"]
+# raises = ["AttributeError", "TypeError"]
+# match = [
+#     "'Stream' object has no attribute 'record_event'",
+#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
+# ]
+# note = "torch 2.6 shards nothing on a CPU."
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/accelerate/pull/3985"
 # says = "With parameters of mixed dtypes the first forward fails."

@@ -29,6 +29,28 @@
 # where = "accelerate.utils.fsdp_utils:fsdp2_prepare_model"
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3528"
 #
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.7"]
+# precisions = ["fp32"]
+# raises = ["AttributeError", "TypeError"]
+# match = [
+#     "'Stream' object has no attribute 'record_event'",
+#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
+# ]
+# note = """
+# torch 2.6 shards nothing on a CPU; accelerate 1.11 and 1.12 hand it an argument besides that \
+# came with torch 2.7."""
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.7", "accelerate>=1.7"]
+# precisions = ["bf16", "fp16"]
+# raises = ["AttributeError", "TypeError"]
+# match = [
+#     "'Stream' object has no attribute 'record_event'",
+#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
+# ]
+# note = "torch 2.6 shards nothing on a CPU."
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/accelerate/pull/3528"
 # says = "A plain torch module has no attribute dtype."

@@ -25,6 +25,20 @@
 #     "must have the same dtype, but got",
 # ]
 # where = "transformers.models.deepseek_v4.modeling_deepseek_v4:DeepseekV4Attention.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch>=2.8,<2.9", "transformers>=5.8,<5.8.1"]
+# raises = "NotImplementedError"
+# match = "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend"
+# where = "transformers.integrations.moe:_grouped_mm"
+# note = "torch 2.8 has this product and no kernel of it for a CPU; 5.13 does without."
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch>=2.8,<2.9", "transformers>=5.8.1,<5.13"]
+# precisions = ["fp32"]
+# raises = "NotImplementedError"
+# match = "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend"
+# where = "transformers.integrations.moe:_grouped_mm"
 # ///
 """DeepSeek-V4 loaded in fp16 or bf16 must run a forward pass.
 

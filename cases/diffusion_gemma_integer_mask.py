@@ -21,6 +21,13 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/47295"
 # note = "5.12 made the mask in another way, and took whole numbers."
 #
+# [[tool.repromatrix.fails]]
+# when = ["torch>=2.8,<2.9", "transformers>=5.12,<5.13"]
+# raises = "NotImplementedError"
+# match = "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend"
+# where = "transformers.integrations.moe:_grouped_mm"
+# note = "torch 2.8 has this product and no kernel of it for a CPU; 5.13 does without."
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/47295"
 # says = "A mask of whole numbers is not made boolean, and SDPA refuses it."

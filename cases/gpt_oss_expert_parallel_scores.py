@@ -16,10 +16,16 @@
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.4,<5.6"]
-# raises = "AssertionError"
-# match = "other logits than the whole model has"
-# where = "gpt_oss_expert_parallel_scores:main"
+# raises = ["AssertionError", "NotImplementedError"]
+# match = [
+#     "other logits than the whole model has",
+#     "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend",
+# ]
+# where = ["gpt_oss_expert_parallel_scores:main", "transformers.integrations.moe:_grouped_mm"]
 # fixed-by = "https://github.com/huggingface/transformers/pull/45473"
+# note = """
+# torch 2.8 has no kernel of a product of experts for a CPU: there bf16 and fp16 fail before, until \
+# 5.13 does without."""
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.19,<5.20"]
@@ -30,12 +36,25 @@
 # note = "In fp16 the norms stay in fp32, and FSDP is asked to shard them with the rest."
 #
 # [[tool.repromatrix.fails]]
-# when = ["transformers>=5.23"]
+# when = ["torch>=2.8", "transformers>=5.23"]
 # precisions = ["fp16"]
 # raises = "AssertionError"
 # match = "FSDP expects uniform original parameter dtype"
 # where = "gpt_oss_expert_parallel_scores:logits"
 # note = "In fp16 the norms stay in fp32, and FSDP is asked to shard them with the rest."
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch>=2.8,<2.9", "transformers>=5.6,<5.13"]
+# precisions = ["bf16", "fp16"]
+# raises = "NotImplementedError"
+# match = "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend"
+# where = "transformers.integrations.moe:_grouped_mm"
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.8", "transformers>=5.23"]
+# raises = "OSError"
+# match = "FSDP2 requires `torch>=2.8`"
+# where = "transformers.distributed.mixin:DistributedMixin.prepare_distribute_model"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/45473"

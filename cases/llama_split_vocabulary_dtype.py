@@ -26,6 +26,13 @@
 # where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/44612"
 #
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.7", "transformers>=5.16"]
+# raises = "TypeError"
+# match = "distribute_tensor() got an unexpected keyword argument 'src_data_rank'"
+# where = "transformers.distributed.tensor_parallel:EmbeddingParallel.shard_param"
+# note = "torch 2.6 has no such argument."
+#
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/44612"
 # says = "The mask of the embeddings is cast to fp32."

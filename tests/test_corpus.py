@@ -18,6 +18,7 @@ from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.lint import crosses, lacking
 from repromatrix.runner.model.case import stem_of
+from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Device, Precision, Reading
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -96,6 +97,17 @@ def test_every_case_is_proven_and_most_are_across_releases(corpus: Project) -> N
     assert {name: found for name, found in lacks.items() if found and name not in awaited} == {}
     assert sum(crosses(rows) for rows in judged.values()) >= 30
     assert sum(crosses(rows, since="5.0") for rows in judged.values()) >= 10
+
+
+def test_under_no_torch_that_was_measured_a_cell_ends_unexpectedly(corpus: Project) -> None:
+    _, under = site.judged_under_torches(corpus, answers.under_torches(Paths()))
+    names = {
+        torch for row in under for _, torch in [under_torch(row.seen.cell.environment) or ("", "")]
+    }
+
+    assert names == {torch.version for torch in corpus.matrix.torch.others}
+    assert [row.seen.cell for row in under if row.verdict.is_unexpected] == []
+    assert [row.seen.cell for row in under if row.stale] == []
 
 
 def test_the_cases_that_fail_by_a_cpu_kernel_only_are_these(corpus: Project) -> None:
