@@ -12,7 +12,7 @@ from packaging.version import Version
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.environments import locks
 from repromatrix.runner.environments.building import Recipe
-from repromatrix.runner.errors import Fault, RunnerError
+from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_extras
@@ -162,6 +162,8 @@ def torches_in(loaded: Project, rows: Iterable[Observation]) -> tuple[str, ...]:
 def recipe(loaded: Project, name: str) -> Recipe:
     """Return what to install for an environment of a checkout that has a lock."""
     lock, environment = loaded.locks[name], loaded.environments[name]
+    if lock.unresolved:
+        raise refuse(Problem(name, lock.unresolved), ExitCode.UNBUILDABLE)
     return locks.recipe(loaded.matrix, lock, environment)
 
 

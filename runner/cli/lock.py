@@ -17,6 +17,7 @@ from repromatrix.runner.cli.options import ENVIRONMENT, command
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.model.environment_name import asked, taken_apart, under_torch
+from repromatrix.runner.model.lock import read_lock
 from repromatrix.runner.model.matrix import WHERE, Matrix, read_matrix
 from repromatrix.runner.paths import Paths
 
@@ -123,7 +124,9 @@ def _write(
             faults.extend(error.faults)
             return
         files.write(paths.locks / f"{name}.txt", text)
-        console.print(f"environments/locks/{name}.txt", markup=False)
+        why = read_lock(text, name, name, of_torch=True).unresolved
+        told = f": no case that depends on the extra applies there: {why}" if why else ""
+        console.print(f"environments/locks/{name}.txt{told}", markup=False)
 
     paths.locks.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -277,6 +277,7 @@ def resolve_derived(matrix: Matrix, base: Lock, name: str) -> str:
 
     Every other pin of the base stands, so that a difference between the two is never theirs. A
     version that needs more than itself changed is given so: `4.53.3+peft0.15.2+accelerate1.6.0`.
+    An extra that nothing lets stand beside its release has a lock that says so, and pins nothing.
     """
     parts = taken_apart(name)
     changed = dict(parts.changed)
@@ -290,9 +291,17 @@ def resolve_derived(matrix: Matrix, base: Lock, name: str) -> str:
     # What the base pins is bound already; it may stand in an index without a day.
     named = [*changed, *parts.extras]
     until = _until(matrix, parts)
-    whole = compile_lock(matrix, wanted, until=until, where=name, bound=kept, dated=named)
     note = f"only what differs from {base.name}.txt"
-    return _head(name, derived_inputs(matrix, base, name), note) + difference(base.text, whole)
+    head = _head(name, derived_inputs(matrix, base, name), note)
+    try:
+        whole = compile_lock(matrix, wanted, until=until, where=name, bound=kept, dated=named)
+    except NoSolutionError as error:
+        # A pair is named by somebody who wants it; an extra is asked of every release.
+        if parts.changed:
+            raise
+        reasons = (fault.what for fault in error.faults if isinstance(fault, Problem))
+        return f"{head}# unresolved: {join([*reasons])}\n"
+    return head + difference(base.text, whole)
 
 
 def _until(matrix: Matrix, parts: EnvironmentName) -> dt.date:
@@ -504,10 +513,9 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
     """Return the environment that a lock describes."""
     here = markers(matrix.python)
     pins = {"torch": matrix.torch.version, **lock.versions(here)}
-    base, torch = under_torch(lock.name) or ("", "")
     if matrix.stack(lock.name):
         source = Source.STACK
-    elif torch:
+    elif under_torch(lock.name):
         source = Source.TORCH
     else:
         source = Source.PAIR if taken_apart(lock.name).changed else Source.RELEASE
@@ -518,8 +526,19 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
         pins=pins,
         markers=here,
         built=tuple(one.how for one in matrix.sdists_among(pins)),
-        unusable=matrix.torch.unusable(taken_apart(base).base, torch) if torch else "",
+        unusable=_unusable(matrix, lock),
     )
+
+
+def _unusable(matrix: Matrix, lock: Lock) -> str:
+    """Say why no case can be run in an environment; empty where it can."""
+    under, torch = under_torch(lock.name) or (lock.name, "")
+    parts = taken_apart(under) if torch or lock.unresolved else None
+    if parts is None:
+        return ""
+    if lock.unresolved:
+        return f"{join(parts.extras)} beside {parts.base}: {lock.unresolved}"
+    return matrix.torch.unusable(parts.base, torch)
 
 
 def load_all(

@@ -15,6 +15,7 @@ from repromatrix.runner.errors import Fault, Problem, RunnerError
 from repromatrix.runner.model.requirements import without_long_numbers
 
 _INPUT = re.compile(r"(?m)^# input: (\w+)$")
+_UNRESOLVED = re.compile(r"(?m)^# unresolved: (.+)$")
 _BLOCK = re.compile(r"(?m)^[^#\s](?:.*\\\n)*.*\n?")
 # Neighbouring releases share most names.
 canonicalize_name = functools.cache(utils.canonicalize_name)
@@ -35,6 +36,8 @@ class Lock:
     inputs: str
     digest: str
     text: str
+    unresolved: str = ""
+    """Why what it would add cannot be installed beside its base; it pins nothing then."""
 
     def versions(
         self, markers: Mapping[str, str], names: Collection[str] | None = None
@@ -74,9 +77,14 @@ def read_lock(text: str, name: str, where: str, *, of_torch: bool = False) -> Lo
     if faults:
         raise RunnerError(faults)
     found = _INPUT.search(text)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    why = _UNRESOLVED.search(text)
     return Lock(
-        name=name, pins=tuple(pins), inputs=found[1] if found else "", digest=digest, text=text
+        name=name,
+        pins=tuple(pins),
+        inputs=found[1] if found else "",
+        digest=hashlib.sha256(text.encode()).hexdigest()[:16],
+        text=text,
+        unresolved=why[1] if why else "",
     )
 
 
@@ -94,6 +102,7 @@ def overlaid(base: Lock, difference: Lock) -> Lock:
         inputs=difference.inputs,
         digest=hashlib.sha256(text.encode()).hexdigest()[:16],
         text=text,
+        unresolved=difference.unresolved,
     )
 
 
