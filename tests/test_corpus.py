@@ -191,12 +191,13 @@ def test_a_report_without_a_case_is_listed_with_the_reason(corpus: Project) -> N
     }
     text = (ROOT / "docs/corpus.md").read_text()
     rows = re.findall(r"(?m)^\| (\S+/\S+#\d+(?:, \S+#\d+)*) \| .+ \| (.*) \|$", text)
-    counts = re.search(r"Of (\d+) reports .* (\d+) have a case,.*\nThe other (\d+)", text)
+    counts = re.search(r"Of (\d+) reports .* (\d+) have a case,(?s:.*)\nThe other (\d+)", text)
 
     assert counts is not None
     assert "huggingface/transformers#36814" in named
     every, covered, others = map(int, counts.groups())
     assert (every - covered, len(rows)) == (others, others)
+    assert len(_with_a_case(text)) == covered
     assert [addresses for addresses, why in rows if not why.endswith(".")] == []
     assert [
         (address, named[address])
@@ -204,3 +205,40 @@ def test_a_report_without_a_case_is_listed_with_the_reason(corpus: Project) -> N
         for address in addresses.split(", ")
         if address in named and named[address] not in why
     ] == []
+
+
+def _with_a_case(text: str) -> dict[str, list[str]]:
+    """Return the collected reports that have a case: their addresses, and the cases."""
+    rows = re.findall(r"(?m)^\| ([^\s|]+/\S+#\d+(?:, \S+#\d+)*) \| ([^|]+) \|$", text)
+    return {addresses: cases.split(", ") for addresses, cases in rows}
+
+
+def test_a_collected_report_has_the_cases_that_name_it_and_most_cases_have_another(
+    corpus: Project,
+) -> None:
+    text = (ROOT / "docs/corpus.md").read_text()
+    thread = re.compile(r"https://github.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)")
+    naming: dict[str, set[str]] = {}
+    for case in corpus.cases.values():
+        for report in case.block.reports:
+            if found := thread.match(report):
+                naming.setdefault("#".join(found.groups()), set()).add(case.stem)
+    collected = _with_a_case(text)
+    told = {addresses: set(cases) for addresses, cases in collected.items()}
+    known = [address for addresses in collected for address in addresses.split(", ")]
+    by_them = {name for address in known for name in naming[address]}
+    reported = {
+        case.stem
+        for case in corpus.cases.values()
+        if case.block.reports and case.block.found_by != "sweep"
+    }
+
+    assert told == {
+        addresses: {name for address in addresses.split(", ") for name in naming[address]}
+        for addresses in collected
+    }
+    assert (
+        f"Of the {len(reported)} cases with a report that do not come from the sweep,"
+        f" {len(reported - by_them)} name none of these"
+    ) in text
+    assert len(reported - by_them) >= 30
