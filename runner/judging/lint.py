@@ -166,6 +166,11 @@ def _families(block: Block) -> Iterator[_CaseFault]:
         yield Problem("same-code", what, "Name it here only if it was not run.")
 
 
+def code_lines(case: Case) -> int:
+    """Count the lines of code of a case, with its docstring, without blank ones."""
+    return sum(1 for line in case.script.code.splitlines() if line.strip())
+
+
 def _source(case: Case) -> Iterator[_CaseFault]:
     try:
         tree = syntax_tree(case.script.code)
@@ -175,7 +180,7 @@ def _source(case: Case) -> Iterator[_CaseFault]:
     if not ast.get_docstring(tree):
         fix = "Write one sentence that says what must hold, then why."
         yield Problem("docstring", "there is none", fix)
-    lines = sum(1 for line in case.script.code.splitlines() if line.strip())
+    lines = code_lines(case)
     if lines >= _LINES:
         fix = f"A case has fewer than {_LINES}, blank ones not counted."
         yield Problem("length", f"{lines} lines of code", fix)
