@@ -39,6 +39,7 @@ from repromatrix.runner.audit.questions import (
     named,
     not_listed,
     not_pinned,
+    outside,
     torch_requirements,
     unmet,
     vectors,
@@ -132,6 +133,8 @@ class _Decisions:
         self.series: Numbered[Numbers] = Numbered()
         # By their text: `>=5` and `>=5.0` are equal, and an answer prints what the case says.
         self.requirements: Numbered[str] = Numbered()
+        self.by_torch: dict[str, Case] = {}
+        """By what their expectations say of torch, a case of those that depend on it."""
         self.concluded: dict[object, tuple[Conclusion, ...]] = {}
 
     def tables(self) -> dict[str, Any]:
@@ -156,7 +159,10 @@ class _Decisions:
             "releases": [self.environment[name] for name in evidence.releases()],
             "grids": [_drawn(grid) for grid in self.grids.values()],
             "requirements": [
-                self._requirement(Requirement(each)) for each in self.requirements.values
+                self._torch(self.by_torch[each])
+                if each in self.by_torch
+                else self._requirement(Requirement(each))
+                for each in self.requirements.values
             ],
             "series": [folded(numbers) for numbers in self.series.values],
             "conclusions": self.conclusions.values,
@@ -191,7 +197,8 @@ class _Decisions:
             "named": named(case),
             "watched": sorted({*case.packages, *names, TORCH}),
             "requires": [
-                self.requirements.number(str(each)) for each in (*asked, *self._torch(case))
+                self.requirements.number(each)
+                for each in filter(None, [*map(str, asked), self._torch_key(case)])
             ],
             "workarounds": [
                 {"name": visible(name), "says": visible(way.says), "skips": way.skips}
@@ -246,19 +253,29 @@ class _Decisions:
         says, level = _SAYS.index(concluded.says), _LEVELS.index(concluded.level)
         return self.conclusions.number((says, level, low, high, why))
 
-    def _torch(self, case: Case) -> Iterator[Requirement]:
-        """Yield the range around the torch of the releases in which a case depends on no torch."""
-        measured = self.known.torch_of_releases
-        edges = [
-            edge
-            for requirement in torch_requirements(case)
-            for edge in _edges(requirement.specifier)
-        ]
-        if edges and measured:
-            here = Version(measured)
-            low = [f">={max(found)}" for found in [[e for e in edges if e <= here]] if found]
-            high = [f"<{min(found)}" for found in [[e for e in edges if e > here]] if found]
-            yield Requirement(f"{TORCH}{','.join([*low, *high])}")
+    def _torch_key(self, case: Case) -> str:
+        """Return the name under which the torches that a case is known for are kept; or nothing."""
+        asked = [str(requirement.specifier) for requirement in torch_requirements(case)]
+        key = " ".join([TORCH, *sorted({*asked})]) if asked else ""
+        self.by_torch.setdefault(key, case)
+        return key
+
+    def _torch(self, case: Case) -> dict[str, Any]:
+        """Return for which versions of torch something is known of a case."""
+        edges = sorted(
+            {edge for asked in torch_requirements(case) for edge in _edges(asked.specifier)}
+        )
+        return {
+            "package": TORCH,
+            "line": [*map(str, edges)],
+            "holds": [int(self.known.is_for(case, text)) for text in _representatives(edges)],
+            "span": [],
+            "within": None,
+            "outside": (Says.UNKNOWN, outside(TORCH, "{version}")),
+            # Whoever does not list torch is told that its version is not known.
+            "absent": None,
+            "unlisted": None,
+        }
 
     def _requirement(self, requirement: Requirement) -> dict[str, Any]:
         """Return what a requirement means for every version of its package."""
@@ -284,9 +301,8 @@ class _Decisions:
             "span": [*map(str, span)] if span else [],
             "within": words.get(True),
             "outside": words.get(False),
-            # Whoever does not list torch is told that its version is not known.
-            "absent": None if name == TORCH else says({}),
-            "unlisted": None if name == TORCH else says({}, whole=False),
+            "absent": says({}),
+            "unlisted": says({}, whole=False),
         }
 
 

@@ -153,3 +153,17 @@ def test_every_operator_of_a_requirement_has_its_places(
     place = 2 * below + (Version(version) in line)
 
     assert bool(asked["holds"][place]) is met
+
+
+def test_for_which_torches_a_case_that_depends_on_it_is_known_is_said_by_place() -> None:
+    depends = case(BREAKS.replace('when = ["', 'when = ["torch>=2.8,<2.9", "'))
+    held = {name: environment(name) for name in ("4.49.0", "4.50.0")}
+    rows = judge_all((), {depends.name: depends}, held)
+    tables = decisions(survey({depends.name: depends}, [*held.values()], rows))
+    asked = tables["requirements"][tables["cases"][0]["requires"][-1]]
+
+    assert tables["cases"][0]["deciding"] == ("transformers",)
+    assert (asked["package"], asked["line"]) == ("torch", ["2.8", "2.9"])
+    assert asked["holds"] == [1, 0, 0, 1, 1]  # before 2.8, in it, between, in 2.9, behind
+    assert asked["outside"][1] == "torch {version} is outside the measured versions"
+    assert (asked["absent"], asked["unlisted"]) == (None, None)
