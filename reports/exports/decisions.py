@@ -40,10 +40,10 @@ from repromatrix.runner.audit.questions import (
     not_listed,
     not_pinned,
     outside,
-    torch_requirements,
     unmet,
     vectors,
 )
+from repromatrix.runner.audit.torches import torch_requirements
 from repromatrix.runner.model.case import PLAIN, Case, Trigger
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Precision

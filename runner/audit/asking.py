@@ -11,20 +11,14 @@ from packaging.version import Version
 
 from repromatrix.runner import project
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import (
-    AuditQuestion,
-    KnownEvidence,
-    known,
-    named,
-    release_of,
-    torch_requirements,
-)
+from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, known, named
 from repromatrix.runner.audit.settings import (
     AuditTerms,
     UsedSettings,
     find_settings,
     readdressed,
 )
+from repromatrix.runner.audit.torches import release_of, torch_requirements
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import known_commits

@@ -24,8 +24,8 @@ from repromatrix.runner.audit.questions import (
     answer,
     deciding,
     positions,
-    release_of,
 )
+from repromatrix.runner.audit.torches import release_of
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.judging.verdicts import expected, judge

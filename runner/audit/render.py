@@ -11,8 +11,9 @@ from repromatrix.runner.audit.advice import Advice
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.lines import PinPlace, place_of
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import CellAnswer, Level, Spot, release_of
+from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
 from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, fails_build
+from repromatrix.runner.audit.torches import public, release_of
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import Case, CaseKind
@@ -185,11 +186,6 @@ def _other_torch(audit: Audit) -> Iterator[str]:
         yield f"yours is torch {ours}, with which {number} were measured"
     elif not own and ours not in {each for build in audit.torch for each in (build, public(build))}:
         yield f"yours is torch {ours}"
-
-
-def public(build: str) -> str:
-    """Return the version of a build of torch, as most locks name it."""
-    return build.partition("+")[0]
 
 
 def is_under_torch(cell: CellAnswer, ours: str) -> bool:

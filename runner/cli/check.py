@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.audit.questions import torch_requirements
+from repromatrix.runner.audit.torches import torch_requirements
 from repromatrix.runner.cli.options import command
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError
 from repromatrix.runner.evidence import answers

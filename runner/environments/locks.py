@@ -526,19 +526,8 @@ def environment(matrix: Matrix, lock: Lock) -> Environment:
         pins=pins,
         markers=here,
         built=tuple(one.how for one in matrix.sdists_among(pins)),
-        unusable=_unusable(matrix, lock),
+        unusable=matrix.unusable(lock.name, lock.unresolved),
     )
-
-
-def _unusable(matrix: Matrix, lock: Lock) -> str:
-    """Say why no case can be run in an environment; empty where it can."""
-    under, torch = under_torch(lock.name) or (lock.name, "")
-    parts = taken_apart(under) if torch or lock.unresolved else None
-    if parts is None:
-        return ""
-    if lock.unresolved:
-        return f"{join(parts.extras)} beside {parts.base}: {lock.unresolved}"
-    return matrix.torch.unusable(parts.base, torch)
 
 
 def load_all(

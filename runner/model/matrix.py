@@ -12,9 +12,10 @@ from packaging.version import Version
 from pydantic import AfterValidator, Field
 
 from repromatrix.runner.errors import InvalidValue, Problem, refuse
-from repromatrix.runner.model.environment_name import stacked
+from repromatrix.runner.model.environment_name import stacked, taken_apart, under_torch
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.toml import RequirementText, TomlRecord, read, read_table
+from repromatrix.runner.text import join
 
 MAIN = "main"
 WHERE = "environments/matrix.toml"
@@ -184,6 +185,19 @@ class Matrix(TomlRecord):
     def stack(self, name: str) -> Stack | None:
         """Return the stack of that name; None where it names something else."""
         return next((stack for stack in self.stacks if stack.name == name), None)
+
+    def unusable(self, name: str, unresolved: str) -> str:
+        """Say why no case can be run in an environment; empty where it can.
+
+        `unresolved` is why its extras cannot be installed, as their lock says.
+        """
+        under, torch = under_torch(name) or (name, "")
+        if not torch and not unresolved:
+            return ""
+        parts = taken_apart(under)
+        if unresolved:
+            return f"{join(parts.extras)} beside {parts.base}: {unresolved}"
+        return self.torch.unusable(parts.base, torch)
 
     def sdists_among(self, pins: Mapping[str, str]) -> tuple[Sdist, ...]:
         """Return what of these packages (canonical name to version) is built from an sdist."""
