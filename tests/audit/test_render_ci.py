@@ -29,7 +29,7 @@ from repromatrix.runner.audit.settings import (
 from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.model.case import read_case
 from repromatrix.runner.model.outcomes import Outcome, Precision
-from repromatrix.runner.paths import Paths
+from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,6 +106,13 @@ SARIF = {
 }
 SARIF["properties"]["$schema"] = {"type": "string", "pattern": "sarif-2.1.0.json$"}
 """The part of the schema of SARIF 2.1.0 that is used; whatever else is written is refused."""
+WHOLE = json.loads((ROOT / "tests" / "fixtures" / "sarif_schema.json").read_text())
+
+
+def refuse_invalid(log: Any) -> None:  # noqa: ANN401 - as JSON has it
+    """Raise where a log is not as the whole schema has it, or holds more than is meant."""
+    for schema in (WHOLE, SARIF):
+        jsonschema.validate(log, schema, format_checker=jsonschema.FormatChecker())
 
 
 @pytest.fixture
@@ -192,7 +199,7 @@ def test_nothing_of_a_message_is_taken_for_a_command() -> None:
 
 def test_a_log_is_valid_and_has_a_rule_for_each_case_that_fails(lock: str) -> None:
     log = json.loads(sarif(found(lock, 2), USUAL))
-    jsonschema.validate(log, SARIF)
+    refuse_invalid(log)
     (run,) = log["runs"]
     first, second = run["results"]
     rules = run["tool"]["driver"]["rules"]
@@ -220,11 +227,12 @@ def test_the_rule_of_every_case_is_valid() -> None:
     rules = [_rule(one, USUAL) for one in loaded.cases.values()]
 
     jsonschema.validate(rules, every(RULE))
+    jsonschema.validate(rules, {**WHOLE, **every({"$ref": "#/definitions/reportingDescriptor"})})
 
 
 def test_a_log_says_what_fails_no_build_and_what_counts_again(lock: str) -> None:
     log = json.loads(sarif(found(lock), expired()))
-    jsonschema.validate(log, SARIF)
+    refuse_invalid(log)
     (run,) = log["runs"]
 
     assert run["results"][0]["level"] == "warning"
@@ -249,7 +257,7 @@ def test_what_is_no_file_of_the_repository_is_named_in_a_log(
         json.loads(sarif(found(at), USUAL)) for at in ("standard input", str(outside))
     )
     for log in (nowhere, there):
-        jsonschema.validate(log, SARIF)
+        refuse_invalid(log)
 
     assert nowhere["runs"][0]["results"][0]["locations"] == [
         {"logicalLocations": [{"fullyQualifiedName": "standard input"}]}
