@@ -142,7 +142,7 @@ def known_of(
     rows = answers.both(loaded.paths, warn, names, keep)
     torch = _torch(installed)
     if torch:
-        rows += answers.under_torches(loaded.paths, names, keep)
+        rows += answers.under_torches(loaded.paths, names, _wanted_under(torch, keep, loaded))
         loaded = project.with_torches(loaded, _telling_torches(loaded, names, rows, torch))
     commits = known_commits(loaded.paths).values()
     found = known(loaded.cases, loaded.environments, rows, commits, torch)
@@ -192,6 +192,24 @@ def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | Non
         return None if workaround == PLAIN or case in by_several else near
 
     return keep
+
+
+def _wanted_under(torch: str, keep: Keep, loaded: Project) -> Keep:
+    """Return what to keep of evidence under other torches: without that one only what it decides.
+
+    Of a case that depends on torch another one may answer; the others are asked under ours.
+    """
+    ours = {with_torch(name, torch) for name in loaded.environments}
+
+    def keep_under(
+        case: str, workaround: str, precision: Precision, device: Device
+    ) -> Collection[str] | None:
+        wanted = keep(case, workaround, precision, device)
+        if torch_requirements(loaded.cases[case]):
+            return wanted
+        return ours if wanted is None else ours & {*wanted}
+
+    return keep_under
 
 
 def _near(installed: Installed, loaded: Project) -> frozenset[str]:

@@ -145,11 +145,16 @@ class KnownEvidence:
     @cached_property
     def _ran(self) -> dict[Device, set[tuple[str, str]]]:
         """The builds of torch and the versions of Python of all that ran, by device."""
+        ran = {
+            (cell.device, cell.environment, side.provenance.torch_build, side.provenance.python)
+            for cell, row in (*self.seen.items(), *self.contested.items())
+            if row.outcome.is_evidence
+            for side in row.sides or (row,)
+        }
         found: dict[Device, set[tuple[str, str]]] = {device: set() for device in Device}
-        for cell, row in (*self.seen.items(), *self.contested.items()):
-            if row.outcome.is_evidence and not under_torch(cell.environment):
-                sides = (side.provenance for side in row.sides or (row,))
-                found[cell.device].update((side.torch_build, side.python) for side in sides)
+        for device, environment, build, python in ran:
+            if not under_torch(environment):
+                found[device].add((build, python))
         return found
 
     def fails(self, cell: Cell) -> bool | None:
