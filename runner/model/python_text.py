@@ -15,6 +15,10 @@ WIDTH = 100
 _INDENT = "    "
 _FOR_TOOLS = re.compile(r"  # (?:noqa|isort|type: ignore|fmt)\b.*$")
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_FSTRING_STARTS, _FSTRING_ENDS = (
+    {getattr(tokenize, f"{kind}STRING_{end}", -1) for kind in "FT"} for end in ("START", "END")
+)
+"""From Python 3.12 on an f-string is many tokens, from 3.14 on a t-string as well."""
 _NO_LIST = frozenset({"for", "lambda"})
 
 
@@ -176,9 +180,22 @@ def _items(inside: str) -> list[str]:
 
 
 def _tokens(line: str) -> Iterator[tokenize.TokenInfo]:
-    """Yield the tokens of a piece of a line, which may end before its brackets do."""
+    """Yield the tokens of a piece of a line, which may end before its brackets do.
+
+    An f-string is one token, as it is up to Python 3.11: what is printed must be read there.
+    """
+    first, depth = None, 0
     with contextlib.suppress(tokenize.TokenError):
-        yield from tokenize.generate_tokens(io.StringIO(line).readline)
+        for token in tokenize.generate_tokens(io.StringIO(line).readline):
+            if token.type in _FSTRING_STARTS:
+                first, depth = first if depth else token, depth + 1
+            depth -= token.type in _FSTRING_ENDS
+            if depth:
+                continue
+            if token.type in _FSTRING_ENDS and first:
+                text = line[first.start[1] : token.end[1]]
+                token = token._replace(type=tokenize.STRING, string=text, start=first.start)  # noqa: PLW2901
+            yield token
 
 
 def _double_quoted(line: str) -> str:

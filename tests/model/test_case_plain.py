@@ -17,7 +17,7 @@ from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.model.case import by_variant
 from repromatrix.runner.model.case_plain import plain
 from repromatrix.runner.model.outcomes import Precision
-from repromatrix.runner.model.python_text import Original, written
+from repromatrix.runner.model.python_text import Original, wrapped, written
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -403,4 +403,15 @@ def test_the_plain_path_of_a_variant_builds_it_alone() -> None:
     assert [plain(each, Precision.BF16).splitlines()[-1] for each in by_variant(one)] == [
         'print(1, torch.bfloat16, "cpu")',
         'print(2, torch.bfloat16, "cpu")',
+    ]
+
+
+def test_a_long_line_is_not_broken_within_an_f_string() -> None:
+    many = "a, " * 40
+
+    assert wrapped(f"go(f'{{first({many}b)}}', c)") == [
+        "go(",
+        f'    f"{{first({many}b)}}",',
+        "    c,",
+        ")",
     ]
