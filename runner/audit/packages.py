@@ -19,6 +19,8 @@ from repromatrix.runner.text import plural, shorten
 
 SHORT = 40
 """Characters of a text out of a file that is part of a sentence."""
+_REASON = 200
+"""Characters of what a library says of a file, with the place."""
 _LONGEST = 16_000
 """Characters of a marker or a line; uv writes markers that have a thousand."""
 _ADDRESS = "an address, not a version"
@@ -267,7 +269,8 @@ def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
     try:
         lock = Pylock.from_dict(table)
     except (PylockValidationError, PylockUnsupportedVersionError, RecursionError) as error:
-        raise refuse(Problem(where, f"it is not a lock of PEP 751, version 1 ({error})")) from error
+        what = f"it is not a lock of PEP 751, version 1 ({shorten(str(error), _REASON)})"
+        raise refuse(Problem(where, what)) from error
     gathered = Gathering()
     here: dict[str, Any] = {
         **markers,
