@@ -26,6 +26,7 @@ LIMIT = 5_000_000
 """Bytes of the wheel."""
 LISTED = "transformers==4.50.3\naccelerate==1.6.0\n"
 UVX_SECONDS = 600
+WANTED = ("gemma3_trainer_eval", "--precision", "bf16")
 SEEN = """
 import sys
 from repromatrix.runner.cli import main
@@ -199,15 +200,21 @@ def test_a_diff_that_would_have_to_run_is_refused(packages: Path, tmp_path: Path
     assert (done.returncode, done.stderr) == (2, f"{told} {fix}\n")
 
 
+@pytest.fixture(scope="session")
+def ran(
+    packages: Path, places: Paths, tmp_path_factory: pytest.TempPathFactory
+) -> subprocess.CompletedProcess[str]:
+    """Return what `run` of one cell printed; from then on its environment is built."""
+    kept = {"HOME": str(Path.home()), "REPROMATRIX_ENVIRONMENTS": str(places.built)}
+    folder = tmp_path_factory.mktemp("ran")
+    return call(packages, folder, "run", *WANTED, "--release", "4.50.0", environ=kept)
+
+
 @pytest.mark.builds
 def test_run_builds_a_release_in_which_the_plain_case_fails_by_itself(
-    packages: Path, tmp_path: Path, places: Paths
+    ran: subprocess.CompletedProcess[str], packages: Path, tmp_path: Path, places: Paths
 ) -> None:
-    wanted = ("gemma3_trainer_eval", "--precision", "bf16")
-    kept = {"HOME": str(Path.home()), "REPROMATRIX_ENVIRONMENTS": str(places.built)}
-
-    ran = call(packages, tmp_path, "run", *wanted, "--release", "4.50.0", environ=kept)
-    script = call(packages, tmp_path, "case", *wanted, "--plain").stdout
+    script = call(packages, tmp_path, "case", *WANTED, "--plain").stdout
     (tmp_path / "plain.py").write_text(script, encoding="utf-8")
     alone = _out(tmp_path, places.built / "4.50.0" / "bin" / "python", "plain.py")
 
@@ -217,6 +224,48 @@ def test_run_builds_a_release_in_which_the_plain_case_fails_by_itself(
         f"gemma3_trainer_eval bf16 on 4.50.0: fails: {raised} (as-expected)\n",
     )
     assert (alone.returncode, alone.stderr.splitlines()[-1]) == (1, raised)
+
+
+MODEL = """
+import sys
+import repromatrix
+print(len(repromatrix.doctor().hits) > 0, "torch" in sys.modules)
+import torch
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+tiny = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+found = repromatrix.doctor(Gemma3ForCausalLM(Gemma3TextConfig(**tiny)).to(torch.bfloat16))
+read = found.model
+print(read.name, *read.types, *read.dtypes, read.device, read.attention, read.can_generate)
+print({cell.precision for hit in found.hits for cell in hit.stands} == {"bf16"})
+hits = {hit.case.name for hit in found.hits}
+print(found.versions["transformers"], "gemma3_trainer_eval" in hits)
+"""
+
+
+@pytest.mark.builds
+def test_doctor_reads_a_real_model_and_imports_no_torch_for_it(
+    ran: subprocess.CompletedProcess[str], wheel: Path, tmp_path: Path, places: Paths
+) -> None:
+    assert ran.returncode == 0, ran.stderr
+    python = places.built / "4.50.0" / "bin" / "python"
+    beside = ("--python", python, "--target", tmp_path / "beside")
+    installed = uv.call("pip", "install", *beside, wheel, seconds=UVX_SECONDS)
+    assert installed.code == 0, installed.err
+    told = subprocess.run(
+        [python, "-c", MODEL],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "beside"), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert told.stdout.splitlines() == [
+        "True False",
+        "Gemma3ForCausalLM gemma3_text bfloat16 cpu sdpa True",
+        "True",
+        "4.50.0 True",
+    ], told.stderr
 
 
 def _pythons() -> dict[str, str]:
