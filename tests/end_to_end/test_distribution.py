@@ -37,13 +37,17 @@ finally:
 """
 
 
+def build(kind: str, source: Path, folder: Path) -> Path:
+    """Build a wheel or a source distribution of a folder."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    return next(folder.iterdir())
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel of this checkout."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return next(folder.glob("*.whl"))
+    return build("wheel", ROOT, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="session")
@@ -84,6 +88,18 @@ def test_the_wheel_is_small_and_holds_one_package(wheel: Path) -> None:
     assert wheel.stat().st_size <= LIMIT
     assert {top for top in tops if not top.endswith(".dist-info")} == {"repromatrix"}
     assert [name for name in names if "/_drafts/" in name or "/site/" in name] == []
+
+
+def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    archive = build("sdist", ROOT, tmp_path / "sdist")
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    again = build("wheel", tmp_path / archive.name.removesuffix(".tar.gz"), tmp_path / "wheel")
+
+    held, rebuilt = (
+        {file.filename: file.CRC for file in zipfile.ZipFile(each).infolist()}
+        for each in (wheel, again)
+    )
+    assert rebuilt == held
 
 
 @pytest.mark.parametrize(
