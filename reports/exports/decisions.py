@@ -22,12 +22,11 @@ from repromatrix.reports.exports.matrix_js import Numbered, folded
 from repromatrix.reports.text import kinds, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.audit.hits import MOVES, as_described, avoiding, remedies, says_at
+from repromatrix.runner.audit.known import CellResult, KnownEvidence, known
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import (
     CellAnswer,
-    CellResult,
     Conclusion,
-    KnownEvidence,
     Level,
     Says,
     Spot,
@@ -35,7 +34,6 @@ from repromatrix.runner.audit.questions import (
     around,
     conclude,
     deciding,
-    known,
     named,
     not_listed,
     not_pinned,

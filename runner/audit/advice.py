@@ -10,7 +10,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from repromatrix.runner.audit.hits import says_at
-from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, Says, Spot, named
+from repromatrix.runner.audit.known import KnownEvidence
+from repromatrix.runner.audit.questions import AuditQuestion, Says, Spot, named
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.model.case import PLAIN, Case

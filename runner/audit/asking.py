@@ -10,8 +10,9 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from repromatrix.runner import project
+from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, known, named
+from repromatrix.runner.audit.questions import AuditQuestion, named
 from repromatrix.runner.audit.settings import (
     AuditTerms,
     UsedSettings,

@@ -11,12 +11,12 @@ from operator import attrgetter
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from repromatrix.runner.audit.known import KnownEvidence
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import (
     AuditQuestion,
     CasePosition,
     CellAnswer,
-    KnownEvidence,
     Level,
     Says,
     Spot,

@@ -14,8 +14,8 @@ from packaging.specifiers import SpecifierSet
 
 from repromatrix.runner import project
 from repromatrix.runner.audit.advice import advise
+from repromatrix.runner.audit.known import known as known_of
 from repromatrix.runner.audit.questions import AuditQuestion
-from repromatrix.runner.audit.questions import known as known_of
 from repromatrix.runner.audit.render_advice import as_json, markdown, text
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.answers import published_rows
@@ -25,7 +25,7 @@ from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
     from repromatrix.runner.audit.advice import Advice
-    from repromatrix.runner.audit.questions import KnownEvidence
+    from repromatrix.runner.audit.known import KnownEvidence
 
 PASSES, FAILS, NOT_RUN = Outcome.PASSES, Outcome.FAILS, Outcome.NOT_RUN
 BF16 = AuditQuestion(precisions=(Precision.BF16,))

@@ -26,8 +26,9 @@ from small_checkout import checkout
 
 from repromatrix.runner.audit.asking import asked
 from repromatrix.runner.audit.hits import audit
+from repromatrix.runner.audit.known import known
 from repromatrix.runner.audit.packages import Installed, Other
-from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot, known
+from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot
 from repromatrix.runner.audit.render import as_json, markdown, text
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -36,7 +37,7 @@ from repromatrix.runner.planning.selection import SelectionRequest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from repromatrix.runner.audit.questions import KnownEvidence
+    from repromatrix.runner.audit.known import KnownEvidence
     from repromatrix.runner.model.case import Case
 
 PASSES, FAILS = Outcome.PASSES, Outcome.FAILS

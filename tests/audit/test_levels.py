@@ -20,16 +20,8 @@ from factories import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.audit.questions import (
-    CellAnswer,
-    KnownEvidence,
-    Level,
-    Says,
-    answer,
-    known,
-    named,
-    positions,
-)
+from repromatrix.runner.audit.known import KnownEvidence, known
+from repromatrix.runner.audit.questions import CellAnswer, Level, Says, answer, named, positions
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from factories import BREAKS, case, cell, environment, installed, provenance, seen
 
 from repromatrix.runner.audit.hits import audit
-from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, Level, known
+from repromatrix.runner.audit.known import KnownEvidence, known
+from repromatrix.runner.audit.questions import AuditQuestion, Level
 from repromatrix.runner.audit.render import text
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.outcomes import Outcome, Precision

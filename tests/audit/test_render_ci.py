@@ -16,7 +16,8 @@ from factories import cell as cell_of
 
 from repromatrix.runner import project
 from repromatrix.runner.audit.hits import audit
-from repromatrix.runner.audit.questions import AuditQuestion, known
+from repromatrix.runner.audit.known import known
+from repromatrix.runner.audit.questions import AuditQuestion
 from repromatrix.runner.audit.render import markdown
 from repromatrix.runner.audit.render_ci import _rule, github, sarif, workflow_command
 from repromatrix.runner.audit.settings import (

@@ -9,15 +9,8 @@ import pytest
 from factories import BREAKS, case, cell, environment, installed, provenance, seen
 
 from repromatrix.runner.audit.hits import audit, says_at
-from repromatrix.runner.audit.questions import (
-    AuditQuestion,
-    KnownEvidence,
-    Level,
-    Says,
-    Spot,
-    known,
-    named,
-)
+from repromatrix.runner.audit.known import KnownEvidence, known
+from repromatrix.runner.audit.questions import AuditQuestion, Level, Says, Spot, named
 from repromatrix.runner.audit.render import text
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import under_torch

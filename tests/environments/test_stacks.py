@@ -13,8 +13,8 @@ from repromatrix.reports.sections.grid import grid
 from repromatrix.reports.view import survey
 from repromatrix.runner import project
 from repromatrix.runner.audit.advice import advise
+from repromatrix.runner.audit.known import known as known_from
 from repromatrix.runner.audit.questions import AuditQuestion
-from repromatrix.runner.audit.questions import known as known_from
 from repromatrix.runner.audit.render_advice import text
 from repromatrix.runner.cli.lock import pin
 from repromatrix.runner.environments import locks

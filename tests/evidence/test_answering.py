@@ -11,7 +11,7 @@ from factories import BREAKS, case, cell, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.audit.questions import known as audit_evidence
+from repromatrix.runner.audit.known import known as audit_evidence
 from repromatrix.runner.evidence.answering import (
     Grid,
     answer,

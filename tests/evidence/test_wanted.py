@@ -9,7 +9,7 @@ import pytest
 from factories import case, cell, environment, failed, provenance, seen
 
 from repromatrix.runner import project
-from repromatrix.runner.audit.questions import known
+from repromatrix.runner.audit.known import known
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.evidence.store import Store

@@ -6,8 +6,8 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
+from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import KnownEvidence, known
 from repromatrix.runner.model.case import Case, read_case
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart

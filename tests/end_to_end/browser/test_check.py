@@ -21,8 +21,9 @@ from repromatrix.runner.audit import render_advice
 from repromatrix.runner.audit.advice import advise
 from repromatrix.runner.audit.hits import audit
 from repromatrix.runner.audit.inputs import platform, read
+from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.questions import AuditQuestion, KnownEvidence, known
+from repromatrix.runner.audit.questions import AuditQuestion
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.model.case import Trigger
 from repromatrix.runner.model.outcomes import Precision
