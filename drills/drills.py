@@ -35,6 +35,7 @@ DRILLS: tuple[str, ...] = (
     "kill",
     "interrupt",
     "truth",
+    "again",
     "bounds",
     "chance",
     "construction",
