@@ -72,7 +72,7 @@ def _searches(loaded: Project, edge: Edge) -> list[Search]:
     return [
         search
         for case in loaded.cases.values()
-        for precision in failing_precisions(case, "")
+        for precision in failing_precisions(case, "", loaded.matrix.torch.version)
         for search in searches(
             CaseQuestion(case=case, workaround="", precision=precision, device=Device.CPU),
             Sought(edge=edge),

@@ -37,7 +37,8 @@ from repromatrix.runner.model.case import EVERY, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Precision
-from repromatrix.runner.model.packages import TRANSFORMERS
+from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
+from repromatrix.runner.model.requirements import holds
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project, recipe
 
@@ -169,13 +170,18 @@ def _first_of_lines(axis: Axis, environments: Mapping[str, Environment]) -> tupl
     return tuple(sorted(first.values(), reverse=True))
 
 
-def failing_precisions(case: Case, workaround: str) -> tuple[Precision, ...]:
-    """Return the precisions in which a case says that it, or a workaround of it, fails."""
+def failing_precisions(case: Case, workaround: str, torch: str) -> tuple[Precision, ...]:
+    """Return the precisions in which a case says that it, or a workaround of it, fails.
+
+    `torch` is the version that the releases are measured with: what fails with others alone is left
+    out.
+    """
     named = {
         precision
         for entry in case.block.fails
         if workaround in entry.workarounds or EVERY in entry.workarounds
         if not entry.variants or case.variant in entry.variants
+        if all(holds(each, {TORCH: torch}, {}) for each in entry.when if each.name == TORCH)
         for precision in entry.precisions
     }
     return tuple(precision for precision in Precision if precision in named)

@@ -199,7 +199,7 @@ def _questions(loaded: Project, options: BisectOptions) -> Iterator[CaseQuestion
     for case in loaded.cases.values():
         if case.name not in selection.cases:
             continue
-        for precision in _precisions(case, workaround, options):
+        for precision in _precisions(case, workaround, options, loaded.matrix.torch.version):
             yield CaseQuestion(
                 case=case,
                 workaround=workaround,
@@ -229,12 +229,14 @@ def _searches(
         yield from releases.searches(point.question, sought, environments, chosen, seen)
 
 
-def _precisions(case: Case, workaround: str, options: BisectOptions) -> tuple[Precision, ...]:
+def _precisions(
+    case: Case, workaround: str, options: BisectOptions, torch: str
+) -> tuple[Precision, ...]:
     """Return the given precisions, else those in which the case says that it fails."""
     if options.precision:
         parts = [part for text in options.precision for part in text.split(",")]
         return tuple(precision for precision in Precision if precision in parts)
-    failing = releases.failing_precisions(case, workaround)
+    failing = releases.failing_precisions(case, workaround, torch)
     if not failing and not options.area:
         what = f"{case.name} does not say in which precision it fails"
         raise refuse(Problem("--precision", what, f"Choose {join([*Precision], 'or')}."))

@@ -77,14 +77,14 @@ def print_case(paths: Paths, options: CaseOptions, console: Console) -> ExitCode
     if options.report:
         print_stdout(_issue(loaded, case, precision, console))
     elif options.plain:
-        print_stdout(plain(case, precision or _expected_to_fail(case)))
+        print_stdout(plain(case, precision or _expected_to_fail(loaded, case)))
     else:
         print_stdout(case.script.text)
     return ExitCode.AS_EXPECTED
 
 
-def _expected_to_fail(case: Case) -> Precision:
-    precisions = failing_precisions(case, PLAIN)
+def _expected_to_fail(loaded: Project, case: Case) -> Precision:
+    precisions = failing_precisions(case, PLAIN, loaded.matrix.torch.version)
     if not precisions:
         what = f"{case.name} does not say in which precision it fails"
         raise refuse(Problem(_PRECISION, what, f"Choose {join([*Precision], 'or')}."))

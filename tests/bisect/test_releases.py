@@ -62,7 +62,7 @@ def all_searches(corpus: Project, edge: Edge) -> list[Search]:
     return [
         search
         for case_ in corpus.cases.values()
-        for precision in failing_precisions(case_, "")
+        for precision in failing_precisions(case_, "", corpus.matrix.torch.version)
         for search in searches(question(case_, precision), Sought(edge=edge), corpus.environments)
     ]
 
@@ -100,9 +100,22 @@ raises = "ValueError"
 match = "it breaks"
 """
     both = case('variants = ["one", "other"]' + BREAKS + own)
-    found = {each.variant: failing_precisions(each, "") for each in by_variant(both)}
+    found = {each.variant: failing_precisions(each, "", "2.13.0") for each in by_variant(both)}
 
     assert found == {"one": (Precision.BF16,), "other": (Precision.FP32, Precision.BF16)}
+
+
+def test_what_fails_under_another_torch_alone_is_no_failing_precision_of_the_releases() -> None:
+    under_older = """
+[[tool.repromatrix.fails]]
+when = ["torch<2.7"]
+raises = "TypeError"
+match = "it is older"
+"""
+    both = case(BREAKS + under_older)
+
+    assert failing_precisions(both, "", "2.13.0") == (Precision.BF16,)
+    assert failing_precisions(both, "", "2.6.0") == tuple(Precision)
 
 
 @pytest.mark.parametrize("edge", Edge)
