@@ -231,14 +231,18 @@ def told(
     rows: list[PublishedFinding] = []
     names = [*line.history.releases]
     for against, release in pairwise(names):
-        ran = line.fresh.get(against, frozenset()) | line.fresh.get(release, frozenset())
+        if not (ran := _told_by(line, against, release)):
+            rows += known[against, release]
+            continue
         before, after = (_of(line.history.found(one), ran) for one in (against, release))
         sides = (against, release)
         some = confirmed(findings(changes(before, after)), runner, recipes, sides)
         mine = [_row(finding, release, against) for finding in some]
         rows += _with_known(known[against, release], ran, mine)
     for newest in names[-1:]:
-        ran = line.fresh.get(newest, frozenset())
+        if not (ran := _told_by(line, newest)):
+            rows += known["", newest]
+            continue
         found = _of(line.history.found(newest), ran)
         dtypes = {probe.name: probe.dtype for probe in chosen_probes(fp16=True)}
         mine = []
@@ -252,9 +256,15 @@ def told(
     return rows
 
 
+def _told_by(line: MergedHistory, *releases: str) -> frozenset[str]:
+    """Return the probes that were run on some releases; each also says what is built."""
+    ran = frozenset().union(*(line.fresh.get(name, ()) for name in releases))
+    return ran | {BUILD} if ran else ran
+
+
 def _of(found: Found, probes: Collection[str]) -> Found:
-    """Return what some probes found, and whether architectures are built."""
-    return {key: one for key, one in found.items() if key.probe in probes or key.probe == BUILD}
+    """Return what some probes found."""
+    return {key: one for key, one in found.items() if key.probe in probes}
 
 
 def _with_known(
@@ -272,11 +282,7 @@ def _with_known(
             if other:
                 yield other
         elif other is None:
-            yield (
-                row
-                if len(others) == len(row.probes.split())
-                else row._replace(probes=" ".join(others))
-            )
+            yield row._replace(probes=" ".join(others))
         else:
             yield row._replace(
                 architectures=_either(row.architectures, other.architectures),

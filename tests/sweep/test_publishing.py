@@ -158,4 +158,31 @@ def test_findings_about_probes_that_were_not_run_stay_as_they_were_published(
     assert "broken-3" not in {row.name for row in rows}
 
 
+def test_between_releases_that_were_not_measured_nothing_is_confirmed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nothing(*_: object) -> list[SweepFinding]:
+        raise AssertionError
+
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", nothing)
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", nothing)
+    here = ("4.50.0", "4.49.0")
+    known = [PublishedFinding(*here, "broken-1", "broken", "llama", "build", "it fails", "m:f")]
+
+    assert told(_NOBODY, {}, merged({}, NAMES, {}, EARLIER), known) == known
+
+
+def test_what_is_built_again_is_no_finding_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_of_them(found: list[SweepFinding], *_: object) -> list[SweepFinding]:
+        return found
+
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", all_of_them)
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", all_of_them)
+    here = ("4.50.0", "4.49.0")
+    known = [PublishedFinding(*here, "broken-1", "broken", "llama", "build", "it fails", "m:f")]
+    rows = told(_NOBODY, {}, merged(lora(), NAMES, {}, EARLIER), known)
+
+    assert "broken-1" not in {row.name for row in rows}
+
+
 _NOBODY: SweepRunner = None  # type: ignore[assignment]  # nothing is run
