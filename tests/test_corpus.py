@@ -53,7 +53,8 @@ def corpus() -> Project:
 
 
 def _mechanisms() -> dict[str, list[str]]:
-    rows = re.findall(r"(?m)^\| ([A-Z].+) \| (.+) \|$", (ROOT / "docs/corpus.md").read_text())
+    table, _, _ = (ROOT / "docs/corpus.md").read_text().partition("\n## ")
+    rows = re.findall(r"(?m)^\| ([A-Z].+) \| (.+) \|$", table)
     return {mechanism: cases.split(", ") for mechanism, cases in rows}
 
 
