@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -189,6 +189,7 @@ def _page(
     lines = {key: history.line(key) for key in history.keys(kind)}
     ran = {key: line for key, line in lines.items() if line}
     bad = {key: line for key, line in ran.items() if any(r.status.is_bad for _, r in line)}
+    counts = Counter(name for line in bad.values() for name, r in line if r.status.is_bad)
     nowhere = {
         key: line[-1][1].why
         for key, line in ran.items()
@@ -215,9 +216,9 @@ def _page(
         ),
         skipped=tuple(_by_reason(nowhere)),
         changes=tuple(_changes(history.changes_of(kind), history)),
-        live=len(history.bad_on(kind, releases[-1])),
+        live=counts[releases[-1]],
         cases=cases,
-        stretches=tuple(_counts(history, kind)),
+        stretches=tuple(_counts(history.whole, releases, counts)),
         classes=tuple(classes),
     )
 
@@ -283,13 +284,11 @@ def _span(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def _counts(history: SweepHistory, kind: str) -> Iterator[Stretch]:
+def _counts(
+    whole: Sequence[str], measured: Collection[str], bad: Mapping[str, int]
+) -> Iterator[Stretch]:
     """Yield how many probes do not hold, release by release of those swept whole."""
-    measured = {*history.measured(kind)}
-    counts: list[tuple[str, int | None]] = [
-        (name, len(history.bad_on(kind, name)) if name in measured else None)
-        for name in history.whole
-    ]
+    counts = [(name, bad.get(name, 0) if name in measured else None) for name in whole]
     for number, some in groupby(counts, key=lambda pair: pair[1]):
         names = [name for name, _ in some]
         yield Stretch(

@@ -5,6 +5,7 @@ What holds is not written down, as nearly everything does.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -121,7 +122,18 @@ class SweepHistory:
         if key.kind not in self.architectures:
             return ()
         names = self.measured(key.kind) if key.probe == BUILD else self._built_on(key.kind)
-        return tuple(name for name in names if key.probe not in self.releases[name].lacking)
+        if lacking := self._lacking.get(key.probe):
+            return tuple(name for name in names if name not in lacking)
+        return names
+
+    @cached_property
+    def _lacking(self) -> Mapping[str, frozenset[str]]:
+        """The releases on which a probe was not run, by its name; most have none."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for name, release in self.releases.items():
+            for probe in release.lacking:
+                found[probe].add(name)
+        return {probe: frozenset(names) for probe, names in found.items()}
 
     def _built_on(self, kind: str) -> tuple[str, ...]:
         """Return the releases that build an architecture; each probe of it asks for them."""
