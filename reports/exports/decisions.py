@@ -21,7 +21,7 @@ from packaging.version import Version
 from repromatrix.reports.exports.matrix_js import Numbered, folded
 from repromatrix.reports.text import kinds, page_of, shortened, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.audit.hits import MOVES, as_described, avoiding, remedies, says_at
+from repromatrix.runner.audit.hits import MOVES, as_described, avoiding, remedies, says_on
 from repromatrix.runner.audit.known import CellResult, KnownEvidence, known
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import (
@@ -208,20 +208,18 @@ class _Decisions:
                 for name in case.branches
             ],
             **cells.hits(),
-            "at": [
-                "".join(
-                    str(_SAYS.index(self._says_at(name, case, each))) for name in self._releases
-                )
-                for each in _PRECISIONS
-            ],
+            "at": [self._said(case, each) for each in _PRECISIONS],
         }
 
     @cached_property
     def _releases(self) -> tuple[str, ...]:
         return self.known.releases()
 
-    def _says_at(self, release: str, case: Case, precision: Precision) -> Says:
-        return says_at(release, Spot(case.name, precision), self.known, _DEVICE)
+    def _said(self, case: Case, precision: Precision) -> str:
+        """Return what is said of a case on each release, a digit each."""
+        spot = Spot(case.name, precision)
+        there = says_on(self._releases, [spot], self.known, _DEVICE)[spot]
+        return "".join(str(_SAYS.index(says)) for says in there.values())
 
     def _grid(self, case: Case, names: tuple[str, ...]) -> PlaceGrid:
         key = (names, tuple(environment.name for environment in self.known.of(case)))

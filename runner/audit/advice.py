@@ -9,7 +9,7 @@ from itertools import groupby
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from repromatrix.runner.audit.hits import says_at
+from repromatrix.runner.audit.hits import says_on
 from repromatrix.runner.audit.known import KnownEvidence
 from repromatrix.runner.audit.questions import AuditQuestion, Says, Spot, named
 from repromatrix.runner.errors import ExitCode
@@ -101,7 +101,7 @@ def advise(known: KnownEvidence, question: AuditQuestion) -> Advice:
     """Return the newest release on which all chosen cases pass; unknown is not a pass."""
     cases = question.chosen(known.cases)
     spots = tuple(Spot(case.name, name) for case in cases for name in question.precisions)
-    standings = tuple(_standing(name, spots, known, question) for name in known.releases())
+    standings = tuple(_standings(known.releases(), spots, known, question))
     good = [place for place, standing in enumerate(standings) if standing.good]
     newest = standings[good[-1]] if good else None
     block = _block(good)
@@ -127,19 +127,21 @@ def advise(known: KnownEvidence, question: AuditQuestion) -> Advice:
     )
 
 
-def _standing(
-    release: str, spots: Sequence[Spot], known: KnownEvidence, question: AuditQuestion
-) -> ReleaseStanding:
-    groups: dict[Says, list[Spot]] = {says: [] for says in Says}
-    for spot in spots:
-        groups[says_at(release, spot, known, question.device)].append(spot)
-    return ReleaseStanding(
-        release=release,
-        passing=tuple(groups[Says.CLEAR]),
-        failing=tuple(groups[Says.HITS]),
-        not_applicable=tuple(groups[Says.NOT_APPLICABLE]),
-        unknown=tuple(groups[Says.UNKNOWN]),
-    )
+def _standings(
+    places: Sequence[str], spots: Sequence[Spot], known: KnownEvidence, question: AuditQuestion
+) -> Iterator[ReleaseStanding]:
+    there = says_on(places, spots, known, question.device)
+    for place in places:
+        groups: dict[Says, list[Spot]] = {says: [] for says in Says}
+        for spot in spots:
+            groups[there[spot][place]].append(spot)
+        yield ReleaseStanding(
+            release=place,
+            passing=tuple(groups[Says.CLEAR]),
+            failing=tuple(groups[Says.HITS]),
+            not_applicable=tuple(groups[Says.NOT_APPLICABLE]),
+            unknown=tuple(groups[Says.UNKNOWN]),
+        )
 
 
 def _apart(
@@ -151,7 +153,7 @@ def _apart(
             by_environment.setdefault(environment.name, []).append(spot)
     for name in known.environments:
         if name in by_environment:
-            yield _standing(name, by_environment[name], known, question)
+            yield from _standings([name], by_environment[name], known, question)
 
 
 def _packages(

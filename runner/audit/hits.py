@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -11,7 +11,7 @@ from operator import attrgetter
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.audit.known import KnownEvidence
+from repromatrix.runner.audit.known import NOT_RUN, KnownEvidence
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import (
     AuditQuestion,
@@ -224,11 +224,11 @@ def _commits(
     which nobody may have searched, lies nearer.
     """
     for cell in cells:
-        for row in known.commits:
-            about = (row.case, row.workaround, row.precision, row.device, row.change)
+        for row in known.commits_of(cell.case):
+            about = (row.workaround, row.precision, row.device, row.change)
             if (
                 row.commit
-                and about == (cell.case, PLAIN, cell.precision, cell.device, change)
+                and about == (PLAIN, cell.precision, cell.device, change)
                 and _leads_to(row, cell, installed, known)
             ):
                 yield row
@@ -334,36 +334,33 @@ def _upgrades(
 ) -> tuple[Upgrade | None, Upgrade | None, Upgrade | None]:
     """Return the nearest newer release without hits, the one with the fewest, and the newest."""
     ours = installed.version(TRANSFORMERS)
-    names = [
-        name
-        for name in known.releases()
-        if ours
-        and Version(name) > Version(ours)
-        and any(says_at(name, spot, known, device) in {Says.HITS, Says.CLEAR} for spot in now)
-    ]
+    newer = [name for name in known.releases() if ours and Version(name) > Version(ours)]
+    there = says_on(newer, now, known, device)
+    names = [name for name in newer if any(says[name] in _MEASURED for says in there.values())]
     if not names:
         return None, None, None
-    # Counting the known failures first spares most releases a comparison cell by cell.
-    counts = Counter(
-        known.environments[cell.environment].column
-        for cell, row in known.seen.items()
-        if row.reading.fails
-        and cell.workaround == PLAIN
-        and cell.device is device
-        and (cell.case, cell.precision) in now
+    failures = Counter(
+        known.environments[name].column
+        for spot in now
+        for name, cell in known.line(spot.case, PLAIN, spot.precision, device).items()
+        if cell.result.fails
     )
 
     def to(name: str) -> Upgrade:
-        return _upgrade(name, now, known, device)
+        return _upgrade(name, now, {spot: says[name] for spot, says in there.items()}, known)
 
-    candidates = (to(name) for name in names if not counts[name])
+    candidates = (to(name) for name in names if not failures[name])
     nearest = next((upgrade for upgrade in candidates if upgrade.clean), None)
-    fewest = to(min(names, key=counts.__getitem__))
+    fewest = to(min(names, key=failures.__getitem__))
     if fewest.unknown:  # few known bugs may mean that little is known
-        fewest = min(map(to, names), key=lambda upgrade: upgrade.bad)
+        bad = {name: sum(says[name] in _BAD for says in there.values()) for name in names}
+        fewest = to(min(names, key=bad.__getitem__))
     return nearest, fewest, to(names[-1])
 
 
+_MEASURED = frozenset({Says.HITS, Says.CLEAR})
+_BAD = frozenset({Says.HITS, Says.UNKNOWN})
+"""What is said of the cells that `Upgrade.bad` counts."""
 MOVES: Mapping[str, tuple[tuple[Says, Says], ...]] = {
     "heals": ((Says.HITS, Says.CLEAR),),
     "keeps": ((Says.HITS, Says.HITS),),
@@ -376,15 +373,16 @@ MOVES: Mapping[str, tuple[tuple[Says, Says], ...]] = {
 
 
 def _upgrade(
-    release: str, now: Mapping[Spot, CellAnswer], known: KnownEvidence, device: Device
+    release: str,
+    now: Mapping[Spot, CellAnswer],
+    there: Mapping[Spot, Says],
+    known: KnownEvidence,
 ) -> Upgrade:
-    there = {spot: says_at(release, spot, known, device) for spot in now}
-
-    def those(before: Says, after: Says) -> tuple[Spot, ...]:
-        return tuple(spot for spot in now if now[spot].says is before and there[spot] is after)
-
+    by_move: dict[tuple[Says, Says], list[Spot]] = {}
+    for spot, cell in now.items():
+        by_move.setdefault((cell.says, there[spot]), []).append(spot)
     groups = {
-        name: tuple(spot for move in moves for spot in those(*move))
+        name: tuple(spot for move in moves for spot in by_move.get(move, ()))
         for name, moves in MOVES.items()
     }
     pins = known.environments[release].pins
@@ -393,29 +391,56 @@ def _upgrade(
     return Upgrade(release=release, packages=packages, unknown=unknown, **groups)
 
 
-def says_at(release: str, spot: Spot, known: KnownEvidence, device: Device) -> Says:
-    """Return what was measured of a case on a release, with the packages of its day."""
-    case = known.cases[spot.case]
-    base = known.environments[release]
-    if known.unusable(release):
+def says_on(
+    places: Sequence[str], spots: Iterable[Spot], known: KnownEvidence, device: Device
+) -> dict[Spot, dict[str, Says]]:
+    """Return what was measured of cases on releases, with the packages of their day.
+
+    Stacks and pairs are places, too.
+    """
+    names: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    unmeasured: dict[object, dict[str, Says]] = {}
+    found: dict[Spot, dict[str, Says]] = {}
+    for spot in spots:
+        case = known.cases[spot.case]
+        if case.extras not in names:
+            names[case.extras] = [(place, _held_at(place, case.extras, known)) for place in places]
+        # Most cases demand the same.
+        otherwise = unmeasured.setdefault((case.demands, case.block.needs, case.extras), {})
+        line = known.line(case.name, PLAIN, spot.precision, device)
+        says = found[spot] = {}
+        for place, name in names[case.extras]:
+            result = line[name].result if name in line else NOT_RUN
+            if result.fails is not None:
+                says[place] = Says.HITS if result.fails else Says.CLEAR
+            elif result.declines:
+                says[place] = Says.NOT_APPLICABLE
+            else:
+                if place not in otherwise:
+                    otherwise[place] = _unmeasured(place, name, case, known, device)
+                says[place] = otherwise[place]
+    return found
+
+
+def _held_at(place: str, extras: tuple[str, ...], known: KnownEvidence) -> str:
+    """Return the environment of cases with these extras at a place; empty where there is none."""
+    is_release = known.environments[place].source is Source.RELEASE
+    name = with_extras(place, extras) if is_release else place
+    return name if name in known.environments and not known.unusable(place) else ""
+
+
+def _unmeasured(place: str, name: str, case: Case, known: KnownEvidence, device: Device) -> Says:
+    """Return what is said of a cell without a result: whether its case applies there."""
+    if known.unusable(place):
         return Says.NOT_APPLICABLE
-    is_release = base.source is Source.RELEASE
-    name = with_extras(release, case.extras) if is_release else release
-    environment = known.environments.get(name)
-    if environment is None:  # extras are resolved only for releases that the case may run on
+    if name:
+        is_kept_out = obstacles(case, known.environments[name], device)
+    else:  # extras are resolved only for releases that the case may run on
+        base = known.environments[place]
         pinned = [
             requirement
             for requirement in case.head.dependencies
             if canonicalize_name(requirement.name) in base.pins
         ]
-        unmet = requirements.unsatisfied(pinned, base.pins, base.markers)
-        return Says.NOT_APPLICABLE if unmet else Says.UNKNOWN
-    cell = Cell(case.name, PLAIN, environment.name, spot.precision, device)
-    match known.fails(cell):
-        case True:
-            return Says.HITS
-        case False:
-            return Says.CLEAR
-        case None:
-            applies = not (known.declines(cell) or obstacles(case, environment, device))
-            return Says.UNKNOWN if applies else Says.NOT_APPLICABLE
+        is_kept_out = requirements.unsatisfied(pinned, base.pins, base.markers)
+    return Says.NOT_APPLICABLE if is_kept_out else Says.UNKNOWN

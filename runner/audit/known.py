@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from repromatrix.runner.audit.torches import (
     depending,
     is_alike,
+    only_alike,
     release_of,
-    seen_under,
+    standing_for,
     torch_sides,
 )
 from repromatrix.runner.evidence.answering import current
@@ -19,10 +21,16 @@ from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.judging.verdicts import in_releases, only_in
 from repromatrix.runner.model.case import Case
-from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
+from repromatrix.runner.model.cell import Cell, Environment, Line, Source, belongs
 from repromatrix.runner.model.environment_name import under_torch, with_torch
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Outcome
+from repromatrix.runner.model.outcomes import (
+    Device,
+    Exercised,
+    Outcome,
+    Precision,
+    reading_of,
+)
 from repromatrix.runner.model.packages import TORCH
 
 if TYPE_CHECKING:
@@ -43,14 +51,88 @@ class CellResult(NamedTuple):
     """Why it has no answer; empty where it has one."""
 
 
+NOT_RUN = CellResult(fails=None, declines=False, why="was not run")
+CONTESTED = CellResult(fails=None, declines=False, why="has contradicting results")
+
+
+class MeasuredCell(NamedTuple):
+    """What answers need of a current row; the row itself is read where it is shown."""
+
+    result: CellResult
+    ran: tuple[str, str] | None
+    """The build of torch and the version of Python; None where the machine decided."""
+
+
+Lines = Mapping[Line, Mapping[str, MeasuredCell]]
+"""What was measured, by case, workaround, precision and device, then by environment."""
+_NOTHING: Mapping[str, MeasuredCell] = MappingProxyType({})
+
+
+def measured(row: Observation) -> MeasuredCell:
+    """Return what answers need of a current row; equal ones are one object."""
+    result = _result(row.outcome, row.exercised, row.cell.precision, unstable=row.unstable)
+    ran = row.provenance
+    return _measured(result, ran.torch_build if row.outcome.is_evidence else None, ran.python)
+
+
+@lru_cache(maxsize=4096)
+def _measured(result: CellResult, build: str | None, python: str) -> MeasuredCell:
+    return MeasuredCell(result, None if build is None else (build, python))
+
+
+@lru_cache(maxsize=4096)
+def _result(
+    outcome: Outcome, exercised: Exercised, precision: Precision, *, unstable: bool
+) -> CellResult:
+    fails = reading_of(outcome, exercised, unstable=unstable).fails
+    if fails is not None:
+        why = ""
+    elif unstable:
+        why = "is unstable"
+    elif outcome.reading.fails is not None:
+        why = f"never computed in {precision}"
+    else:
+        why = outcome.verb
+    declines = outcome is Outcome.DECLINES and not unstable
+    return CellResult(fails, declines, why)
+
+
+class SeenRows(Mapping[Cell, Observation]):
+    """The current row of each measured cell, read when it is asked for."""
+
+    def __init__(
+        self, lines: Lines, moved: Mapping[Cell, Cell], row_of: Callable[[Cell], Observation]
+    ) -> None:
+        """Give the rows of `lines`; for a cell in `moved` the row of another one stands."""
+        self._lines, self._moved, self._row_of = lines, moved, row_of
+
+    def __getitem__(self, cell: Cell) -> Observation:
+        """Return a row; raises KeyError for a cell that was not measured."""
+        if cell.environment not in self._lines.get(cell.line, _NOTHING):
+            raise KeyError(cell)
+        return self._row_of(self._moved.get(cell, cell))
+
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield the measured cells."""
+        for (case, workaround, precision, device), line in self._lines.items():
+            for name in line:
+                yield Cell(case, workaround, name, precision, device)
+
+    def __len__(self) -> int:
+        """Return how many cells were measured."""
+        return sum(map(len, self._lines.values()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class KnownEvidence:
     """Cases, the environments whose versions never change, and the rows of the one in the other."""
 
     cases: Mapping[str, Case]
     environments: Mapping[str, Environment]
+    lines: Lines
+    """What was measured of each cell; nothing of contested ones."""
     seen: Mapping[Cell, Observation]
-    """The current row of each cell; contested cells have none."""
+    """The rows of these cells."""
     contested: Mapping[Cell, Observation]
     """Cells about which the sources disagree: they answer nothing."""
     commits: tuple[PinnedCommit, ...] = ()
@@ -79,7 +161,10 @@ class KnownEvidence:
     def _held(self) -> frozenset[tuple[str, str]]:
         """The environments in which a case that depends on torch has any row."""
         return frozenset(
-            (cell.case, cell.environment) for cell in self.seen if cell.case in self.by_torch
+            (case, name)
+            for (case, *_), line in self.lines.items()
+            if case in self.by_torch
+            for name in line
         )
 
     @cached_property
@@ -98,6 +183,17 @@ class KnownEvidence:
         """Say why no case can be run on a release with that torch; empty where it can."""
         held = self.environments.get(with_torch(release, self.torch)) if self.torch else None
         return held.unusable if held else ""
+
+    def commits_of(self, case: str) -> Sequence[PinnedCommit]:
+        """Return the breaks and fixes of a case that were searched for their commit."""
+        return self._commits.get(case, ())
+
+    @cached_property
+    def _commits(self) -> dict[str, list[PinnedCommit]]:
+        found: dict[str, list[PinnedCommit]] = {}
+        for row in self.commits:
+            found.setdefault(row.case, []).append(row)
+        return found
 
     def only_in(self, case: Case) -> tuple[Environment, ...]:
         """Return the stacks or pairs that have what a case needs and no release has."""
@@ -131,44 +227,31 @@ class KnownEvidence:
     @cached_property
     def _ran(self) -> dict[Device, set[tuple[str, str]]]:
         """The builds of torch and the versions of Python of all that ran, by device."""
-        ran = {
-            (cell.device, cell.environment, side.provenance.torch_build, side.provenance.python)
-            for cell, row in (*self.seen.items(), *self.contested.items())
-            if row.outcome.is_evidence
-            for side in row.sides or (row,)
-        }
         found: dict[Device, set[tuple[str, str]]] = {device: set() for device in Device}
-        for device, environment, build, python in ran:
-            if not under_torch(environment):
-                found[device].add((build, python))
+        for (_, _, _, device), line in self.lines.items():
+            found[device].update(cell.ran for cell in {*line.values()} if cell.ran)
+        for cell, row in self.contested.items():
+            if row.outcome.is_evidence and not under_torch(cell.environment):
+                ran = (side.provenance for side in row.sides)
+                found[cell.device].update((one.torch_build, one.python) for one in ran)
         return found
+
+    def line(
+        self, case: str, workaround: str, precision: Precision, device: Device
+    ) -> Mapping[str, MeasuredCell]:
+        """Return what was measured of a case, by environment."""
+        return self.lines.get((case, workaround, precision, device), _NOTHING)
 
     def fails(self, cell: Cell) -> bool | None:
         """Return whether a cell fails; None where no result can be relied on."""
-        row = self.seen.get(cell)
-        return None if row is None else row.reading.fails
-
-    def declines(self, cell: Cell) -> bool:
-        """Return whether the case itself cannot judge there: no run would change that."""
-        row = self.seen.get(cell)
-        return row is not None and row.outcome is Outcome.DECLINES and not row.unstable
+        return self.result(cell).fails
 
     def result(self, cell: Cell) -> CellResult:
         """Return all that an answer may need of a cell."""
-        return CellResult(self.fails(cell), self.declines(cell), self.why_silent(cell))
-
-    def why_silent(self, cell: Cell) -> str:
-        """Say why a cell has no answer; empty where it has one."""
-        row = self.seen.get(cell)
-        if row is None:
-            return "has contradicting results" if cell in self.contested else "was not run"
-        if row.reading.fails is not None:
-            return ""
-        if row.unstable:
-            return "is unstable"
-        if row.outcome.reading.fails is not None:
-            return f"never computed in {cell.precision}"
-        return row.outcome.verb
+        found = self.lines.get(cell.line, _NOTHING).get(cell.environment)
+        if found is None:
+            return CONTESTED if cell in self.contested else NOT_RUN
+        return found.result
 
 
 def known(
@@ -178,31 +261,79 @@ def known(
     commits: Iterable[PinnedCommit] = (),
     torch: str = "",
 ) -> KnownEvidence:
-    """Return what is known from evidence: only what is measured on today's cases and pins.
+    """Return what is known from evidence: only what is measured on today's cases and pins."""
+    still = _still(environments)
+    seen, contested = current(rows, cases, still)
+    ours, others = lines_of(seen)
+    return concluded(
+        *(cases, still, ours, others, seen.__getitem__),
+        contested=contested,
+        commits=commits,
+        torch=torch,
+    )
 
-    A cell that was measured under `torch` as well answers with that row. Of a case that depends on
-    torch only what was measured with one that is alike is known.
-    """
-    still = {
+
+def lines_of(
+    rows: Mapping[Cell, Observation],
+) -> tuple[dict[Line, dict[str, MeasuredCell]], dict[Line, dict[str, MeasuredCell]]]:
+    """Return what current rows say, and apart from it what those under other torches say."""
+    ours: dict[Line, dict[str, MeasuredCell]] = {}
+    others: dict[Line, dict[str, MeasuredCell]] = {}
+    for cell, row in rows.items():
+        lines = others if under_torch(cell.environment) else ours
+        lines.setdefault(cell.line, {})[cell.environment] = measured(row)
+    return ours, others
+
+
+def _still(environments: Mapping[str, Environment]) -> dict[str, Environment]:
+    return {
         name: environment
         for name, environment in environments.items()
         if environment.source in _STILL
     }
-    seen, contested = current(rows, cases, still)
-    by_torch = depending(torch, cases, seen, still) if torch else {}
-    alike = {cell: row for cell, row in seen.items() if is_alike(cell, by_torch, still)}
-    under = seen_under(torch, alike, by_torch, still)
-    contested = {
-        cell: row
-        for cell, row in contested.items()
-        if cell not in under and is_alike(cell, by_torch, still)
-    }
-    seen = {cell: row for cell, row in alike.items() if not under_torch(cell.environment)} | under
+
+
+def concluded(  # noqa: PLR0913 - what was measured, and of what
+    cases: Mapping[str, Case],
+    environments: Mapping[str, Environment],
+    ours: Lines,
+    others: Lines,
+    row_of: Callable[[Cell], Observation],
+    *,
+    contested: Mapping[Cell, Observation] = MappingProxyType({}),
+    commits: Iterable[PinnedCommit] = (),
+    torch: str = "",
+) -> KnownEvidence:
+    """Return what is known from current results, `others` being those under other torches.
+
+    `row_of` gives the row of one of their cells. A cell that was measured under `torch` as well
+    answers with that row. Of a case that depends on torch only what was measured with one that is
+    alike is known.
+    """
+    still = _still(environments)
+    by_torch = depending(torch, cases, (ours, others), still) if torch else {}
+    ours = only_alike(ours, by_torch, still)
+    others = only_alike(others, by_torch, still)
+    lines, moved = dict(ours), {}
+    for line, names in standing_for(torch, ours, others, by_torch, still):
+        case, workaround, precision, device = line
+        lines[line] = {
+            **ours.get(line, {}),
+            **{at: others[line][name] for at, name in names.items()},
+        }
+        for at, name in names.items():
+            cell = Cell(case, workaround, at, precision, device)
+            moved[cell] = cell._replace(environment=name)
     return KnownEvidence(
         cases=cases,
         environments=still,
-        seen=seen,
-        contested=contested,
+        lines=lines,
+        seen=SeenRows(lines, moved, row_of),
+        contested={
+            cell: row
+            for cell, row in contested.items()
+            if cell not in moved and is_alike(cell, by_torch, still)
+        },
         commits=tuple(row for row in commits if {row.before, row.at} <= still.keys()),
         torch=torch,
         by_torch=frozenset(by_torch),

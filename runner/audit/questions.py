@@ -7,6 +7,7 @@ name. Nothing is concluded beyond what was measured: unknown is not a pass.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,6 +32,8 @@ from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from packaging.requirements import Requirement
 
 
@@ -87,8 +90,16 @@ class Says(StrEnum):
     UNKNOWN = "unknown"
 
 
+class _Late:
+    """How the rows of an answer are read."""
+
+    __slots__ = ("_read",)
+
+    _read: Callable[[], tuple[Observation, ...]]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CellAnswer:
+class CellAnswer(_Late):
     """What is known of one cell of a case at somebody's versions."""
 
     case: str
@@ -101,6 +112,22 @@ class CellAnswer:
     """The measured cell, or those on both sides, older ones first."""
     why: str = ""
     """Why it is unknown or does not apply."""
+
+    def resting_on(self, read: Callable[[], tuple[Observation, ...]]) -> Self:
+        """Return it with rows that are read when they are asked for: most are never shown."""
+        found = dataclasses.replace(self)
+        object.__delattr__(found, "rests_on")  # so that to ask for it is to ask `__getattr__`
+        object.__setattr__(found, "_read", read)
+        return found
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> tuple[Observation, ...]:
+            if name != "rests_on":
+                raise AttributeError(name)
+            rows = self._read()
+            object.__setattr__(self, name, rows)
+            return rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,16 +165,17 @@ class Conclusion(NamedTuple):
     def of(self, cell: Callable[[str], Cell], known: KnownEvidence) -> CellAnswer:
         """Return it with the rows that it rests on; `cell` gives that of an environment."""
         case, workaround, _, precision, device = cell("")
-        return CellAnswer(
+        found = CellAnswer(
             case=case,
             workaround=workaround,
             precision=precision,
             device=device,
             says=self.says,
             level=self.level,
-            rests_on=tuple(known.seen[cell(name)] for name in self.rests_on),
             why=self.why,
         )
+        cells = [cell(name) for name in self.rests_on]
+        return found.resting_on(lambda: tuple(known.seen[one] for one in cells)) if cells else found
 
 
 class Spot(NamedTuple):
@@ -312,8 +340,12 @@ def answer(
     if isinstance(near, tuple):
         concluded = Conclusion(near[0], Level.UNKNOWN, (), near[1])
     else:
-        names = deciding(position.case, known)
-        concluded = conclude(near, lambda name: known.result(cell(name)), names)
+        line = known.line(position.case.name, workaround, precision, device)
+
+        def result(name: str) -> CellResult:
+            return line[name].result if name in line else known.result(cell(name))
+
+        concluded = conclude(near, result, deciding(position.case, known))
     return concluded.of(cell, known)
 
 

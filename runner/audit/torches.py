@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case
-from repromatrix.runner.model.cell import Cell, Environment
+from repromatrix.runner.model.cell import Cell, Environment, Line
 from repromatrix.runner.model.environment_name import under_torch
-from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.packages import TORCH
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
+    from repromatrix.runner.audit.known import MeasuredCell
+
+M = TypeVar("M")
+_Lines = Mapping[Line, Mapping[str, M]]
+"""Something of each measured cell, by environment."""
 
 
 @lru_cache(maxsize=4096)
@@ -53,7 +58,7 @@ def torch_sides(case: Case, torch: str) -> tuple[bool, ...]:
 def depending(
     torch: str,
     cases: Mapping[str, Case],
-    seen: Mapping[Cell, Observation],
+    measured: Iterable[_Lines[M]],
     environments: Mapping[str, Environment],
 ) -> dict[str, frozenset[str]]:
     """Return the cases that depend on torch, with the measured versions that are like `torch`.
@@ -62,14 +67,17 @@ def depending(
     is believed beyond what was measured, and between two versions that are alike; between two that
     are not, nobody knows where the change is.
     """
-    measured: dict[str, set[str]] = {}
-    for cell in seen:
-        if version := environments[cell.environment].version(TORCH):
-            measured.setdefault(cell.case, set()).add(version)
+    versions: dict[str, set[str]] = {
+        name: set() for name, case in cases.items() if torch_requirements(case)
+    }
+    for (name, *_), line in (found for lines in measured for found in lines.items()):
+        if name in versions:
+            versions[name].update(environments[one].version(TORCH) for one in line)
     found = {}
-    for name, case in cases.items():
-        ordered = sorted(measured.get(name, ()), key=lambda text: release_of(TORCH, text))
-        if not ordered or not torch_requirements(case):
+    for name, texts in versions.items():
+        case = cases[name]
+        ordered = sorted(texts - {""}, key=lambda text: release_of(TORCH, text))
+        if not ordered:
             continue
         ours, sides = release_of(TORCH, torch), torch_sides(case, torch)
         older = [version for version in ordered if release_of(TORCH, version) <= ours][-1:]
@@ -88,28 +96,51 @@ def is_alike(
     return alike is None or environments[cell.environment].version(TORCH) in alike
 
 
-def seen_under(
-    torch: str,
-    seen: Mapping[Cell, Observation],
+def only_alike(
+    lines: _Lines[M],
     by_torch: Mapping[str, frozenset[str]],
     environments: Mapping[str, Environment],
-) -> dict[Cell, Observation]:
-    """Return the cells of releases that were judged under a torch, with what was seen there.
-
-    Of a case that depends on torch, what was seen under another torch that is alike will do where
-    the release itself was not: the newest.
-    """
-    judged = (
-        (release_of(TORCH, version), cell._replace(environment=base), row)
-        for cell, row in seen.items()
-        for base, version in [under_torch(cell.environment) or ("", "")]
-        if base and not environments[cell.environment].unusable
-    )
-    ours = release_of(TORCH, torch) if torch else None
-    ranked = sorted(judged, key=lambda found: (found[0] == ours, found[0]))
+) -> _Lines[M]:
+    """Return the cells of which `is_alike` is true."""
     return {
-        at: row
-        for version, at, row in ranked
-        if (at not in seen and at.case in by_torch)
-        or (version == ours and row.reading.fails is not None)
+        line: {
+            name: cell
+            for name, cell in found.items()
+            if environments[name].version(TORCH) in by_torch[line[0]]
+        }
+        if line[0] in by_torch
+        else found
+        for line, found in lines.items()
     }
+
+
+def standing_for(
+    torch: str,
+    ours: _Lines[MeasuredCell],
+    others: _Lines[MeasuredCell],
+    by_torch: Mapping[str, frozenset[str]],
+    environments: Mapping[str, Environment],
+) -> Iterator[tuple[Line, dict[str, str]]]:
+    """Yield the releases for which what was judged under another torch stands, and where that was.
+
+    That is what was judged under `torch`. Of a case that depends on torch, what was seen under
+    another one that is alike will do where the release itself was not: the newest.
+    """
+    mine = release_of(TORCH, torch) if torch else None
+    for line, found in others.items():
+        judged = (
+            (release_of(TORCH, version), at, name)
+            for name in found
+            for at, version in [under_torch(name) or ("", "")]
+            if at and not environments[name].unusable
+        )
+        ranked = sorted(judged, key=lambda one: (one[0] == mine, one[0]))
+        seen = ours.get(line, {})
+        stands = {
+            at: name
+            for version, at, name in ranked
+            if (at not in seen and line[0] in by_torch)
+            or (version == mine and found[name].result.fails is not None)
+        }
+        if stands:
+            yield line, stands

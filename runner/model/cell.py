@@ -116,6 +116,15 @@ class Cell(NamedTuple):
     precision: Precision
     device: Device
 
+    @property
+    def line(self) -> Line:
+        """What it has in common with the same cell in other environments."""
+        return (self.case, self.workaround, self.precision, self.device)
+
+
+Line = tuple[str, str, Precision, Device]
+"""Case, workaround, precision and device."""
+
 
 def cells_of(
     case: Case, environment: str, precisions: Iterable[Precision], device: Device

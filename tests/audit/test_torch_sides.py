@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case, cell, environment, installed, provenance, seen
 
-from repromatrix.runner.audit.hits import audit, says_at
+from repromatrix.runner.audit.hits import audit, says_on
 from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.questions import AuditQuestion, Level, Says, Spot, named
 from repromatrix.runner.audit.render import text
@@ -116,5 +116,6 @@ def test_where_no_model_can_be_imported_no_case_applies() -> None:
         *(Says.NOT_APPLICABLE, Level.UNKNOWN),
         "imports no model",
     )
-    assert says_at("4.51.0", spot, known_to, Device.CPU) is Says.NOT_APPLICABLE
+    there = says_on(["4.51.0"], [spot], known_to, Device.CPU)
+    assert there == {spot: {"4.51.0": Says.NOT_APPLICABLE}}
     assert told("2.13.0", "4.51.0", unusable=broken)[0] is Says.CLEAR
