@@ -74,10 +74,11 @@ def telling_frame(traceback: str) -> Frame | None:
     an `assert` of the case, it is the deepest one of the case itself.
     """
     named = [frame for frame in frames(traceback) if not frame.function.endswith(_COMPREHENSIONS)]
-    libraries = [frame for frame in named if frame.is_in_library]
-    telling = [frame for frame in libraries if not frame.place.startswith(_EVERYBODYS)]
-    own = [frame for frame in named if not frame.is_in_library and not frame.is_of_python]
-    return next(reversed(telling or own), None)
+    for frame in reversed(named):  # to name a place takes long: only until one tells
+        if frame.is_in_library and not frame.place.startswith(_EVERYBODYS):
+            return frame
+    own = (frame for frame in reversed(named) if not (frame.is_in_library or frame.is_of_python))
+    return next(own, None)
 
 
 @functools.lru_cache(maxsize=4096)
