@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -68,6 +69,23 @@ def told(where: str) -> Iterator[None]:
 def write(path: Path, text: str) -> None:
     """Put a text in its place at once; raises UnwritableError, and then the old one stands."""
     write_all({path: text})
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Put bytes in their place at once, for this user alone to write; raises UnwritableError.
+
+    Several processes may do so: the last one stands, whole.
+    """
+    with told(str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with open(number, "wb") as file:  # noqa: PTH123 - it is open already
+                file.write(content)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
 
 
 def write_all(files: Mapping[Path, str]) -> None:

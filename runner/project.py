@@ -6,12 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from repromatrix.runner.cases import case_files, load_corpus
-from repromatrix.runner.environments import locks
-from repromatrix.runner.environments.building import Recipe
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source
@@ -21,6 +20,9 @@ from repromatrix.runner.model.matrix import MAIN, Matrix
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.requirements import unsatisfied
 from repromatrix.runner.paths import Paths
+
+if TYPE_CHECKING:
+    from repromatrix.runner.environments.building import Recipe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +70,8 @@ def read(
 
     It is raised where the matrix cannot be read: nothing else means anything without it.
     """
+    from repromatrix.runner.environments import locks  # noqa: PLC0415 - an index does without
+
     matrix = locks.load_matrix(paths)
     chosen = case_files(paths.cases) if files is None else files
     cases, faults = load_corpus(paths, chosen, matrix.extras, code=code)
@@ -112,6 +116,8 @@ def environments_of(matrix: Matrix, by_name: Mapping[str, Lock]) -> dict[str, En
 
     Until `main` is built nobody knows what it holds: it stands there as the newest release.
     """
+    from repromatrix.runner.environments import locks  # noqa: PLC0415 - an index does without
+
     made = {name: locks.environment(matrix, lock) for name, lock in by_name.items()}
     newest = matrix.releases[-1].name
     mains = {
@@ -133,6 +139,8 @@ def with_torches(loaded: Project, names: Iterable[str]) -> Project:
 
     A name whose release or torch the matrix does not have is left out: it is older evidence.
     """
+    from repromatrix.runner.environments import locks  # noqa: PLC0415 - an index does without
+
     torches: dict[str, Lock] = {}
     found: dict[str, Lock] = {}
     for name in names:
@@ -147,20 +155,21 @@ def with_torches(loaded: Project, names: Iterable[str]) -> Project:
     )
 
 
-def torches_in(loaded: Project, rows: Iterable[Observation]) -> tuple[str, ...]:
-    """Return the environments under other torches that rows are of, in the order of the table.
+def torches_in(matrix: Matrix, bases: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return which of some environments are under other torches, in the order of the table.
 
-    What the matrix no longer has is left out.
+    `bases` is that order. What the matrix no longer has is left out.
     """
-    names = {row.cell.environment for row in rows}
     under = {parts: name for name in names if (parts := under_torch(name))}
-    declared = [torch.version for torch in loaded.matrix.torch.others]
-    every = ((base, version) for base in loaded.names for version in declared)
+    declared = [torch.version for torch in matrix.torch.others]
+    every = ((base, version) for base in bases for version in declared)
     return tuple(under[parts] for parts in every if parts in under)
 
 
 def recipe(loaded: Project, name: str) -> Recipe:
     """Return what to install for an environment of a checkout that has a lock."""
+    from repromatrix.runner.environments import locks  # noqa: PLC0415 - an index does without
+
     lock, environment = loaded.locks[name], loaded.environments[name]
     if lock.unresolved:
         raise refuse(Problem(name, lock.unresolved), ExitCode.UNBUILDABLE)
@@ -206,6 +215,8 @@ def _described(row: Observation, known: Environment | None) -> Environment | Non
         return None
     if known is None and under_torch(row.cell.environment):
         return None
+    from repromatrix.runner.environments import locks  # noqa: PLC0415 - an index does without
+
     python = ".".join(provenance.python.split(".")[:2])
     return Environment(
         name=row.cell.environment,

@@ -57,7 +57,8 @@ def judged_under_torches(
 
     They are no part of the grid: what was not measured of them is missed by nobody.
     """
-    names = torches_in(project, rows)
+    held = {row.cell.environment for row in rows}
+    names = torches_in(project.matrix, project.names, held)
     known_to = with_torches(project, names)
     own = [row for row in rows if row.cell.environment in {*names}]
     known = answering_rows(own, known_to.cases, known_to.environments)

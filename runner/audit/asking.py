@@ -10,6 +10,8 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from repromatrix.runner import project
+from repromatrix.runner.audit import index
+from repromatrix.runner.audit.index import EvidenceIndex
 from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import AuditQuestion, named
@@ -21,14 +23,12 @@ from repromatrix.runner.audit.settings import (
 )
 from repromatrix.runner.audit.torches import release_of, torch_requirements
 from repromatrix.runner.errors import Problem, RunnerError, refuse
-from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.evidence.snapshot import newest, today
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.environment_name import under_torch, with_torch
-from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 from repromatrix.runner.paths import Paths
@@ -49,7 +49,7 @@ _IGNORE = "--ignore"
 class Asked(NamedTuple):
     """What is asked of which evidence, by the caller and by the settings of the project."""
 
-    loaded: Project
+    loaded: Project | EvidenceIndex
     question: AuditQuestion
     models: Sequence[str]
     """As they were named, also those that no case is about."""
@@ -74,7 +74,7 @@ def asked(  # noqa: PLR0913 - what is typed, where, and what stands for it
     used = find_settings(beside, today())
     used = used.without(*but) if used else None
     request = used.filled(typed) if used else typed
-    loaded = project.load(paths, code=False)
+    loaded = index.load(paths) or project.load(paths, code=False)
     try:
         question = _question(loaded, request, ignore, otherwise_known, used)
     except RunnerError as error:
@@ -88,7 +88,7 @@ def asked(  # noqa: PLR0913 - what is typed, where, and what stands for it
 
 
 def _question(
-    loaded: Project,
+    loaded: Project | EvidenceIndex,
     request: SelectionRequest,
     ignore: Sequence[str],
     otherwise_known: Callable[[str], bool],
@@ -128,7 +128,7 @@ def _ignored(ignore: Sequence[str], used: UsedSettings | None, names: list[str])
 
 
 def known_of(
-    loaded: Project,
+    loaded: Project | EvidenceIndex,
     question: AuditQuestion,
     warn: Callable[[str], None],
     installed: Installed | None = None,
@@ -139,14 +139,24 @@ def known_of(
     `warn` is told what is wrong with the store of this machine.
     """
     names = {case.name for case in question.chosen(loaded.cases)}
-    keep = _wanted(loaded, question, installed)
-    rows = answers.both(loaded.paths, warn, names, keep)
-    torch = _torch(installed)
-    if torch:
-        rows += answers.under_torches(loaded.paths, names, _wanted_under(torch, keep, loaded))
-        loaded = project.with_torches(loaded, _telling_torches(loaded, names, rows, torch))
-    commits = known_commits(loaded.paths).values()
-    found = known(loaded.cases, loaded.environments, rows, commits, torch)
+    torch, keep = _torch(installed), _wanted(loaded, question, installed)
+    keep_other = _wanted_under(torch, keep, loaded) if torch else None
+    if isinstance(loaded, EvidenceIndex):
+        ours, others = loaded.lines(names, keep, keep_other)
+        held = {name for cells in others.values() for name in cells}
+        torches = _telling_torches(loaded, names, held, torch) if torch else []
+        found = loaded.known(ours, others, torches, torch)
+    else:
+        from repromatrix.runner.evidence import answers  # noqa: PLC0415 - an index does without
+
+        rows = answers.both(loaded.paths, warn, names, keep)
+        if keep_other:
+            rows += answers.under_torches(loaded.paths, names, keep_other)
+            held = {row.cell.environment for row in rows}
+            torches = _telling_torches(loaded, names, held, torch)
+            loaded = project.with_torches(loaded, torches)
+        commits = known_commits(loaded.paths).values()
+        found = known(loaded.cases, loaded.environments, rows, commits, torch)
     return dataclasses.replace(found, snapshot=newest(loaded.paths.published))
 
 
@@ -157,9 +167,12 @@ def _torch(installed: Installed | None) -> str:
 
 
 def _telling_torches(
-    loaded: Project, names: Collection[str], rows: Sequence[Observation], torch: str
+    loaded: Project | EvidenceIndex, names: Collection[str], held: Collection[str], torch: str
 ) -> list[str]:
-    """Return the environments under that torch, or under all where a case depends on torch."""
+    """Return which of some environments are under that torch, or under any that is asked for.
+
+    That is where a case depends on torch.
+    """
     is_asked = any(torch_requirements(loaded.cases[name]) for name in names)
     other = loaded.matrix.torch.other(torch)
     unusable = [with_torch(name, torch) for name in other.unimportable] if other else []
@@ -167,13 +180,15 @@ def _telling_torches(
         *unusable,
         *(
             name
-            for name in project.torches_in(loaded, rows)
+            for name in project.torches_in(loaded.matrix, loaded.names, held)
             if is_asked or (under_torch(name) or ("", ""))[1] == torch
         ),
     ]
 
 
-def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | None) -> Keep:
+def _wanted(
+    loaded: Project | EvidenceIndex, question: AuditQuestion, installed: Installed | None
+) -> Keep:
     near = _near(installed, loaded) if installed else frozenset()
     torches = [_torch(installed), *(torch.version for torch in loaded.matrix.torch.others)]
     near |= {with_torch(name, torch) for name in near for torch in torches}
@@ -195,7 +210,7 @@ def _wanted(loaded: Project, question: AuditQuestion, installed: Installed | Non
     return keep
 
 
-def _wanted_under(torch: str, keep: Keep, loaded: Project) -> Keep:
+def _wanted_under(torch: str, keep: Keep, loaded: Project | EvidenceIndex) -> Keep:
     """Return what to keep of evidence under other torches: without that one only what it decides.
 
     Of a case that depends on torch another one may answer; the others are asked under ours.
@@ -213,7 +228,7 @@ def _wanted_under(torch: str, keep: Keep, loaded: Project) -> Keep:
     return keep_under
 
 
-def _near(installed: Installed, loaded: Project) -> frozenset[str]:
+def _near(installed: Installed, loaded: Project | EvidenceIndex) -> frozenset[str]:
     """Return the environments of the releases on both sides of a version."""
     if not installed.version(TRANSFORMERS):
         return frozenset()

@@ -110,7 +110,11 @@ class SeenRows(Mapping[Cell, Observation]):
         """Return a row; raises KeyError for a cell that was not measured."""
         if cell.environment not in self._lines.get(cell.line, _NOTHING):
             raise KeyError(cell)
-        return self._row_of(self._moved.get(cell, cell))
+        return self._row_of(self.measured_at(cell))
+
+    def measured_at(self, cell: Cell) -> Cell:
+        """Return the cell whose row stands for one."""
+        return self._moved.get(cell, cell)
 
     def __iter__(self) -> Iterator[Cell]:
         """Yield the measured cells."""
@@ -131,7 +135,7 @@ class KnownEvidence:
     environments: Mapping[str, Environment]
     lines: Lines
     """What was measured of each cell; nothing of contested ones."""
-    seen: Mapping[Cell, Observation]
+    seen: SeenRows
     """The rows of these cells."""
     contested: Mapping[Cell, Observation]
     """Cells about which the sources disagree: they answer nothing."""
@@ -262,11 +266,10 @@ def known(
     torch: str = "",
 ) -> KnownEvidence:
     """Return what is known from evidence: only what is measured on today's cases and pins."""
-    still = _still(environments)
-    seen, contested = current(rows, cases, still)
+    seen, contested = current(rows, cases, still(environments))
     ours, others = lines_of(seen)
     return concluded(
-        *(cases, still, ours, others, seen.__getitem__),
+        *(cases, environments, ours, others, seen.__getitem__),
         contested=contested,
         commits=commits,
         torch=torch,
@@ -285,7 +288,8 @@ def lines_of(
     return ours, others
 
 
-def _still(environments: Mapping[str, Environment]) -> dict[str, Environment]:
+def still(environments: Mapping[str, Environment]) -> dict[str, Environment]:
+    """Return the environments whose versions never change."""
     return {
         name: environment
         for name, environment in environments.items()
@@ -310,12 +314,12 @@ def concluded(  # noqa: PLR0913 - what was measured, and of what
     answers with that row. Of a case that depends on torch only what was measured with one that is
     alike is known.
     """
-    still = _still(environments)
-    by_torch = depending(torch, cases, (ours, others), still) if torch else {}
-    ours = only_alike(ours, by_torch, still)
-    others = only_alike(others, by_torch, still)
+    held = still(environments)
+    by_torch = depending(torch, cases, (ours, others), held) if torch else {}
+    ours = only_alike(ours, by_torch, held)
+    others = only_alike(others, by_torch, held)
     lines, moved = dict(ours), {}
-    for line, names in standing_for(torch, ours, others, by_torch, still):
+    for line, names in standing_for(torch, ours, others, by_torch, held):
         case, workaround, precision, device = line
         lines[line] = {
             **ours.get(line, {}),
@@ -326,15 +330,15 @@ def concluded(  # noqa: PLR0913 - what was measured, and of what
             moved[cell] = cell._replace(environment=name)
     return KnownEvidence(
         cases=cases,
-        environments=still,
+        environments=held,
         lines=lines,
         seen=SeenRows(lines, moved, row_of),
         contested={
             cell: row
             for cell, row in contested.items()
-            if cell not in moved and is_alike(cell, by_torch, still)
+            if cell not in moved and is_alike(cell, by_torch, held)
         },
-        commits=tuple(row for row in commits if {row.before, row.at} <= still.keys()),
+        commits=tuple(row for row in commits if {row.before, row.at} <= held.keys()),
         torch=torch,
         by_torch=frozenset(by_torch),
     )

@@ -7,7 +7,6 @@ name. Nothing is concluded beyond what was measured: unknown is not a pass.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from repromatrix.runner.audit.known import CellResult, KnownEvidence
+from repromatrix.runner.audit.known import CellResult, KnownEvidence, SeenRows
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.torches import (
     release_of,
@@ -91,11 +90,12 @@ class Says(StrEnum):
 
 
 class _Late:
-    """How the rows of an answer are read."""
+    """The cells that an answer rests on, until their rows are asked for."""
 
-    __slots__ = ("_read",)
+    __slots__ = ("_cells", "_seen")
 
-    _read: Callable[[], tuple[Observation, ...]]
+    _cells: Sequence[Cell]
+    _seen: SeenRows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,11 +113,13 @@ class CellAnswer(_Late):
     why: str = ""
     """Why it is unknown or does not apply."""
 
-    def resting_on(self, read: Callable[[], tuple[Observation, ...]]) -> Self:
-        """Return it with rows that are read when they are asked for: most are never shown."""
-        found = dataclasses.replace(self)
+    @classmethod
+    def resting_on(cls, cells: Sequence[Cell], seen: SeenRows, **facts: Any) -> Self:  # noqa: ANN401 - its fields
+        """Return one whose rows are read when they are asked for: most are never shown."""
+        found = cls(**facts)
         object.__delattr__(found, "rests_on")  # so that to ask for it is to ask `__getattr__`
-        object.__setattr__(found, "_read", read)
+        object.__setattr__(found, "_cells", cells)
+        object.__setattr__(found, "_seen", seen)
         return found
 
     if not TYPE_CHECKING:
@@ -125,9 +127,16 @@ class CellAnswer(_Late):
         def __getattr__(self, name: str) -> tuple[Observation, ...]:
             if name != "rests_on":
                 raise AttributeError(name)
-            rows = self._read()
+            rows = tuple(map(self._seen.__getitem__, self._cells))
             object.__setattr__(self, name, rows)
             return rows
+
+    @property
+    def measured_in(self) -> tuple[str, ...]:
+        """The environments in which the cells were measured that it rests on."""
+        if hasattr(self, "_cells"):
+            return tuple(self._seen.measured_at(cell).environment for cell in self._cells)
+        return tuple(row.cell.environment for row in self.rests_on)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +174,9 @@ class Conclusion(NamedTuple):
     def of(self, cell: Callable[[str], Cell], known: KnownEvidence) -> CellAnswer:
         """Return it with the rows that it rests on; `cell` gives that of an environment."""
         case, workaround, _, precision, device = cell("")
-        found = CellAnswer(
+        return CellAnswer.resting_on(
+            [cell(name) for name in self.rests_on],
+            known.seen,
             case=case,
             workaround=workaround,
             precision=precision,
@@ -174,8 +185,6 @@ class Conclusion(NamedTuple):
             level=self.level,
             why=self.why,
         )
-        cells = [cell(name) for name in self.rests_on]
-        return found.resting_on(lambda: tuple(known.seen[one] for one in cells)) if cells else found
 
 
 class Spot(NamedTuple):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from repromatrix.runner.audit.advice import Advice
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.lines import PinPlace, place_of
 from repromatrix.runner.audit.packages import Installed
@@ -21,6 +20,9 @@ from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import join, plural, printable_lines, shorten
+
+if TYPE_CHECKING:
+    from repromatrix.runner.audit.advice import Advice
 
 NO_CASE = "No case is about what `--model` names."
 """What cases say of a model that only the sweep has run."""
@@ -190,7 +192,7 @@ def _other_torch(audit: Audit) -> Iterator[str]:
 
 def is_under_torch(cell: CellAnswer, ours: str) -> bool:
     """Say whether all that an answer rests on was measured under another torch: somebody's."""
-    under = (under_torch(row.cell.environment) for row in cell.rests_on)
+    under = map(under_torch, cell.measured_in)
     return all(found and release_of(TORCH, found[1]) == release_of(TORCH, ours) for found in under)
 
 
@@ -306,7 +308,7 @@ def sources(hit: Hit) -> Iterator[str]:
 def _derivation(hit: Hit) -> Iterator[str]:
     derived = [cell for cell in hit.stands if cell.level is Level.DERIVED]
     if derived:
-        low, high = (row.cell.environment for row in derived[0].rests_on)
+        low, high = derived[0].measured_in
         yield f"derived: it fails on both sides, in {low} and in {high}"
     elif found := under_torch(hit.seen.cell.environment):
         differing = (each.ours for each in hit.differences if each.package == TORCH)
@@ -583,7 +585,7 @@ def _cell(cell: CellAnswer) -> dict[str, Any]:
         "says": str(cell.says),
         "level": str(cell.level),
         "why": cell.why,
-        "measured-in": [row.cell.environment for row in cell.rests_on],
+        "measured-in": [*cell.measured_in],
         "sources": sorted({row.source for row in cell.rests_on}),
     }
 

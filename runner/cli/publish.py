@@ -109,7 +109,8 @@ def _under_torches(checkout: Project, rows: Iterable[Observation]) -> dict[Path,
     final = [_with_source(row, fresh) for row in _evidence(judged)]
     used = {row.source for row in final}
     publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
-    order = project.torches_in(loaded, final)
+    held = {row.cell.environment for row in final}
+    order = project.torches_in(loaded.matrix, loaded.names, held)
     return published.write(paths.torches, final, publications, order)
 
 

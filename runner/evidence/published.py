@@ -8,12 +8,13 @@ from __future__ import annotations
 import csv
 import functools
 import hashlib
+import io
 import json
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,8 @@ Keep = Callable[[str, str, Precision, Device], Collection[str] | None]
     """
 
 FORMAT = 1
+PUBLICATIONS = "publications.toml"
+ENVIRONMENTS = "environments.csv"
 _FACTS = ("date", "hardware", "torch", "python", "main")
 WRITTEN = "`nox -s publish` writes this file; git has its last version."
 """What to do about a file of a published set that is missing or damaged."""
@@ -65,7 +68,7 @@ class Publication:
 
 def read_publications(folder: Path) -> dict[str, Publication]:
     """Return the publications by name; raises RunnerError when they are of a newer format."""
-    path = folder / "publications.toml"
+    path = folder / PUBLICATIONS
     if not path.exists():
         return {}
     with addressed(path.name, WRITTEN):
@@ -127,56 +130,113 @@ def read(
     folder: Path, cases: Collection[str] | None = None, keep: Keep | None = None
 ) -> Iterator[Observation]:
     """Yield every published cell, or those of some cases; raises RunnerError for a bad file."""
-    publications = read_publications(folder)
-    path = folder / "environments.csv"
-    with addressed(path.name, WRITTEN):
-        rows = map(EnvironmentRow._make, _lines_of(path))
-        environments = {(row.environment, row.publication): row for row in rows}
-
-    @functools.cache
-    def ran(case_digest: str, name: str, publication: str) -> tuple[Provenance, str]:
-        """Return what the cells of a case ran on, and why that could not be built."""
-        row = environments[name, publication]
-        provenance = Provenance(
-            case_digest=case_digest,
-            environment_digest=row.digest,
-            packages=_packages(row),
-            python=row.python,
-            torch_build=row.torch,
-            hardware=publications[publication].hardware,
-            protocol=MEASURED,
-            run=publication,
-        )
-        return provenance, row.reason
-
+    found = PublishedSet(folder)
     for path in sorted(cell_files(folder)):
         if cases is None or path.stem in cases:
-            with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
-                about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-                ran_case = functools.partial(ran, str(about["case-digest"]))
-                failures = {name: _failed(failure) for name, failure in about["failures"].items()}
-            with addressed(f"{path.parent.name}/{path.name}", WRITTEN):
-                yield from _observations(path, keep, ran_case, failures)
+            yield from found.rows(path, keep)
+
+
+_Ran = Callable[[str, str], tuple[Provenance, str]]
+"""Of an environment and a publication: what the cells of a case ran on, and its reason."""
+
+_CellFile = tuple[_Ran, Mapping[str, Failed], list[list[str]], Iterator[list[str]]]
+"""That, the failures, the lines that were read so far, and the others."""
+
+
+class PublishedSet:
+    """A published set, whose files of cells are read as they are asked for.
+
+    Raises RunnerError for a bad file, as do its methods.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read what was published, and what the environments held."""
+        self._folder = folder
+        self._publications = read_publications(folder)
+        path = folder / ENVIRONMENTS
+        with addressed(path.name, WRITTEN):
+            rows = map(EnvironmentRow._make, _lines_of(path))
+            self._environments = {(row.environment, row.publication): row for row in rows}
+        self._ran: dict[tuple[str, str, str], tuple[Provenance, str]] = {}
+        self._files: dict[Path, _CellFile] = {}
+
+    def rows(self, path: Path, keep: Keep | None) -> Iterator[Observation]:
+        """Yield the cells of a file."""
+        ran_case, failures = self._about(path)
+        with addressed(f"{path.parent.name}/{path.name}", WRITTEN):
+            yield from _observations(path, _lines_of(path), keep, ran_case, failures)
+
+    def row(self, cell: Cell) -> Observation | None:
+        """Return the row of one cell, None where there is none."""
+        path = self._folder / cell.device / f"{cell.case}.csv"
+        with addressed(f"{path.parent.name}/{path.name}", WRITTEN):
+            if path not in self._files:
+                self._files[path] = (*self._about(path), [], _lines_of(path))
+            ran_case, failures, read_lines, rest = self._files[path]
+            wanted = {cell.environment}
+
+            def is_of_cell(line: Sequence[str]) -> bool:
+                is_line = line[0] == cell.workaround and line[1] == cell.precision
+                return is_line and cell.environment in line[2].split()
+
+            for line in chain(read_lines, _kept(rest, read_lines)):
+                if is_of_cell(line):
+                    rows = _observations(path, [line], lambda *_: wanted, ran_case, failures)
+                    return next(rows)
+        return None
+
+    def _about(self, path: Path) -> tuple[_Ran, Mapping[str, Failed]]:
+        with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
+            about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            ran_case = functools.partial(self._ran_on, str(about["case-digest"]))
+            return ran_case, {name: _failed(failure) for name, failure in about["failures"].items()}
+
+    def _ran_on(self, case_digest: str, name: str, publication: str) -> tuple[Provenance, str]:
+        """Return what the cells of a case ran on, and why that could not be built."""
+        key = (case_digest, name, publication)
+        if key not in self._ran:
+            row = self._environments[name, publication]
+            provenance = Provenance(
+                case_digest=case_digest,
+                environment_digest=row.digest,
+                packages=_packages(row),
+                python=row.python,
+                torch_build=row.torch,
+                hardware=self._publications[publication].hardware,
+                protocol=MEASURED,
+                run=publication,
+            )
+            self._ran[key] = (provenance, row.reason)
+        return self._ran[key]
 
 
 def _lines_of(path: Path) -> Iterator[list[str]]:
     if not path.exists():
         return
     with path.open(newline="", encoding="utf-8") as file:
-        lines = csv.reader(file)
-        next(lines, None)
-        yield from lines
+        text = file.read()
+    lines = csv.reader(io.StringIO(text, newline=""))
+    next(lines, None)
+    yield from lines
+
+
+def _kept(lines: Iterable[list[str]], read_lines: list[list[str]]) -> Iterator[list[str]]:
+    """Yield lines, each once it is among those that were read."""
+    for line in lines:
+        read_lines.append(line)
+        yield line
 
 
 def _observations(
     path: Path,
+    every: Iterable[list[str]],
     keep: Keep | None,
-    ran: Callable[[str, str], tuple[Provenance, str]],
+    ran: _Ran,
     failures: Mapping[str, Failed],
 ) -> Iterator[Observation]:
-    """Yield the wanted cells of a file; what is not wanted is not taken apart."""
+    """Yield the wanted cells of a file's lines; what is not wanted is not taken apart."""
     case, device = path.stem, Device(path.parent.name)
-    for (workaround, word), lines in groupby(_lines_of(path), key=itemgetter(0, 1)):
+    for (workaround, word), lines in groupby(every, key=itemgetter(0, 1)):
         precision = Precision(word)
         wanted = None if keep is None else keep(case, workaround, precision, device)
         for row in map(PublishedRow._make, lines) if wanted is None or wanted else ():
@@ -246,8 +306,8 @@ def write(
     """Return the files of a published set and their texts; the caller writes all or none."""
     head = f"# Written by `nox -s publish`; one line per publication.\nformat = {FORMAT}\n\n"
     lines = sorted(publication.line() for publication in publications)
-    files = {folder / "publications.toml": "".join([head, "[publications]\n", *lines])}
-    files[folder / "environments.csv"] = _environments(rows, order)
+    files = {folder / PUBLICATIONS: "".join([head, "[publications]\n", *lines])}
+    files[folder / ENVIRONMENTS] = _environments(rows, order)
     by_file: dict[tuple[str, str], list[Observation]] = defaultdict(list)
     for row in rows:
         by_file[str(row.cell.device), row.cell.case].append(row)

@@ -6,6 +6,7 @@ A commit in which a failure was seen stands among them as `main@0123456789ab`.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -50,12 +51,14 @@ def with_torch(name: str, version: str) -> str:
     return f"{name}+torch{version}"
 
 
+@functools.lru_cache(maxsize=4096)
 def under_torch(name: str) -> tuple[str, str] | None:
     """Return what a torch is laid over, and its version; None where a name ends in no torch."""
     found = _TORCH.fullmatch(name)
     return (found["under"], found["version"]) if found else None
 
 
+@functools.lru_cache(maxsize=4096)
 def taken_apart(text: str) -> EnvironmentName:
     """Take a name apart; raises ValueError when a part names no package."""
     base, *parts = text.split("+")

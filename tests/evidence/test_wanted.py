@@ -89,7 +89,7 @@ def test_a_contested_cell_answers_nothing() -> None:
     rows = [seen(Outcome.PASSES, ran=ran), seen(Outcome.FAILS, ran=ran, how=failed())]
     evidence = known({toy.name: toy}, {held.name: held}, rows)
 
-    assert (evidence.seen, {*evidence.contested}) == ({}, {cell()})
+    assert ({**evidence.seen}, {*evidence.contested}) == ({}, {cell()})
     assert evidence.fails(cell()) is None
     assert evidence.ran_on(Device.CPU) == (("2.13.0+cpu",), ("3.11",))
 
@@ -106,8 +106,8 @@ def test_what_the_machine_decided_takes_nobodys_place(*, first: bool) -> None:
     evidence = known({toy.name: toy}, {held.name: held}, rows)
     of_machine = known({toy.name: toy}, {held.name: held}, [machine])
 
-    assert evidence.seen == {cell(): decided}
+    assert {**evidence.seen} == {cell(): decided}
     assert evidence.fails(cell()) is True
     assert evidence.ran_on(Device.CPU) == (("2.13.0+cpu",), ("3.11",))
-    assert of_machine.seen == {cell(): machine}
+    assert {**of_machine.seen} == {cell(): machine}
     assert of_machine.ran_on(Device.CPU) == ((), ())
