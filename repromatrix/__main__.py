@@ -1,5 +1,6 @@
 """`python -m repromatrix NAME …` is the program behind `nox -s NAME -- …`."""
 
+import gc
 import os
 import signal
 
@@ -8,7 +9,8 @@ def main() -> None:
     """Run the program; before it answers signals itself, there is nothing that has to be ended."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
-    from repromatrix.runner.cli import program as run  # noqa: PLC0415 - it takes half a second
+    gc.disable()  # what is imported stays: a command that makes garbage turns it on again
+    from repromatrix.runner.cli import program as run  # noqa: PLC0415 - it takes a while
 
     run()
 

@@ -32,7 +32,6 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.planning.selection import SelectionRequest, one_of
-from repromatrix.runner.sweep.answers import lines
 from repromatrix.runner.sweep.models import SweptModels
 
 __all__ = [
@@ -110,6 +109,10 @@ def doctor(model: object = None) -> Diagnosis:
     kinds = looked_at.types if looked_at else ()
     version = found.audit.installed.version(TRANSFORMERS)
     swept = SweptModels(paths).answers(kinds, version, found.audit.question.precisions)
+    if not swept:
+        return found
+    from repromatrix.runner.sweep.answers import lines  # noqa: PLC0415 - most ask without models
+
     return dataclasses.replace(found, swept=tuple(lines(swept)))
 
 

@@ -35,11 +35,12 @@ from repromatrix.runner.cli.options import (
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.answers import SweptAnswer
 from repromatrix.runner.sweep.models import SweptModels
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from repromatrix.runner.sweep.answers import SweptAnswer
 
 
 _FORMATS: dict[str, Callable[[Audit, AuditTerms], str]] = {

@@ -21,7 +21,6 @@ from repromatrix.runner import project
 from repromatrix.runner.cases import load_script
 from repromatrix.runner.errors import Conflict, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import updates
-from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.model.case import Case, by_variant, stem_of
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
@@ -34,7 +33,6 @@ from repromatrix.runner.planning.selection import (
 )
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join, plural
-from repromatrix.runner.worker.process_control import unenforceable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -189,8 +187,8 @@ def command(
         record = typing.get_type_hints(function, localns=_LATE).get("options")
 
         def call(**values: Any) -> NoReturn:  # noqa: ANN401 - whatever the options are
-            if not collect:
-                gc.disable()
+            if collect:  # nothing was worth looking for while modules were imported
+                gc.enable()
             arguments = {"options": record(**values)} if record else values
             code = function(**{key: _GIVEN[key]() for key in given}, **arguments)
             gc.freeze()  # the collection at the end of the process would cost time and free nothing
@@ -313,6 +311,10 @@ def decide_sandbox(asked: bool | None, tell: Callable[[str], None]) -> bool:  # 
     Without the option they do in CI, if this machine can. Raises RunnerError where the option is
     given and this machine cannot.
     """
+    # Commands that run no case do without.
+    from repromatrix.runner.execution import cgroup, sandbox  # noqa: PLC0415
+    from repromatrix.runner.worker.process_control import unenforceable  # noqa: PLC0415
+
     in_ci = os.environ.get("CI", "").lower() in {"1", "true"}
     wanted = in_ci if asked is None else asked
     why = sandbox.trouble() if wanted else "use --sandbox to isolate it"

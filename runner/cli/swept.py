@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from repromatrix.runner.audit.render_ci import workflow_command
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.markdown import plain
-from repromatrix.runner.sweep import answers
-from repromatrix.runner.sweep.answers import SweptAnswer
 from repromatrix.runner.text import printable_lines
+
+if TYPE_CHECKING:
+    from repromatrix.runner.sweep.answers import SweptAnswer
 
 
 def added(answer: str, found: Sequence[SweptAnswer], form: str) -> str:
     """Return an answer with what the sweep found."""
     if not found:
         return answer
+    from repromatrix.runner.sweep import answers  # noqa: PLC0415 - most ask without models
+
     if form == "json":
         whole = {**json.loads(answer), "swept": answers.as_data(found)}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,6 +29,8 @@ def _packed(archive: Path) -> Mapping[str, bytes]:
     """Return what the build of the wheel packed; whole, as its parts cannot be read alone."""
     if not archive.exists():
         return {}
+    import tarfile  # noqa: PLC0415 - a checkout does without
+
     with tarfile.open(archive) as locks:
         members = [(member.name, locks.extractfile(member)) for member in locks]
         return {name.removesuffix(_SUFFIX): file.read() for name, file in members if file}

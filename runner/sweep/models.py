@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep import answers
-from repromatrix.runner.sweep.answers import SweptAnswer
-from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.published import read_history
+
+if TYPE_CHECKING:
+    from repromatrix.runner.sweep.answers import SweptAnswer
+    from repromatrix.runner.sweep.history import SweepHistory
 
 
 class SweptModels:
-    """The architectures that were swept, for models that are asked for."""
+    """The architectures that were swept, for models that are asked for.
+
+    The code of the sweep is imported where there are any: most ask without.
+    """
 
     def __init__(self, paths: Paths) -> None:
         """Read nothing yet: without models the sweep is not asked."""
@@ -22,10 +26,14 @@ class SweptModels:
 
     @cached_property
     def _history(self) -> SweepHistory:
+        from repromatrix.runner.sweep.published import read_history  # noqa: PLC0415
+
         return read_history(self._paths.published)
 
     def is_known(self, model: str) -> bool:
         """Say whether a name or glob means an architecture that was swept."""
+        from repromatrix.runner.sweep import answers  # noqa: PLC0415
+
         return bool(answers.named(self._history, [model]))
 
     def answers(
@@ -34,5 +42,7 @@ class SweptModels:
         """Return what is known of models at a version of transformers."""
         if not models:
             return ()
+        from repromatrix.runner.sweep import answers  # noqa: PLC0415
+
         kinds = answers.named(self._history, models)
         return answers.swept(self._history, kinds, version, precisions)

@@ -144,3 +144,18 @@ def test_the_commits_that_this_machine_found_are_named(
     done = call(environ, "audit", lock, "--case", row.case, "--precision", "bf16")
 
     assert f"fixed by commit {row.label}" in done.stdout
+
+
+def test_an_answer_imports_nothing_that_only_other_questions_need() -> None:
+    code = "import sys, repromatrix.runner.cli.audit; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    others = {
+        *("sweep.history", "sweep.answers", "execution.sandbox", "worker.main"),
+        *("evidence.store", "environments.locks", "audit.advice"),
+    }
+
+    found = {*done.stdout.split()}
+    assert found.isdisjoint(f"repromatrix.runner.{name}" for name in others)
+    assert found.isdisjoint({"torch", "pandas", "rich", "tarfile"})

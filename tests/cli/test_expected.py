@@ -59,7 +59,7 @@ What uv says ends where our own words go on: whoever rewords those looks here, t
 """
 
 ALIKE: dict[str, object] = {
-    "repromatrix.runner.cli.options.unenforceable": [],
+    "repromatrix.runner.worker.process_control.unenforceable": [],
     "repromatrix.runner.execution.cgroup.can_count": True,
     "repromatrix.runner.execution.hardware.has_cuda": False,
 }

@@ -15,7 +15,7 @@ from repromatrix.runner.cli.audit import AuditOptions, audit_packages
 from repromatrix.runner.cli.options import QuestionOptions
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep import models
+from repromatrix.runner.sweep import published
 from repromatrix.runner.sweep.published import read_history, texts
 from repromatrix.runner.sweep.records import ProbeStatus
 
@@ -42,7 +42,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     def read(_: Path) -> SweepHistory:
         return read_history(tmp_path)
 
-    monkeypatch.setattr(models, "read_history", read)
+    monkeypatch.setattr(published, "read_history", read)
     return Paths()
 
 
@@ -151,7 +151,7 @@ def test_a_model_that_nobody_knows_is_refused(paths: Paths, tmp_path: Path) -> N
 def test_without_models_the_sweep_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(models, "read_history", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr(published, "read_history", lambda _: pytest.fail("it was read"))
     audit_packages(Paths(), AuditOptions(path=requirements(tmp_path, "4.51.0")), lambda: QUIET)
 
     assert "Swept" not in capsys.readouterr().out
