@@ -216,12 +216,13 @@ def _wanted_under(torch: str, keep: Keep, loaded: Project | EvidenceIndex) -> Ke
     Of a case that depends on torch another one may answer; the others are asked under ours.
     """
     ours = {with_torch(name, torch) for name in loaded.environments}
+    depending = {name for name, case in loaded.cases.items() if torch_requirements(case)}
 
     def keep_under(
         case: str, workaround: str, precision: Precision, device: Device
     ) -> Collection[str] | None:
         wanted = keep(case, workaround, precision, device)
-        if torch_requirements(loaded.cases[case]):
+        if case in depending:
             return wanted
         return ours if wanted is None else ours & {*wanted}
 

@@ -31,7 +31,7 @@ from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import PLAIN, Case
-from repromatrix.runner.model.cell import Cell, Source, obstacles
+from repromatrix.runner.model.cell import Source, obstacles
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Verdict
@@ -192,9 +192,10 @@ def _hit(
     case, near = position.case, position.neighbours
     assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
 
+    lines = [known.line(case.name, PLAIN, cell.precision, cell.device) for cell in cells]
+
     def passes(name: str) -> bool:
-        there = [Cell(case.name, PLAIN, name, cell.precision, cell.device) for cell in cells]
-        return all(known.fails(cell) is False for cell in there)
+        return all(name in line and line[name].result.fails is False for line in lines)
 
     newer, older = (_changes(case, name, installed, known) for name in avoiding(near, passes))
 
@@ -250,12 +251,13 @@ def _leads_to(
     low, high = (version(row.at), ours) if is_break else (ours, version(row.before))
     if low > high:
         return False
-    measured = (
-        Cell(row.case, PLAIN, environment.name, cell.precision, cell.device)
-        for environment in known.of(known.cases[row.case])
-        if low <= version(environment.name) <= high
+    case = known.cases[row.case]
+    return not any(
+        result.fails is False
+        and low <= version(name) <= high
+        and known.holds(case, known.environments[name])
+        for name, (result, _) in known.line(row.case, PLAIN, cell.precision, cell.device).items()
     )
-    return not any(known.fails(each) is False for each in measured)
 
 
 def as_described(case: Case, seen: Observation, known: KnownEvidence) -> Verdict:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import io
 import os
@@ -243,10 +244,27 @@ def _state(paths: Paths) -> bytes:
     found = hashlib.sha256()
     versions = (sys.version, packaging.__version__, pydantic.VERSION)
     found.update(repr((paths, versions, default_environment())).encode())
-    for path in _files(paths):
+    found.update(_code())
+    _add(found, _files(paths))
+    return found.digest()
+
+
+@functools.cache
+def _code() -> bytes:
+    """Return a digest of the code that makes an index, as it was when it was first asked for.
+
+    It may change on the disk while a process that has imported it goes on.
+    """
+    found = hashlib.sha256()
+    for folder in (CODE, *(CODE / name for name in _MAKERS)):
+        _add(found, _in_folder(folder, ".py"))
+    return found.digest()
+
+
+def _add(found: hashlib._Hash, files: Iterable[str]) -> None:
+    for path in files:
         content = _content(path)
         found.update(b"\0%b\0%d\0%b" % (os.fsencode(path), len(content), content))
-    return found.digest()
 
 
 def _files(paths: Paths) -> Iterator[str]:
@@ -259,8 +277,6 @@ def _files(paths: Paths) -> Iterator[str]:
         yield from (str(folder / PUBLICATIONS), str(folder / ENVIRONMENTS))
         for device in Device:
             yield from _in_folder(folder / device, ".csv", ".json")
-    for folder in (CODE, *(CODE / name for name in _MAKERS)):
-        yield from _in_folder(folder, ".py")
 
 
 def _in_folder(folder: Path, *endings: str) -> Iterator[str]:

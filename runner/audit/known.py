@@ -154,11 +154,17 @@ class KnownEvidence:
         What was measured under another torch stands for the release below it.
         """
         return (
-            held
-            for held in self.environments.values()
-            if held.source is not Source.TORCH
-            and belongs(case, held)
-            and (case.name not in self.by_torch or (case.name, held.name) in self._held)
+            environment
+            for environment in self.environments.values()
+            if self.holds(case, environment)
+        )
+
+    def holds(self, case: Case, environment: Environment) -> bool:
+        """Say whether a case has cells in an environment of which something could be known."""
+        return (
+            environment.source is not Source.TORCH
+            and belongs(case, environment)
+            and (case.name not in self.by_torch or (case.name, environment.name) in self._held)
         )
 
     @cached_property

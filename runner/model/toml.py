@@ -62,7 +62,11 @@ class TomlRecord(BaseModel):
     """A frozen record whose keys are written in kebab-case; an unknown key is an error."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=_kebab, arbitrary_types_allowed=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=_kebab,
+        arbitrary_types_allowed=True,
+        defer_build=True,  # who reads none of them saves the time to learn how
     )
 
 
