@@ -148,6 +148,19 @@ def test_an_installation_audits_without_torch_pandas_and_a_home(
     assert [path.name for path in tmp_path.iterdir()] == ["requirements.txt"]
 
 
+def test_an_installation_answers_again_from_what_it_kept(packages: Path, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(LISTED, encoding="utf-8")
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    asked = ("audit", "requirements.txt", "--format", "json")
+
+    first, again = (call(packages, tmp_path, *asked, environ=own) for _ in range(2))
+    alone = call(packages, tmp_path, *asked)
+
+    assert first.returncode == 1, first.stderr
+    assert first.stdout == again.stdout == alone.stdout
+    assert [path.name for path in (tmp_path / "cache" / "repromatrix").iterdir()] == ["index"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
