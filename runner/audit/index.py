@@ -333,8 +333,10 @@ def _read(place: Path, state: bytes, paths: Paths) -> EvidenceIndex | None:
 def _keep(place: Path, state: bytes, index: EvidenceIndex) -> None:
     """Keep an index in place of the last one, unless its files changed meanwhile.
 
-    A disk that does not take it costs nothing but time.
+    A disk that does not take it costs nothing but time, and so does a home that is not there.
     """
+    if not place.parents[2].is_dir():
+        return
     names = [field.name for field in dataclasses.fields(index) if field.name != "paths"]
     content = pickle.dumps({name: getattr(index, name) for name in names}, protocol=5)
     digest = hashlib.sha256(content).digest()

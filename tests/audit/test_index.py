@@ -204,6 +204,19 @@ def test_where_it_cannot_be_kept_the_files_answer(paths: Paths, *, is_folder: bo
     assert answers(paths, MINE) == expected
 
 
+def test_a_home_that_is_not_there_is_not_made(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = from_files(paths, MINE)
+    monkeypatch.setattr(Paths, "state", tmp_path / "home" / ".cache" / "repromatrix")
+
+    assert answers(paths, MINE) == expected
+    assert not (tmp_path / "home").exists()
+    (tmp_path / "home").mkdir()
+    assert answers(paths, MINE) == expected
+    assert place(paths).is_file()
+
+
 def test_a_store_counts_beside_what_is_published(paths: Paths) -> None:
     before = answers(paths, MINE)
     Toy(paths, case_text(BREAKS)).measured("++++++").repeated()
