@@ -70,20 +70,16 @@ _NOTHING: Mapping[str, MeasuredCell] = MappingProxyType({})
 
 def measured(row: Observation) -> MeasuredCell:
     """Return what answers need of a current row; equal ones are one object."""
-    result = _result(row.outcome, row.exercised, row.cell.precision, unstable=row.unstable)
     ran = row.provenance
-    return _measured(result, ran.torch_build if row.outcome.is_evidence else None, ran.python)
+    facts = (row.outcome, row.exercised, row.cell.precision, row.unstable)
+    return _measured(facts, ran.torch_build, ran.python)
 
 
 @lru_cache(maxsize=4096)
-def _measured(result: CellResult, build: str | None, python: str) -> MeasuredCell:
-    return MeasuredCell(result, None if build is None else (build, python))
-
-
-@lru_cache(maxsize=4096)
-def _result(
-    outcome: Outcome, exercised: Exercised, precision: Precision, *, unstable: bool
-) -> CellResult:
+def _measured(
+    facts: tuple[Outcome, Exercised, Precision, bool], build: str, python: str
+) -> MeasuredCell:
+    outcome, exercised, precision, unstable = facts
     fails = reading_of(outcome, exercised, unstable=unstable).fails
     if fails is not None:
         why = ""
@@ -94,7 +90,8 @@ def _result(
     else:
         why = outcome.verb
     declines = outcome is Outcome.DECLINES and not unstable
-    return CellResult(fails, declines, why)
+    ran = (build, python) if outcome.is_evidence else None
+    return MeasuredCell(CellResult(fails, declines, why), ran)
 
 
 class SeenRows(Mapping[Cell, Observation]):

@@ -157,7 +157,7 @@ class PublishedSet:
         with addressed(path.name, WRITTEN):
             rows = map(EnvironmentRow._make, _lines_of(path))
             self._environments = {(row.environment, row.publication): row for row in rows}
-        self._ran: dict[tuple[str, str, str], tuple[Provenance, str]] = {}
+        self._ran = functools.cache(self._ran_on)
         self._files: dict[Path, _CellFile] = {}
 
     def rows(self, path: Path, keep: Keep | None) -> Iterator[Observation]:
@@ -188,26 +188,23 @@ class PublishedSet:
     def _about(self, path: Path) -> tuple[_Ran, Mapping[str, Failed]]:
         with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
             about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-            ran_case = functools.partial(self._ran_on, str(about["case-digest"]))
+            ran_case = functools.partial(self._ran, str(about["case-digest"]))
             return ran_case, {name: _failed(failure) for name, failure in about["failures"].items()}
 
     def _ran_on(self, case_digest: str, name: str, publication: str) -> tuple[Provenance, str]:
         """Return what the cells of a case ran on, and why that could not be built."""
-        key = (case_digest, name, publication)
-        if key not in self._ran:
-            row = self._environments[name, publication]
-            provenance = Provenance(
-                case_digest=case_digest,
-                environment_digest=row.digest,
-                packages=_packages(row),
-                python=row.python,
-                torch_build=row.torch,
-                hardware=self._publications[publication].hardware,
-                protocol=MEASURED,
-                run=publication,
-            )
-            self._ran[key] = (provenance, row.reason)
-        return self._ran[key]
+        row = self._environments[name, publication]
+        provenance = Provenance(
+            case_digest=case_digest,
+            environment_digest=row.digest,
+            packages=_packages(row),
+            python=row.python,
+            torch_build=row.torch,
+            hardware=self._publications[publication].hardware,
+            protocol=MEASURED,
+            run=publication,
+        )
+        return provenance, row.reason
 
 
 def _lines_of(path: Path) -> Iterator[list[str]]:
