@@ -46,6 +46,7 @@ _USED = {
     "train": ("probes/gradients.py",),
     "lora": ("probes/gradients.py",),
     "half": ("probes/trainer.py",),
+    "long": ("probes/attention.py", "probes/generate.py", "tokens.py", "fields.py"),
     "range": ("probes/gradients.py", "probes/half.py", "probes/trainer.py"),
 }
 """The modules that the probes of a family share with others."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from repromatrix.runner.sweep.child.probes.names import ProbeName
+from repromatrix.runner.sweep.child.tokens import plain_token
 from repromatrix.runner.sweep.findings import TOLERANCE, Kind, ProbeChange
 from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.script_ways import (
@@ -18,6 +19,8 @@ from repromatrix.runner.sweep.script_ways import (
     LACKING,
     OUT,
     PADS,
+    PLAIN,
+    SPECIAL,
     WAYS,
     ScriptWay,
     named,
@@ -182,6 +185,7 @@ def _expanded(
 ) -> Iterator[str]:
     """Put what the recipe has in the place of the placeholders; casts of inputs are made once."""
     output = f".{form.output}" if form.output else "[0]"
+    special, plain = plain_token(told.recipe.content["config"])
     pads = tuple(pair for pair in _MASKS.items() if pair[0] in told.recipe.content["inputs"])
     floats = [name for name, spec in told.recipe.content["inputs"].items() if _is_float(spec)]
     for line in lines:
@@ -194,6 +198,8 @@ def _expanded(
             OUT: output,
             "CLASS": told.recipe.class_name,
             PADS: repr(pads),
+            SPECIAL: repr(special),
+            PLAIN: str(plain),
             "LACKING": json.dumps(form.lacking),
             "output_relative_error": _error_name(form),
         }
@@ -207,6 +213,8 @@ def _error_name(form: ScriptForm) -> str:
 def _inputs(told: ScriptSubject, way: ScriptWay, form: ScriptForm, *, cast: bool) -> Iterator[str]:
     generates = told.probe.family == "generate"
     given = {**told.recipe.content["inputs"]}
+    if told.probe.family == "long":  # which takes nothing but the text
+        given = {"input_ids": given["input_ids"]}
     if way.labelled:
         given |= told.recipe.content.get("targets", {})
     yield "    inputs = {"

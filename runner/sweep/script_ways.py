@@ -2,7 +2,8 @@
 
 In the lines, `CLASS` stands for the class of the model and `.OUT` for the output that is looked at;
 `HALF` is a line that casts the inputs in floating point to `dtype`, `FULL` one that casts them
-back, and `PADS` for the inputs with token ids beside their masks.
+back, and `PADS` for the inputs with token ids beside their masks; `SPECIAL` are the ids of special
+tokens, `PLAIN` is another.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import NamedTuple
 from repromatrix.runner.sweep.child.probes.names import BUILD
 
 HALF, FULL, PADS, OUT = "HALF", "FULL", "PADS", ".OUT"
+SPECIAL, PLAIN = "SPECIAL", "PLAIN"
 _SEED = 'torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))'
 _SAVE = 'model.save_pretrained("saved")'
 _LOADED = 'CLASS.from_pretrained("saved", torch_dtype=dtype).eval()'
+_LOADS = (_SAVE, 'model = CLASS.from_pretrained("saved", attn_implementation="sdpa").eval()')
 _AUTOCAST = 'with torch.autocast("cpu", dtype, enabled=precision != "fp32"):'
 _ASKED = 'asked = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}'
 _STATIC = ', cache_implementation="static"'
@@ -141,6 +144,19 @@ def _padding(ids: str, mask: str, kept: str, *more: str) -> ScriptWay:
     return _agreeing(*act, limit=5e-4, trigger=("forward",), kept=kept)
 
 
+_LONG = (
+    'ids = inputs["input_ids"]',
+    "ids = ids.masked_fill(torch.isin(ids, torch.tensor(SPECIAL)), PLAIN)",
+    'inputs = {"input_ids": torch.cat([ids, ids.flip(0)], 1).repeat(1, 5)[:, :40]}',
+)
+
+
+def _lengthened(way: ScriptWay, *before: str) -> ScriptWay:
+    """Return a way whose texts have 40 tokens."""
+    before = (*_LONG, *before)
+    return way._replace(act=(*before, *way.act), oracle=(*before, *way.oracle))
+
+
 _PADDED = (
     "for name, mask in PADS:",
     "    ids = inputs[name]",
@@ -263,16 +279,34 @@ _RELOADED = _agreeing(
     limit=1e-4,
     trigger=("save", "load", "forward"),
 )
-_EAGER_SDPA = _agreeing(
-    'sdpa = CLASS.from_pretrained("saved", attn_implementation="sdpa").eval()',
-    "sdpa(**inputs)",
-    limit=2e-4,
-    trigger=("load", "forward"),
-    before=(
+
+
+def _eager_sdpa(*masked: str, kept: str = "") -> ScriptWay:
+    before = (
+        *masked,
         _SAVE,
         'eager = CLASS.from_pretrained("saved", attn_implementation="eager").eval()',
-        "wanted = eager(**inputs).OUT",
-    ),
+        f"wanted = eager(**inputs).OUT{kept}",
+    )
+    act = (
+        'sdpa = CLASS.from_pretrained("saved", attn_implementation="sdpa").eval()',
+        "sdpa(**inputs)",
+    )
+    return _agreeing(*act, limit=2e-4, trigger=("load", "forward"), kept=kept, before=before)
+
+
+_EAGER_SDPA = _eager_sdpa()
+_EAGER_SDPA_PADDED = _eager_sdpa(
+    'mask = torch.ones_like(inputs["input_ids"])',
+    "mask[0, :3] = 0",
+    'inputs["attention_mask"] = mask',
+    kept="[mask.bool()]",
+)
+_PADDED_LEFT = _padding(
+    "[filler, ids]",
+    "[torch.zeros_like(filler), mask]",
+    "[:, 3:]",
+    'inputs["position_ids"] = (inputs["attention_mask"].cumsum(1) - 1).clamp(min=0)',
 )
 WAYS = {
     "outputs-fp32": ScriptWay(
@@ -339,12 +373,11 @@ WAYS = {
     "padding-right": _padding(
         "[ids, filler]", "[mask, torch.zeros_like(filler)]", "[:, : ids.shape[1]]"
     ),
-    "padding-left": _padding(
-        "[filler, ids]",
-        "[torch.zeros_like(filler), mask]",
-        "[:, 3:]",
-        'inputs["position_ids"] = (inputs["attention_mask"].cumsum(1) - 1).clamp(min=0)',
-    ),
+    "padding-left": _PADDED_LEFT,
+    "long-padded": _lengthened(_PADDED_LEFT, *_LOADS),
+    "long-cached": _lengthened(_generating(", use_cache=True"), *_LOADS),
+    "long-static": _lengthened(_generating(_STATIC, "static-cache"), *_LOADS),
+    "long-eager-sdpa": _lengthened(_EAGER_SDPA_PADDED),
     "padded-bf16": _padded("model.to(dtype)(**inputs)", trigger="cast"),
     "padded-autocast": _padded(_AUTOCAST, "    model(**inputs)", trigger="autocast"),
     "padded-fp16": _padded("model.to(dtype)(**inputs)", trigger="cast"),

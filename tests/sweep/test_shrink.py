@@ -81,6 +81,13 @@ def test_heads_that_were_equal_stay_equal() -> None:
     assert fields.tiny(fewer, "names")["num_key_value_heads"] == 2
 
 
+def test_a_plain_token_is_none_of_those_that_mean_something() -> None:
+    tree = {"pad_token_id": 0, "eos_token_id": [5, 7], "image_token_id": 6}
+
+    assert tokens.plain_token(tree) == ([0, 5, 6, 7], 8)
+    assert tokens.plain_token({}) == ([], 5)
+
+
 def test_special_tokens_move_to_the_end_the_same_ones_together() -> None:
     tree = {
         "image_token_id": 151655,

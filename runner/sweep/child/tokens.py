@@ -11,6 +11,8 @@ from typing import Any
 from repromatrix.runner.sweep.child.fields import Tree, is_config, kind_of, nodes
 
 _PLACEHOLDER = re.compile(r"^(image|video|audio)_token_(id|index)$")
+_FIRST = 5
+"""Ids below are special in most vocabularies, whatever the config says."""
 
 
 def move_tokens(tree: Tree) -> dict[int, int]:
@@ -76,6 +78,12 @@ def special_tokens(tree: Tree) -> set[int]:
         for one in (value if isinstance(value, list) else [value])
         if isinstance(one, int)
     }
+
+
+def plain_token(tree: Tree) -> tuple[list[int], int]:
+    """Return the ids that mean something, and one that does not."""
+    special = special_tokens(tree)
+    return sorted(special), min({*range(_FIRST, _FIRST + len(special) + 1)} - special)
 
 
 def place_tokens(tree: Tree) -> None:

@@ -146,6 +146,15 @@ PROBES = (
         "bf16",
         "Prepared by accelerate in bf16, it gives outputs in fp32.",
     ),
+    ProbeName("long-padded", "long", "fp32", "Padding on the left changes nothing in a long text."),
+    ProbeName("long-cached", "long", "fp32", "A cache changes no token after a long text."),
+    ProbeName("long-static", "long", "fp32", "A static cache changes no token after a long text."),
+    ProbeName(
+        "long-eager-sdpa",
+        "long",
+        "fp32",
+        "Eager attention and SDPA agree in a long text, one row of it padded.",
+    ),
     ProbeName(
         "padded-fp16", "range", "fp16", "A padded batch gives in fp16 what it gives in fp32."
     ),
