@@ -26,8 +26,13 @@ def found(
     lacking: tuple[str, ...] = (),
     about_llama: str = "models",
 ) -> tuple[str, int]:
-    """Return the probe that finds a case about `llama`, failing where a message is not empty."""
-    statuses = [ProbeStatus.FAILS if text else ProbeStatus.HOLDS for text in messages]
+    """Return the probe that finds a case about `llama`, bad where a message is not empty.
+
+    Where the case asserts, the probe's numbers differ; else it fails.
+    """
+    bad = ProbeStatus.DIFFERS if "AssertionError" in toml else ProbeStatus.FAILS
+    precision = Precision.FP32 if '"fp32"' in toml else Precision.BF16
+    statuses = [bad if text else ProbeStatus.HOLDS for text in messages]
     ran = [
         [record("llama", probe, status, text), record("gpt2", probe, status, text)]
         for status, text in zip(statuses, messages, strict=True)
@@ -35,7 +40,7 @@ def found(
     about = case(toml)
     said = {"models": ("siglip",), about_llama: ("llama",)}
     about = replace(about, block=about.block.model_copy(update=said))
-    one = recall.recalled(about, {Precision.BF16: FAILS_ON}, line(*ran, lacking=lacking))
+    one = recall.recalled(about, {precision: FAILS_ON}, line(*ran, lacking=lacking))
     return one.probe, one.releases
 
 
@@ -66,6 +71,15 @@ def test_what_fails_otherwise_is_not_the_same(
 
 def test_a_probe_that_was_not_run_on_every_release_finds_nothing() -> None:
     assert found(BREAKS, "", "it breaks", "", "", lacking=("loaded-bf16",)) == ("", 0)
+
+
+@pytest.mark.parametrize(("probe", "expected"), [("twice", len(LINE)), ("initialised", 0)])
+def test_memory_that_nothing_initialised_is_no_wrong_number(probe: str, expected: int) -> None:
+    asserts = BREAKS.replace("ValueError", "AssertionError").replace("bf16", "fp32")
+
+    _, releases = found(asserts, "", "it differs", "", "", probe=probe)
+
+    assert releases == expected
 
 
 def test_wrong_numbers_are_found_where_numbers_change_with_the_case() -> None:
