@@ -189,8 +189,8 @@ class Soak:
             except KeyboardInterrupt:
                 print("interrupted: what was counted is kept", flush=True)
             finally:
-                for one in self.running:
-                    self._cut(one)
+                while self.running:  # a later soak begins with none
+                    self._cut(self.running.pop())
 
     def _fill(self, folder: Path, drawn: random.Random) -> None:
         """Take what has ended, and begin as many as may run."""

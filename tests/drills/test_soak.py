@@ -80,6 +80,19 @@ def test_a_soak_counts_what_failed_and_leaves_nothing(tmp_path: Path) -> None:
     assert processes_of(tmp_path) == []
 
 
+def test_what_was_cut_off_is_no_part_of_the_next_soak(tmp_path: Path) -> None:
+    (tmp_path / "test_made_up.py").write_text("import time\n\ndef test_waits(): time.sleep(30)\n")
+    own = ["--config-file=/dev/null", f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}"]
+    files = [str(tmp_path / "test_made_up.py")]
+    soak = Soak(seed=7, files=files, drills=(), record=tmp_path / "rows", options=own)
+
+    for _ in range(2):
+        soak.go_on(0.5)
+
+        assert soak.running == []
+    assert [one for one in read(soak.record) if one.whole and not one.failed] == []
+
+
 def test_the_table_says_how_long_and_since_when(tmp_path: Path) -> None:
     tally = Tally("soak", tmp_path / "none")
     tell(tally, *accounted([row("a"), row("a", "store", failed=("store",))]))
