@@ -17,6 +17,12 @@ SPECIAL, PLAIN = "SPECIAL", "PLAIN"
 _SEED = 'torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))'
 _SAVE = 'model.save_pretrained("saved")'
 _LOADED = 'CLASS.from_pretrained("saved", torch_dtype=dtype).eval()'
+_LONG = (
+    'ids = inputs["input_ids"]',
+    "ids = ids.masked_fill(torch.isin(ids, torch.tensor(SPECIAL)), PLAIN)",
+    'inputs = {"input_ids": torch.cat([ids, ids.flip(0)], 1).repeat(1, 5)[:, :40]}',
+)
+_MASK = ('mask = torch.ones_like(inputs["input_ids"])', "mask[0, :3] = 0")
 _LOADS = (_SAVE, 'model = CLASS.from_pretrained("saved", attn_implementation="sdpa").eval()')
 _AUTOCAST = 'with torch.autocast("cpu", dtype, enabled=precision != "fp32"):'
 _ASKED = 'asked = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}'
@@ -144,13 +150,6 @@ def _padding(ids: str, mask: str, kept: str, *more: str) -> ScriptWay:
     return _agreeing(*act, limit=5e-4, trigger=("forward",), kept=kept)
 
 
-_LONG = (
-    'ids = inputs["input_ids"]',
-    "ids = ids.masked_fill(torch.isin(ids, torch.tensor(SPECIAL)), PLAIN)",
-    'inputs = {"input_ids": torch.cat([ids, ids.flip(0)], 1).repeat(1, 5)[:, :40]}',
-)
-
-
 def _lengthened(way: ScriptWay, *before: str) -> ScriptWay:
     """Return a way whose texts have 40 tokens."""
     before = (*_LONG, *before)
@@ -165,8 +164,6 @@ _PADDED = (
     "    inputs[name] = torch.cat([filler, ids], 1)",
     "    inputs[mask] = torch.cat([torch.zeros_like(filler), real], 1)",
 )
-
-
 _PADDED_LOSS = (
     "model.train()",
     "model.to(dtype)",
@@ -282,31 +279,20 @@ _RELOADED = _agreeing(
 
 
 def _eager_sdpa(*masked: str, kept: str = "") -> ScriptWay:
-    before = (
-        *masked,
-        _SAVE,
-        'eager = CLASS.from_pretrained("saved", attn_implementation="eager").eval()',
-        f"wanted = eager(**inputs).OUT{kept}",
-    )
-    act = (
-        'sdpa = CLASS.from_pretrained("saved", attn_implementation="sdpa").eval()',
-        "sdpa(**inputs)",
-    )
-    return _agreeing(*act, limit=2e-4, trigger=("load", "forward"), kept=kept, before=before)
+    load = '{0} = CLASS.from_pretrained("saved", attn_implementation="{0}").eval()'.format
+    before = (*masked, _SAVE, load("eager"), f"wanted = eager(**inputs).OUT{kept}")
+    act, trigger = (load("sdpa"), "sdpa(**inputs)"), ("load", "forward")
+    return _agreeing(*act, limit=2e-4, trigger=trigger, kept=kept, before=before)
 
 
-_EAGER_SDPA = _eager_sdpa()
-_EAGER_SDPA_PADDED = _eager_sdpa(
-    'mask = torch.ones_like(inputs["input_ids"])',
-    "mask[0, :3] = 0",
-    'inputs["attention_mask"] = mask',
-    kept="[mask.bool()]",
-)
 _PADDED_LEFT = _padding(
     "[filler, ids]",
     "[torch.zeros_like(filler), mask]",
     "[:, 3:]",
     'inputs["position_ids"] = (inputs["attention_mask"].cumsum(1) - 1).clamp(min=0)',
+)
+_LOADED_HALF = _agreeing(
+    HALF, _SAVE, f"model = {_LOADED}", "model(**inputs)", limit=0.5, trigger=("load", "forward")
 )
 WAYS = {
     "outputs-fp32": ScriptWay(
@@ -326,12 +312,8 @@ WAYS = {
         HALF, "model.to(dtype)(**inputs)", limit=0.5, trigger=("cast", "forward")
     ),
     "raw-bf16": _agreeing("model.to(dtype)(**inputs)", limit=0.5, trigger=("cast", "forward")),
-    "loaded-bf16": _agreeing(
-        HALF, _SAVE, f"model = {_LOADED}", "model(**inputs)", limit=0.5, trigger=("load", "forward")
-    ),
-    "loaded-fp16": _agreeing(
-        HALF, _SAVE, f"model = {_LOADED}", "model(**inputs)", limit=0.5, trigger=("load", "forward")
-    ),
+    "loaded-bf16": _LOADED_HALF,
+    "loaded-fp16": _LOADED_HALF,
     "autocast-bf16": _agreeing(
         _AUTOCAST, "    model(**inputs)", limit=0.5, trigger=("autocast", "forward")
     ),
@@ -361,8 +343,8 @@ WAYS = {
         ),
         "nan-or-inf",
     ),
-    "eager-sdpa": _EAGER_SDPA,
-    "settings-eager-sdpa": _EAGER_SDPA,
+    "eager-sdpa": _eager_sdpa(),
+    "settings-eager-sdpa": _eager_sdpa(),
     "batch": _agreeing(
         "alone = {name: value[:1] for name, value in inputs.items()}",
         "model(**alone)",
@@ -377,7 +359,9 @@ WAYS = {
     "long-padded": _lengthened(_PADDED_LEFT, *_LOADS),
     "long-cached": _lengthened(_generating(", use_cache=True"), *_LOADS),
     "long-static": _lengthened(_generating(_STATIC, "static-cache"), *_LOADS),
-    "long-eager-sdpa": _lengthened(_EAGER_SDPA_PADDED),
+    "long-eager-sdpa": _lengthened(
+        _eager_sdpa(*_MASK, 'inputs["attention_mask"] = mask', kept="[mask.bool()]")
+    ),
     "padded-bf16": _padded("model.to(dtype)(**inputs)", trigger="cast"),
     "padded-autocast": _padded(_AUTOCAST, "    model(**inputs)", trigger="autocast"),
     "padded-fp16": _padded("model.to(dtype)(**inputs)", trigger="cast"),
