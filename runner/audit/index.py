@@ -35,14 +35,22 @@ from repromatrix.runner.audit.known import (
     concluded,
     lines_of,
     measured,
+    measured_on,
     still,
 )
 from repromatrix.runner.cases import case_files
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.evidence.commits import known_commits
-from repromatrix.runner.evidence.published import ENVIRONMENTS, PUBLICATIONS, Keep, PublishedSet
+from repromatrix.runner.evidence.published import (
+    ENVIRONMENTS,
+    PUBLICATIONS,
+    Keep,
+    PublishedSet,
+    read_groups,
+)
 from repromatrix.runner.files import UnwritableError
+from repromatrix.runner.judging.verdicts import stands
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Line, belongs
 from repromatrix.runner.model.environment_name import under_torch, with_torch
@@ -185,7 +193,6 @@ def _made(paths: Paths) -> EvidenceIndex | None:
 
     loaded = project.load(paths, code=False)
     try:
-        rows = answers.published_rows(paths, {*loaded.cases})
         others = answers.under_torches(paths, {*loaded.cases})
         names = [
             *(
@@ -196,14 +203,12 @@ def _made(paths: Paths) -> EvidenceIndex | None:
             *project.torches_in(loaded.matrix, loaded.names, _environments(others)),
         ]
         with_torches = project.with_torches(loaded, names).environments
+        ours = _published(paths, loaded.cases, still(with_torches))
     except RunnerError:
         return None
-    every = [*rows, *others]
-    # Of several rows of a cell one answers by a rule of its own; what is kept knows a row of each.
-    if len({row.cell for row in every}) < len(every) or any(map(under_torch, _environments(rows))):
+    if ours is None or len({row.cell for row in others}) < len(others):
         return None
-    seen, _ = current(every, loaded.cases, still(with_torches))
-    ours, under = lines_of(seen)
+    _, under = lines_of(current(others, loaded.cases, still(with_torches))[0])
     for case in loaded.cases.values():
         for environment in loaded.environments.values():
             if belongs(case, environment):
@@ -217,6 +222,31 @@ def _made(paths: Paths) -> EvidenceIndex | None:
         ours=_shared(ours),
         others=_shared(_with_stale(others, under)),
     )
+
+
+def _published(
+    paths: Paths, cases: Mapping[str, Case], environments: Mapping[str, Environment]
+) -> Lines | None:
+    """Return what current rows say; None where a cell has several, or stands under another torch.
+
+    Of several rows of a cell one answers by a rule of its own; what is kept knows a row of each.
+    """
+    lines: dict[Line, dict[str, MeasuredCell]] = {}
+    there: dict[Line, set[str]] = {}
+    for group in read_groups(paths.published, cases):
+        case, seen = cases[group.line[0]], group.seen
+        facts = (seen["outcome"], seen["exercised"], group.line[2], seen["unstable"])
+        known = there.setdefault(group.line, set())
+        for name, ran, _ in group.ran:
+            if name in known or under_torch(name):
+                return None
+            known.add(name)
+            measured_of = (ran.case_digest, ran.environment_digest, ran.protocol)
+            environment = environments.get(name)
+            if environment and seen["outcome"].was_run and stands(measured_of, case, environment):
+                cell = measured_on(facts, ran.torch_build, ran.python)
+                lines.setdefault(group.line, {})[name] = cell
+    return lines
 
 
 def _with_stale(rows: Iterable[Observation], current_lines: Lines) -> OtherLines:

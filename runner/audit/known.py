@@ -70,15 +70,15 @@ _NOTHING: Mapping[str, MeasuredCell] = MappingProxyType({})
 
 def measured(row: Observation) -> MeasuredCell:
     """Return what answers need of a current row; equal ones are one object."""
-    ran = row.provenance
     facts = (row.outcome, row.exercised, row.cell.precision, row.unstable)
-    return _measured(facts, ran.torch_build, ran.python)
+    return measured_on(facts, row.provenance.torch_build, row.provenance.python)
 
 
 @lru_cache(maxsize=4096)
-def _measured(
+def measured_on(
     facts: tuple[Outcome, Exercised, Precision, bool], build: str, python: str
 ) -> MeasuredCell:
+    """Return the same of what was seen, and whether it is unstable, with a torch and a Python."""
     outcome, exercised, precision, unstable = facts
     fails = reading_of(outcome, exercised, unstable=unstable).fails
     if fails is not None:
