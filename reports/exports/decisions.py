@@ -30,6 +30,7 @@ from repromatrix.runner.audit.questions import (
     Level,
     Says,
     Spot,
+    Vectors,
     VersionNeighbours,
     around,
     conclude,
@@ -49,6 +50,8 @@ from repromatrix.runner.model.packages import COMPANIONS, TORCH, TRANSFORMERS
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+
+    from repromatrix.runner.model.observation import Observation
 
 _DEVICE = Device.CPU
 _PRECISIONS = tuple(Precision)
@@ -98,10 +101,12 @@ def _grid(number: int, case: Case, names: tuple[str, ...], evidence: KnownEviden
     )
     # Of n points there are n + 1 gaps: the gaps are even, the points odd.
     at = [{version: 2 * place + 1 for place, version in enumerate(line)} for line in lines]
-    placed = {
-        name: tuple(places[version] for places, version in zip(at, vector, strict=True))
-        for name, vector in sorted(measured.items(), key=lambda item: item[1])
-    }
+    placed = Vectors(
+        {
+            name: tuple(places[version] for places, version in zip(at, vector, strict=True))
+            for name, vector in sorted(measured.items(), key=lambda item: item[1])
+        }
+    )
     alike: Numbered[tuple[tuple[str, ...], ...]] = Numbered()
     neighbourhoods: list[VersionNeighbours] = []
     places = []
@@ -134,6 +139,8 @@ class _Decisions:
         self.by_torch: dict[str, Case] = {}
         """By what their expectations say of torch, a case of those that depend on it."""
         self.concluded: dict[object, tuple[Conclusion, ...]] = {}
+        self.rows: dict[Cell, tuple[int, int, int]] = {}
+        """What was told of rows already: many places rest on one."""
 
     def tables(self) -> dict[str, Any]:
         """Return all tables."""
@@ -238,6 +245,17 @@ class _Decisions:
             )
         return self.concluded[key]
 
+    def told(self, case: Case, row: Observation) -> tuple[int, int, int]:
+        """Return what is said of a row that fails: its verdict, its error and its torch."""
+        if row.cell not in self.rows:
+            text, failed = self.texts.number, row.failed
+            self.rows[row.cell] = (
+                text(as_described(case, row, self.known)),
+                text(shortened(failed.headline if failed else str(row.outcome), _ERROR)),
+                text(visible(row.provenance.torch_build)),
+            )
+        return self.rows[row.cell]
+
     def _series(self, concluded: Sequence[Conclusion]) -> int:
         return self.series.number(tuple(map(self._conclusion, concluded)))
 
@@ -316,6 +334,7 @@ class _CaseCells:
             for name in case.branches
             for precision in _PRECISIONS
         }
+        self.answers: dict[tuple[str, Precision, int], CellAnswer] = {}
         self.concluded = {
             spot: tables.conclusions_of(grid, results) for spot, results in self.results.items()
         }
@@ -360,22 +379,19 @@ class _CaseCells:
             return self._answer(name, cell.precision, place)
 
         rows = cells[0].rests_on
-        number, text = self.tables.environment, self.tables.texts.number
+        number = self.tables.environment
+        verdict, headline, _ = self.tables.told(self.case, rows[0])
         newer, older = (
             _NOTHING if name is None else number[name]
             for name in avoiding(near, clear.__contains__)
         )
         ways = list(self.case.block.workarounds)
         return (
-            text(as_described(self.case, rows[0], self.known)),
-            text(
-                shortened(
-                    rows[0].failed.headline if rows[0].failed else str(rows[0].outcome), _ERROR
-                )
-            ),
+            verdict,
+            headline,
             newer,
             older,
-            tuple(dict.fromkeys(text(visible(row.provenance.torch_build)) for row in rows)),
+            tuple(dict.fromkeys(self.tables.told(self.case, row)[2] for row in rows)),
             tuple(
                 (ways.index(remedy.name), _mask(cell.precision for cell in remedy.stands))
                 for remedy in remedies(self.case, cells, tried)
@@ -383,10 +399,15 @@ class _CaseCells:
         )
 
     def _answer(self, workaround: str, precision: Precision, place: int) -> CellAnswer:
-        def cell(environment: str) -> Cell:
-            return self._cell(workaround, environment, precision)
+        asked = (workaround, precision, place)  # in each choice of precisions again
+        if asked not in self.answers:
 
-        return self.concluded[workaround, precision][place].of(cell, self.known)
+            def cell(environment: str) -> Cell:
+                return self._cell(workaround, environment, precision)
+
+            concluded = self.concluded[workaround, precision][place]
+            self.answers[asked] = concluded.of(cell, self.known)
+        return self.answers[asked]
 
 
 def _drawn(grid: PlaceGrid) -> dict[str, Any]:

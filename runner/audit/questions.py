@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from operator import le
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -139,12 +140,40 @@ class CellAnswer(_Late):
         return tuple(row.cell.environment for row in self.rests_on)
 
 
+class Vectors(dict[str, Vector]):
+    """The versions of the deciding packages, by environment."""
+
+    def __init__(self, vectors: Mapping[str, Vector]) -> None:
+        """Take them; they are not to be changed."""
+        super().__init__(vectors)
+        self._above: dict[str, frozenset[str]] = {}
+        self._below: dict[str, frozenset[str]] = {}
+
+    @cached_property
+    def in_line(self) -> bool:
+        """Whether they are of one package, so that of two one is always newer."""
+        return all(len(vector) == 1 for vector in self.values())
+
+    def above(self, name: str) -> frozenset[str]:
+        """Return the environments in which no package is older than in one of them."""
+        if name not in self._above:
+            ours = self[name]
+            self._above[name] = frozenset(each for each in self if _under(ours, self[each]))
+        return self._above[name]
+
+    def below(self, name: str) -> frozenset[str]:
+        """Return the environments in which no package is newer than in one of them."""
+        if name not in self._below:
+            ours = self[name]
+            self._below[name] = frozenset(each for each in self if _under(self[each], ours))
+        return self._below[name]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VersionNeighbours:
     """The environments of a case around a set of versions."""
 
-    vectors: Mapping[str, Vector]
-    """The versions of the deciding packages, by environment."""
+    vectors: Vectors
     exact: tuple[str, ...]
     below: tuple[str, ...]
     """Environments in which no deciding package is newer than ours, the newest first."""
@@ -241,16 +270,18 @@ def _neighbours(
     return around(ours, vectors(case, names, known))
 
 
-def vectors(case: Case, names: Sequence[str], known: KnownEvidence) -> dict[str, Vector]:
+def vectors(case: Case, names: Sequence[str], known: KnownEvidence) -> Vectors:
     """Return the versions of some packages in each environment of a case that has them all."""
-    return {
-        environment.name: tuple(release_of(name, environment.version(name)) for name in names)
-        for environment in known.of(case)
-        if all(map(environment.version, names))
-    }
+    return Vectors(
+        {
+            environment.name: tuple(release_of(name, environment.version(name)) for name in names)
+            for environment in known.of(case)
+            if all(map(environment.version, names))
+        }
+    )
 
 
-def around(ours: Vector, measured: Mapping[str, Vector]) -> VersionNeighbours:
+def around(ours: Vector, measured: Vectors) -> VersionNeighbours:
     """Return the environments around a set of versions."""
     ordered = sorted(measured, key=measured.__getitem__)
     return VersionNeighbours(
@@ -400,7 +431,7 @@ def _derived(
     """Return what cells on both sides and between them agree on, and why where they do not."""
     if not low or not high:
         return Says.UNKNOWN, _outside(names, low, high)
-    between = {name: fails(name) for name in _between(low, high, near.vectors)}
+    between = {name: fails(name) for name in _between(low, high, near)}
     answers = {*between.values()} - {None}
     if len(answers) == 1:
         return Says.HITS if True in answers else Says.CLEAR, ""
@@ -416,29 +447,19 @@ def _edge(
 ) -> tuple[str, ...]:
     """Return the environments with an answer that no other such environment is closer than."""
     edge: list[str] = []
+    behind: set[str] = set()
     for name in names:
-        vector = near.vectors[name]
-        if edge and len(vector) == 1:
-            break  # versions of one package are in one line
-        nearer = (near.vectors[other] for other in edge)
-        behind = any(_under(vector, other) or _under(other, vector) for other in nearer)
-        if not behind and fails(name) is not None:
+        if edge and near.vectors.in_line:
+            break
+        if name not in behind and fails(name) is not None:
             edge.append(name)
+            behind |= near.vectors.above(name) | near.vectors.below(name)
     return tuple(edge)
 
 
-def _between(
-    low: Sequence[str], high: Sequence[str], measured: Mapping[str, Vector]
-) -> Iterator[str]:
-    lows, highs = [measured[name] for name in low], [measured[name] for name in high]
-    for name, vector in measured.items():
-        if len(vector) == 1:  # versions of one package are in one line
-            if lows[0] <= vector <= highs[0]:
-                yield name
-        elif any(_under(edge, vector) for edge in lows) and any(
-            _under(vector, edge) for edge in highs
-        ):
-            yield name
+def _between(low: Sequence[str], high: Sequence[str], near: VersionNeighbours) -> frozenset[str]:
+    lows, highs = map(near.vectors.above, low), map(near.vectors.below, high)
+    return frozenset().union(*lows) & frozenset().union(*highs)
 
 
 def _under(left: Vector, right: Vector) -> bool:
