@@ -15,7 +15,6 @@ from repromatrix.runner.sweep.cells import code_of, kind_and_probes
 from repromatrix.runner.sweep.child.probes.names import BUILD
 from repromatrix.runner.sweep.findings import Found, change_of
 from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.published import shortened
 from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import ProbeKey
 
@@ -61,7 +60,7 @@ def _stands(name: str, published: Found, newer: Found) -> bool:
         return False
     # Of a long message only the beginning is published.
     return all(
-        key in published and change_of(published[key], shortened(newer[key])) is None
+        key in published and change_of(published[key], newer[key].shortened) is None
         for key in asked
     )
 

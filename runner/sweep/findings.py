@@ -195,8 +195,9 @@ def _cause(change: ProbeChange) -> str:
     words and by the function without the name of the model: most of those files are copies of each
     other. That weights in 16 bit refuse inputs in fp32 is one cause wherever it happens. Numbers
     are a matter of each architecture with all its classes, whatever their size.
+    Only what is published counts: what was measured and what was read again have one name.
     """
-    record = change.telling
+    record = change.telling.shortened
     architecture = record.key.architecture
     if record.key.probe in RAW:
         return f"{record.key.probe}: {record.signature or record.why}"

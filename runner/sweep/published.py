@@ -5,7 +5,6 @@ The same answers always give the same bytes.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ FOLDER = "sweep"
 CLASSES = f"{FOLDER}/classes"
 """Where the same tables lie about further classes of architectures."""
 _WRITTEN = "`nox -s sweep -- --publish` writes this file; git has its last version."
-_LONGEST = 200
 """Characters of a message that are published."""
 
 
@@ -145,17 +143,6 @@ def texts(
     return {where / f"{name}.csv": as_csv(*table) for name, table in tables.items()}
 
 
-def shortened(record: ProbeRecord) -> ProbeRecord:
-    """Return a record with as much of its message as is published."""
-    if record.error:
-        return dataclasses.replace(record, message=_what(record))
-    return dataclasses.replace(record, why=_what(record))
-
-
-def _what(record: ProbeRecord) -> str:
-    return " ".join((record.message if record.error else record.why).split())[:_LONGEST]
-
-
 def _by_key(runs: Iterable[ProbeRun]) -> dict[ProbeKey, tuple[ProbeRun, ...]]:
     found: dict[ProbeKey, list[ProbeRun]] = {}
     for run in runs:
@@ -185,7 +172,7 @@ def _outcome_rows(outcomes: Mapping[ProbeKey, Iterable[ProbeRun]]) -> Iterator[_
     for key, runs in outcomes.items():
         for run in runs:
             record = run.record
-            what = _what(record)
+            what = record.text
             value = "" if record.value is None else f"{record.value:.4g}"
             yield _OutcomeRow(
                 *key, run.first, run.last, record.status, record.error, record.place, what, value

@@ -9,6 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
+from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.sweep.between import lacking
 from repromatrix.runner.sweep.cells import chosen_probes, code_of, kind_and_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
@@ -41,6 +42,8 @@ class MergedHistory:
     """Releases with answers of this machine, and the probes that it ran on each."""
     incomplete: Mapping[str, int]
     """Releases that were begun: how many cells lack. They stay as they were published."""
+    old: frozenset[str]
+    """Architectures of which stands what an earlier recipe showed."""
 
 
 class MeasuredRelease(NamedTuple):
@@ -106,6 +109,7 @@ def merged(
         history=line,
         fresh={name: mine[name].probes for name in kept},
         incomplete={name: one.lacking for name, one in joined.items() if name not in kept},
+        old=old,
     )
 
 
@@ -223,7 +227,8 @@ def told(
 ) -> list[PublishedFinding]:
     """Return what each release of a line changed, and what is bad on the last; confirmed.
 
-    What is about probes that were run on neither of two releases now stays as it was published.
+    What is about probes that were run on neither of two releases now stays as it was published,
+    and so does what only an earlier recipe shows: today's would not show it again.
     """
     known: defaultdict[tuple[str, str], list[PublishedFinding]] = defaultdict(list)
     for one in earlier:
@@ -238,7 +243,7 @@ def told(
         sides = (against, release)
         some = confirmed(findings(changes(before, after)), runner, recipes, sides)
         mine = [_row(finding, release, against) for finding in some]
-        rows += _with_known(known[against, release], ran, mine)
+        rows += _with_known(known[against, release], ran, mine, line.old)
     for newest in names[-1:]:
         if not (ran := _told_by(line, newest)):
             rows += known["", newest]
@@ -252,7 +257,7 @@ def told(
                 _row(finding, newest, "")._replace(kind=kind)
                 for finding in confirmed_bad(live, runner, recipes, newest)
             ]
-        rows += _with_known(known["", newest], ran, mine)
+        rows += _with_known(known["", newest], ran, mine, line.old)
     return rows
 
 
@@ -268,7 +273,10 @@ def _of(found: Found, probes: Collection[str]) -> Found:
 
 
 def _with_known(
-    known: Iterable[PublishedFinding], ran: Collection[str], mine: Iterable[PublishedFinding]
+    known: Iterable[PublishedFinding],
+    ran: Collection[str],
+    mine: Iterable[PublishedFinding],
+    old: Collection[str],
 ) -> Iterator[PublishedFinding]:
     """Yield the findings of a release: what is published, less what probes that `ran` found.
 
@@ -277,6 +285,8 @@ def _with_known(
     by_name = {(row.name, row.kind): row for row in mine}
     for row in known:
         others = [name for name in row.probes.split() if name not in ran]
+        if {*row.architectures.split()} <= {*old}:
+            others = row.probes.split()
         other = by_name.pop((row.name, row.kind), None)
         if not others:
             if other:
@@ -342,8 +352,13 @@ def _measured(runner: SweepRunner, name: str, scope: SweepScope) -> MeasuredRele
         for row in rows
         for probe in (BUILD, *asked[row.cell.case][1])
     )
-    found = records(whole)
-    return MeasuredRelease(release, found, len(absent), records(rows), keys, tuple(there))
+    found, everything = _as_published(whole), _as_published(rows)
+    return MeasuredRelease(release, found, len(absent), everything, keys, tuple(there))
+
+
+def _as_published(rows: Iterable[Observation]) -> Found:
+    """Return what cells found, so that it can be compared with what was published before."""
+    return {key: one.shortened for key, one in records(rows).items()}
 
 
 def refused(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -12,6 +12,9 @@ from repromatrix.runner.model.observation import Observation, signature
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.sweep.cells import kind_and_probes
 from repromatrix.runner.sweep.child.probes.names import BUILD
+
+_LONGEST = 200
+"""Characters of what is published of a message."""
 
 
 class ProbeStatus(StrEnum):
@@ -64,6 +67,16 @@ class ProbeRecord:
     def signature(self) -> str:
         """Class and message without sizes and places; empty where it did not fail."""
         return signature(self.error, self.message) if self.error else ""
+
+    @property
+    def text(self) -> str:
+        """As much of what was said as is published, on one line."""
+        return " ".join((self.message if self.error else self.why).split())[:_LONGEST]
+
+    @property
+    def shortened(self) -> ProbeRecord:
+        """The record as it is published."""
+        return replace(self, message=self.text) if self.error else replace(self, why=self.text)
 
     @property
     def headline(self) -> str:

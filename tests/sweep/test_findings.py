@@ -96,6 +96,19 @@ def test_architectures_that_fail_in_the_same_shared_code_are_one_finding() -> No
     assert len({one.name for one in folded}) == 2
 
 
+def test_a_finding_has_one_name_whether_it_was_measured_or_read_again() -> None:
+    words = failing(
+        place="transformers.models.llama.modeling_llama:LlamaModel.forward", message="no " * 150
+    )
+    names = [
+        [one.name for one in findings(changes({one.key: record()}, {one.key: one}))]
+        for one in (words, words.shortened)
+    ]
+
+    assert len(words.shortened.message) < len(words.message)
+    assert names[0] == names[1] != []
+
+
 def test_inputs_in_fp32_that_weights_in_16_bit_refuse_are_one_finding() -> None:
     raw = [
         dataclasses.replace(failing(kind, place=place), key=ProbeKey(kind, "raw-bf16"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from swept import LINE, line, record
@@ -156,6 +157,26 @@ def test_findings_about_probes_that_were_not_run_stay_as_they_were_published(
     ]
     assert {row.probes for row in rows if row.name not in {"broken-1", "broken-2"}} == {"lora"}
     assert "broken-3" not in {row.name for row in rows}
+
+
+def test_findings_that_only_an_earlier_recipe_shows_stay_as_they_were_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_of_them(*_: object) -> list[SweepFinding]:
+        return []
+
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", none_of_them)
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", none_of_them)
+    here = ("4.50.0", "4.49.0")
+    known = [
+        PublishedFinding(*here, "numbers-1", "numbers", "llama", "lora", "differs", ""),
+        PublishedFinding(*here, "numbers-2", "numbers", "gptj llama", "lora", "differs", ""),
+    ]
+    both = merged(lora(), NAMES, {}, EARLIER)
+    remade = replace(both, old=frozenset({"llama"}))
+
+    assert told(_NOBODY, {}, remade, known) == known[:1]
+    assert told(_NOBODY, {}, both, known) == []
 
 
 def test_between_releases_that_were_not_measured_nothing_is_confirmed_again(
