@@ -137,7 +137,7 @@ def read(
 
 
 @dataclass(frozen=True, slots=True)
-class CellGroup:
+class PublishedCells:
     """Cells of a line that did the same, as a file holds them: one row, many environments."""
 
     line: Line
@@ -159,7 +159,7 @@ class CellGroup:
             )
 
 
-def read_groups(folder: Path, cases: Collection[str]) -> Iterator[CellGroup]:
+def read_groups(folder: Path, cases: Collection[str]) -> Iterator[PublishedCells]:
     """Yield the published cells of some cases in groups; raises RunnerError for a bad file.
 
     There are half as many as cells, and no row of each has to be made.
@@ -199,7 +199,7 @@ class PublishedSet:
         for group in self.groups(path, keep):
             yield from group.observations()
 
-    def groups(self, path: Path, keep: Keep | None) -> Iterator[CellGroup]:
+    def groups(self, path: Path, keep: Keep | None) -> Iterator[PublishedCells]:
         """Yield the cells of a file in groups."""
         ran_case, failures = self._about(path)
         with addressed(f"{path.parent.name}/{path.name}", WRITTEN):
@@ -269,7 +269,7 @@ def _groups(
     keep: Keep | None,
     ran: _Ran,
     failures: Mapping[str, Failed],
-) -> Iterator[CellGroup]:
+) -> Iterator[PublishedCells]:
     """Yield the wanted cells of a file's lines; what is not wanted is not taken apart."""
     case, device = path.stem, Device(path.parent.name)
     for (workaround, word), lines in groupby(every, key=itemgetter(0, 1)):
@@ -282,7 +282,7 @@ def _groups(
                 names = [name for name in names if name in wanted]
             if names:
                 ran_on = [(name, *ran(name, row.publication)) for name in names]
-                yield CellGroup(line, _common(row, failures), ran_on)
+                yield PublishedCells(line, _common(row, failures), ran_on)
 
 
 def _common(row: PublishedRow, failures: Mapping[str, Failed]) -> dict[str, Any]:
