@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from drills.checkout import FAILS, RELEASES, Checkout, made, made_wheels
 from drills.kill import processes_of, quick_disk
 from repromatrix.runner.paths import ROOT
+from repromatrix.runner.worker import process_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,23 +50,23 @@ _ABOUT = ('models = ["toy"]', 'models = ["toy"]\n# trigger = ["load"]\n# symptom
 """What of a toy is refused where cases are checked, and what stands there instead."""
 _RUN = ("--release", RELEASES[0], "--precision", "bf16")
 _BLAMED = ("--precision", "fp32", "--good", RELEASES[0], "--bad", RELEASES[1])
-_SWEPT = ("--release", "5.23.0", "--against", "5.22.2", "--model", "llama", "--probe", "half_*")
+_SIDES = ("--release", "5.23.0", "--against", "5.22.2")
+_SWEPT = (*_SIDES, "--model", "llama", "--probe", "outputs-fp32")
+_DID_IT = {0, 1}
+"""Exit codes of a command that did what it is there for."""
 _LISTED = "transformers==4.50.3\naccelerate==1.6.0\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where commands run; all that they write is below `folder`."""
+    """Where commands run; all that they write is below `folder` and `temporary`."""
 
     root: Path
     folder: Path
+    temporary: Path
+    """Their folder for temporary files."""
     environ: Mapping[str, str]
     written: tuple[Path, ...]
-
-    @property
-    def temporary(self) -> Path:
-        """Their folder for temporary files."""
-        return self.folder / "temporary"
 
     @property
     def said(self) -> Path:
@@ -73,7 +74,9 @@ class Place:
         return self.folder / "said"
 
     def put_back(self, saved: Path) -> None:
-        """Let all that commands write be as it was saved."""
+        """Let all that commands write be as it was saved; what one left is no other's."""
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        self.temporary.mkdir()
         for number, path in enumerate(self.written):
             shutil.rmtree(path, ignore_errors=True)
             if (saved / str(number)).exists():
@@ -133,8 +136,12 @@ def drill(tally: Tally) -> None:
     # In the background of a script it is ignored, and so it would be in what we start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="interrupt-", dir=quick_disk()) as name:
-        for command in itertools.chain(corpus(Path(name)), toys(Path(name))):
+    with (
+        tempfile.TemporaryDirectory(prefix="interrupt-", dir=quick_disk()) as name,
+        # A short path: Ray has sockets in it.
+        tempfile.TemporaryDirectory(prefix="i", dir=quick_disk()) as temporary,
+    ):
+        for command in itertools.chain(corpus(Path(name)), toys(Path(name), Path(temporary))):
             if not chosen or command.title in chosen.split(","):
                 drawn = random.Random(f"{seed} {command.title}")
                 counted(tally, command, [drawn.random() for _ in range(count)], seed)
@@ -143,12 +150,17 @@ def drill(tally: Tally) -> None:
 def counted(tally: Tally, command: Command, moments: Sequence[float], seed: int) -> None:
     """Interrupt one command, and count what went wrong."""
     usual = usually(command)
+    what = f"interruptions of `{command.title}`"
+    if usual.code not in _DID_IT:
+        print(command.place.said.read_text(errors="replace")[-1500:], flush=True)
+        note = f"it ends with {usual.code} by itself"
+        tally.count(what, 0, "ended otherwise than they must", 0, note)
+        return
     found = tried(command, usual, moments)
     note = (
         f"seed {seed}, {found.early} before its first line; it takes {usual.seconds:.1f} s and ends"
         f" with {usual.code}; the slowest end took {found.slowest:.1f} s"
     )
-    what = f"interruptions of `{command.title}`"
     tally.count(what, found.times, "ended otherwise than they must", len(found.wrong), note)
 
 
@@ -247,6 +259,7 @@ def left(place: Place) -> list[str]:
     while (living := processes_of(place.folder)) and time.monotonic() < deadline:
         time.sleep(0.05)
     found = [f"process {pid}: {_command(pid)}" for pid in living]
+    process_control.kill(living)  # each is left once
     found += [f"left {path}" for path in place.temporary.iterdir()]
     for path in place.written:
         found += [f"left {draft}" for draft in path.rglob("*.draft")]
@@ -320,16 +333,20 @@ def _cells(place: Place) -> dict[tuple[str, ...], str]:
     return found
 
 
-def toys(folder: Path) -> Iterator[Command]:
+def toys(folder: Path, temporary: Path) -> Iterator[Command]:
     """Yield the commands that build, run and write, in a checkout of toys."""
     wheels = made_wheels(folder / "wheels")
     checkout = made(folder / "toys" / "checkout", wheels, 2)
     for path in (checkout.root / "cases").glob("*.py"):
         path.write_text(path.read_text().replace(*_VERSION).replace(*_ABOUT))
-    environ = checkout.environ(TMPDIR=str(folder / "toys" / "temporary"))
-    written = tuple(checkout.root / name for name in _WRITTEN)
-    place = Place(root=checkout.root, folder=folder / "toys", environ=environ, written=written)
-    place.temporary.mkdir()
+    temporary.mkdir(exist_ok=True)
+    place = Place(
+        root=checkout.root,
+        folder=folder / "toys",
+        temporary=temporary,
+        environ=checkout.environ(TMPDIR=str(temporary)),
+        written=tuple(checkout.root / name for name in _WRITTEN),
+    )
     new = place.save(folder / "new")
     grid = ("matrix", "--release", ",".join(RELEASES))
     yield Command(place=place, words=grid, saved=new)
@@ -358,6 +375,7 @@ def corpus(folder: Path) -> Iterator[Command]:
     place = Place(
         root=ROOT,
         folder=folder / "corpus",
+        temporary=folder / "corpus" / "temporary",
         environ=Checkout(root=folder / "corpus", wheels=folder).environ(
             TMPDIR=str(folder / "corpus" / "temporary"),
             VIRTUAL_ENV=min(map(str, (ROOT / ".nox" / "environments").glob("*-*")), default=""),

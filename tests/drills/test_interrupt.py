@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -9,7 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 from programs import started
 
-from drills.interrupt import Place, corpus, left, toys, tried, usually, wrong_end
+from drills.interrupt import (
+    Place,
+    corpus,
+    counted,
+    left,
+    toys,
+    tried,
+    usually,
+    wrong_end,
+)
+from drills.tally import Tally
+from repromatrix.runner.sweep.child.probes.names import PROBES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +36,26 @@ def test_a_command_that_reads_ends_at_once_and_leaves_nothing(tmp_path: Path) ->
 
 @pytest.mark.builds
 def test_a_command_that_builds_ends_at_once_and_the_next_goes_on(tmp_path: Path) -> None:
-    matrix = next(toys(tmp_path))
+    matrix = next(toys(tmp_path, tmp_path / "temporary"))
     found = tried(matrix, usually(matrix), [0.3, 0.6, 0.8])
 
     assert (found.times, found.wrong) == (3, [])
+
+
+def test_a_command_that_is_refused_is_not_counted_as_tried(tmp_path: Path) -> None:
+    results = next(corpus(tmp_path))
+    tally = Tally("interrupt", tmp_path / "page.md")
+    counted(tally, dataclasses.replace(results, words=("results", "--nothing")), [0.5], 7)
+
+    assert [(one.times, one.note) for one in tally.counts] == [(0, "it ends with 2 by itself")]
+    assert not tally.passed
+
+
+def test_the_sweep_that_is_interrupted_runs_a_probe_that_there_is(tmp_path: Path) -> None:
+    sweep = next(one for one in corpus(tmp_path) if one.title == "sweep")
+    probe = sweep.words[sweep.words.index("--probe") + 1]
+
+    assert probe in {one.name for one in PROBES}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +77,13 @@ def test_an_end_that_is_no_interruption_is_told(
 
 def test_what_is_left_is_told(tmp_path: Path) -> None:
     written = tmp_path / "written"
-    place = Place(root=tmp_path, folder=tmp_path, environ={}, written=(written,))
+    place = Place(
+        root=tmp_path,
+        folder=tmp_path,
+        temporary=tmp_path / "temporary",
+        environ={},
+        written=(written,),
+    )
     for folder in (place.temporary, written):
         folder.mkdir()
     (place.temporary / "folder").mkdir()
