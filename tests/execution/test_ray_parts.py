@@ -27,7 +27,7 @@ from repromatrix.runner import cases
 from repromatrix.runner.cli.matrix import MatrixOptions, _summary
 from repromatrix.runner.cli.report import RenderedSite
 from repromatrix.runner.environments import development
-from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.errors import ExitCode, Interrupted, RunnerError
 from repromatrix.runner.execution.events import Lost, Phase, Terms, Unbuilt
 from repromatrix.runner.execution.ray import arrival, connect, driver, parcel, task
 from repromatrix.runner.execution.ray.driver import Cluster, Flight
@@ -358,6 +358,20 @@ def test_a_cluster_that_does_not_start_in_time_is_told_as_one_that_cannot_be_joi
 
     told = f"--ray: no Ray cluster can be joined at local ({said})."
     assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize("imported", [None, SimpleNamespace()])
+def test_an_interruption_while_ray_is_imported_is_the_end_of_the_run(
+    imported: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def join(*_: object) -> None:
+        monkeypatch.setitem(sys.modules, "ray", imported)  # what is left of it then
+        raise Interrupted
+
+    monkeypatch.setattr(connect, "_join", join)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    with pytest.raises(Interrupted), connect.connected(connect.LOCAL, tmp_path):
+        pass
 
 
 def test_everything_that_a_node_installs_is_pinned() -> None:

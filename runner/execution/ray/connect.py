@@ -105,10 +105,10 @@ def is_stuck() -> bool:
 
 def _leave() -> None:
     """Leave the cluster, unless a thread is left behind in Ray, or its goodbye gets no answer."""
-    import ray
-
-    if not is_stuck():
-        thread = threading.Thread(target=ray.shutdown, daemon=True)
+    # Interrupted while it was imported, Ray has begun nothing, and cannot be imported again.
+    shutdown = getattr(sys.modules.get("ray"), "shutdown", None)
+    if shutdown is not None and not is_stuck():
+        thread = threading.Thread(target=shutdown, daemon=True)
         thread.start()
         came_back(thread, _LEAVING)
 
