@@ -54,10 +54,14 @@ def _try(folder: str) -> None:
 class TempDir:
     """An empty folder of our own; whoever makes one removes what the dead have left."""
 
-    def __init__(self) -> None:
-        """Make it; its lock is freed by the kernel, too, when we are killed."""
-        sweep()
-        self.folder, self._lock = _made()
+    def __init__(self, within: str | None = None) -> None:
+        """Make it, where folders for temporary files are or in another folder.
+
+        Its lock is freed by the kernel, too, when we are killed.
+        """
+        within = within or tempfile.gettempdir()
+        sweep(within)
+        self.folder, self._lock = _made(within)
 
     def remove(self) -> None:
         """Remove it with all that is in it, once."""
@@ -68,18 +72,18 @@ class TempDir:
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
+def scratch(within: str | None = None) -> Iterator[Path]:
     """Yield an empty folder for the length of a block."""
-    one = TempDir()
+    one = TempDir(within)
     try:
         yield one.folder
     finally:
         one.remove()
 
 
-def sweep() -> None:
+def sweep(within: str | None = None) -> None:
     """Remove the folders that nobody uses any more, and end what still runs in them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for folder in Path(within or tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         lock = _opened(folder)
         if lock is None:
             continue
@@ -91,10 +95,10 @@ def sweep() -> None:
         os.close(lock)
 
 
-def _made() -> tuple[Path, int]:
+def _made(within: str) -> tuple[Path, int]:
     """Return a new folder and its lock; one that a sweep takes before it is locked is given up."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
         # Between its making and its locking it looks like one that nobody uses: another process
         # may sweep it away.
         lock = _opened(folder)

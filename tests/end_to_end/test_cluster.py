@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import platform
+import re
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,7 +40,6 @@ from repromatrix.runner.worker import process_control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from repromatrix.runner.execution.events import Event
     from repromatrix.runner.model.cell import Cell
@@ -428,6 +429,30 @@ def test_an_interrupted_run_ends_where_nobody_answers_any_more(
     assert ("the cluster does not answer" in said) == left
     assert "The table: " in said
     assert hanging.stored() == stored
+
+
+def test_a_cluster_of_this_machine_leaves_no_folder_wherever_that_is(tmp_path: Path) -> None:
+    script = (
+        "import sys, ray; from pathlib import Path\n"
+        "from repromatrix.runner.execution.ray.connect import connected\n"
+        "with connected('local', Path()):\n"
+        " print(ray._private.worker._global_node.get_temp_dir_path())"
+    )
+    temporary = tmp_path / ("long" * 12)
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    # It says where it was among Ray's own words.
+    (folder,) = re.findall(r"/\S*repromatrix-run-\w+", done.stdout + done.stderr)
+    assert not Path(folder).exists()
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_cluster_of_another_ray_is_named_with_both_versions(three: Nodes) -> None:

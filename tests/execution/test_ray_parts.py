@@ -8,6 +8,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import zipfile
@@ -354,7 +355,7 @@ def test_a_cluster_that_does_not_start_in_time_is_told_as_one_that_cannot_be_joi
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
     with pytest.raises(RunnerError) as caught:
-        connect._join(connect.LOCAL)
+        connect._join(connect.LOCAL, {})
 
     told = f"--ray: no Ray cluster can be joined at local ({said})."
     assert str(caught.value).startswith(told)
@@ -372,6 +373,18 @@ def test_an_interruption_while_ray_is_imported_is_the_end_of_the_run(
     monkeypatch.setattr(os, "environ", os.environ.copy())
     with pytest.raises(Interrupted), connect.connected(connect.LOCAL, tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("usual", "chosen"),
+    [("/opt/temporary", "/opt/temporary"), ("/home/somebody/temporary", connect._SHORT)],
+)
+def test_a_cluster_of_this_machine_has_its_folder_where_its_sockets_can_be(
+    usual: str, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", usual)
+
+    assert connect._place() == chosen
 
 
 def test_everything_that_a_node_installs_is_pinned() -> None:

@@ -9,13 +9,15 @@ import re
 import signal
 import socket
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.execution.hardware import cores
+from repromatrix.runner.tempdirs import scratch
 
 LOCAL = "local"
 """A cluster of this machine alone, which ends with the run."""
@@ -25,6 +27,11 @@ _ANSWERS = 3.0
 _LEAVING = 5.0
 """Seconds for Ray's goodbye, which takes about one, or two where it ends a cluster."""
 _STORE = 100 << 20
+_SHORT = "/tmp"  # noqa: S108 - where Ray itself has its folder
+_LONGEST = (103 if sys.platform == "darwin" else 107) - len(
+    "/repromatrix-run-12345678/session_2026-11-26_01-02-03_123456_4194304/sockets/plasma_store"
+)
+"""Bytes of the longest path below which Ray's sockets have paths that sockets may have."""
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -61,7 +68,8 @@ def _parted(address: str) -> tuple[str, int]:
 def connected(address: str, environments: Path) -> Iterator[None]:
     """Be a driver of a cluster; raises RunnerError where none can be reached, or another Ray is.
 
-    A cluster of this machine alone builds where this machine does: in `environments`.
+    A cluster of this machine alone builds where this machine does, in `environments`, and has its
+    own files in a folder that goes with it.
     """
     environ = dict(_SETTINGS)
     if address == LOCAL:
@@ -73,12 +81,19 @@ def connected(address: str, environments: Path) -> Iterator[None]:
     # Ray reads them as it is imported, and what it starts inherits them.
     os.environ.update({name: os.environ.get(name, value) for name, value in environ.items()})
     # Ray tells its troubles on standard output, which is for what programs read.
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as kept:
+        own = {"_temp_dir": str(kept.enter_context(scratch(_place())))} if address == LOCAL else {}
         try:
-            _join(address)
+            _join(address, own)
             yield
         finally:
             _leave()
+
+
+def _place() -> str:
+    """Return where a cluster of this machine has its folder: Ray's sockets need a short path."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) <= _LONGEST else _SHORT
 
 
 def came_back(thread: threading.Thread, seconds: float) -> bool:
@@ -139,10 +154,16 @@ def _own_address() -> str:
     return ""
 
 
-def _join(address: str) -> None:
+def _join(address: str, own: Mapping[str, object]) -> None:
+    """Join a cluster, or start one; `own` is what Ray is told beside the address."""
     import ray
 
-    options = {"logging_level": "CRITICAL", "log_to_driver": False, "configure_logging": True}
+    options = {
+        **own,
+        "logging_level": "CRITICAL",
+        "log_to_driver": False,
+        "configure_logging": True,
+    }
     if address == LOCAL:
         # Nobody else can reach it.
         options |= {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
