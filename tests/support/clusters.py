@@ -91,6 +91,7 @@ def nodes(folder: Path, count: int, cpus: int = 1) -> Iterator[Nodes]:
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a loopback address is meant as it is written
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "RAY_local_fs_capacity_threshold": "1",
+        "RAY_worker_niceness": "0",  # beside other work a task would not get on for minutes
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in quiet.items():
