@@ -64,6 +64,8 @@ FAKES = (
 )
 RELEASES = ("4.49.0", "4.50.0")
 PATIENCE = 60.0
+BEGINNING = 150.0
+"""Seconds in which a run on a fresh cluster has measured a cell: each node installs and imports."""
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +127,8 @@ def run(planned: Run, meanwhile: Callable[[Cluster, Event], None] = lambda *_: N
     return ran
 
 
-def wait(until: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE
+def wait(until: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+    end = time.monotonic() + seconds
     while not until() and time.monotonic() < end:
         time.sleep(0.1)
     return until()
@@ -301,7 +303,7 @@ if sys.argv[1] != "fp32":
 """
 
 
-# Called in the thread that speaks to Ray, before it asks the head for the first time. Of a process
+# Stops the head before it is asked for nodes: the first time, or once a cell hangs. Of a process
 # that is told to stop, threads go on for a moment, and one of them may still answer.
 SHORT = """
 import os, signal, time
@@ -314,7 +316,7 @@ def stands():
     return all(one.read_text().rpartition(")")[2].split()[0] == "T" for one in threads)
 
 def able(device):
-    if {at_once!r}:
+    if {at_once!r} or {as_asked!r} and Path({began!r}).exists():
         os.kill({head}, signal.SIGSTOP)
         while not stands():
             time.sleep(0.01)
@@ -372,7 +374,7 @@ def test_an_end_keeps_what_came_and_leaves_nothing_of_ours_on_any_node(
 ) -> None:
     hanging = Hanging(nodes=three, folder=tmp_path)
     with hanging.started("-m", "repromatrix") as process:
-        assert wait(hanging.is_half_done)
+        assert wait(hanging.is_half_done, BEGINNING)
         assert three.ours() != {}
         begin = time.monotonic()
         process.send_signal(number)
@@ -400,6 +402,7 @@ def workers(nodes: Nodes) -> list[int]:
     [
         ("the worker", [(Precision.FP32, Outcome.PASSES)], False),
         ("the head", [(Precision.FP32, Outcome.PASSES)], False),
+        ("the head as it is asked", [(Precision.FP32, Outcome.PASSES)], False),
         ("the head at once", [], True),
     ],
 )
@@ -407,17 +410,21 @@ def test_an_interrupted_run_ends_where_nobody_answers_any_more(
     three: Nodes, tmp_path: Path, silent: str, stored: list[object], *, left: bool
 ) -> None:
     hanging = Hanging(nodes=three, folder=tmp_path)
-    code = SHORT.format(head=three.head, at_once=silent == "the head at once")
+    code = SHORT.format(
+        head=three.head,
+        began=str(hanging.began),
+        at_once=silent == "the head at once",
+        as_asked=silent == "the head as it is asked",
+    )
     stopped = three.head
     try:
         with hanging.started("-c", code) as process:
-            if silent == "the head at once":
-                assert wait(lambda: process_control.is_stopped(stopped))
-            else:
-                assert wait(hanging.is_half_done)
-                if silent == "the worker":
-                    (stopped,) = workers(three)
+            assert silent == "the head at once" or wait(hanging.is_half_done, BEGINNING)
+            if silent == "the worker":
+                (stopped,) = workers(three)
+            if silent in {"the worker", "the head"}:
                 os.kill(stopped, signal.SIGSTOP)
+            assert wait(lambda: process_control.is_stopped(stopped))
             process.send_signal(signal.SIGINT)
             said, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, said

@@ -223,6 +223,7 @@ def test_what_no_node_can_run_is_not_sent(
     cluster.barred = {"a": "it has no pip"}
     cluster.waiting.append(Flight(unit=unit, refusals={"b": "torch is not there"}))
     monkeypatch.setattr(driver, "_able", lambda _: nodes)
+    cluster._look()
     cluster._send()
 
     assert not cluster.flying
@@ -241,6 +242,7 @@ def test_what_waits_for_a_node_that_is_gone_is_given_up(
     cluster = Cluster(planned_run(with_toy(checkout)), print, {})
     flight = Flight(unit=unit, refusals={"a": "torch is not there"}, avoided=frozenset({"a"}))
     cluster.flying = {"task": flight, "elsewhere": Flight(unit=unit)}
+    cluster._look()
     cluster._strand()
     told = [] if cluster.events.empty() else [cluster.events.get_nowait()]
     unbuilt = Unbuilt(unit=unit, reason="torch is not there")
@@ -259,16 +261,17 @@ def test_a_cluster_that_has_lost_all_its_nodes_is_given_up_after_a_while(
     ray = SimpleNamespace(cancel=lambda one, **_: cancelled.append(one))
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(driver, "_able", lambda _: nodes)
-    monkeypatch.setattr(driver, "_NODES", 0)
     cluster = Cluster(planned_run(with_toy(checkout)), told.append, {})
     sent, unsent = (Unit(environment=name, cells=(cell(name),)) for name in ("4.50.0", "4.51.0"))
     cluster.flying = {"task": Flight(unit=sent)}
     cluster.waiting.append(Flight(unit=unsent))
     cluster.inhabited -= 3600
+    cluster._look()
     cluster._strand()
     assert (cancelled, told, list(cluster.waiting)) == ([], [], [cluster.waiting[0]])
 
     nodes.clear()
+    cluster._look()
     cluster._strand()
     assert cluster.flying
     cluster.inhabited -= driver._DESERTED

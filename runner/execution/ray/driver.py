@@ -99,8 +99,11 @@ class Cluster:
         self.flying: dict[Any, Flight] = {}
         self.barred: dict[str, str] = {}
         """Nodes that can run nothing of ours, with the reason."""
+        self.able: set[str] = set()
+        """The nodes that there were at the last look."""
         self.looked = self.inhabited = time.monotonic()
         """When nodes were last looked for, and when there were any."""
+        self.watching = threading.Thread(target=self._watch, daemon=True)
 
     def run(self, units: Sequence[Unit]) -> Generator[Event]:
         """Run units; closing the iterator cancels what is in flight, and keeps what has come."""
@@ -126,10 +129,29 @@ class Cluster:
         except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
             self.events.put(error)
 
+    def _watch(self) -> None:
+        """Look for nodes until the run stops.
+
+        In a thread of its own: a head that does not answer holds up whoever asks it, and what came
+        must be taken, and what is in flight be canceled, without it.
+        """
+        try:
+            while not self.stopping.wait(_NODES):
+                self._look()
+        except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
+            self.events.put(error)
+
+    def _look(self) -> None:
+        self.able = _able(self.device)
+        self.looked = time.monotonic()
+        if self.able:
+            self.inhabited = self.looked
+
     def _send_and_take(self) -> None:
         import ray
 
-        if not _able(self.device):
+        self._look()
+        if not self.able:
             needed = "GPU" if self.device is Device.CUDA else "CPU"
             raise refuse(Problem("--ray", f"the cluster has no node with a {needed}"))
         ray.cloudpickle.register_pickle_by_value(arrival)
@@ -140,6 +162,7 @@ class Cluster:
         self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, num_returns="streaming")(
             arrival.arrive
         )
+        self.watching.start()
         try:
             while (self.waiting or self.flying) and not self.stopping.is_set():
                 self._send()
@@ -147,6 +170,7 @@ class Cluster:
                     self._strand()
         finally:
             self._end()
+            came_back(self.watching, _NODES)
 
     def _send(self) -> None:
         jobs = self.planned.terms.jobs
@@ -183,11 +207,6 @@ class Cluster:
 
     def _is_deserted(self) -> bool:
         """Say whether there has been no node for long that has what a task asks for."""
-        now = time.monotonic()
-        if now - self.looked >= _NODES:
-            self.looked = now
-            if _able(self.device):
-                self.inhabited = now
         return self.looked - self.inhabited > _DESERTED
 
     def _give_up(self) -> None:
@@ -206,7 +225,7 @@ class Cluster:
         self.waiting.clear()
 
     def _is_stranded(self, flight: Flight) -> bool:
-        return bool(flight.avoided) and not _able(self.device) - flight.avoided
+        return bool(flight.avoided) and not self.able - flight.avoided
 
     def _doubted(self, row: Observation) -> bool:
         return self.planned.doubted(row, self.planned.environment(row))
@@ -270,7 +289,7 @@ class Cluster:
         flight.refusals[flight.node] = reason
         node = f"node {flight.node[:_SHOWN]} ({flight.kind})"
         self.tell(f"  {node} cannot run {name}: {shorten(reason, _REASON)}")
-        if _able(self.device) - self.barred.keys() - flight.refusals.keys():
+        if self.able - self.barred.keys() - flight.refusals.keys():
             self._again(flight)
         else:
             self._unbuilt(flight)
