@@ -17,7 +17,7 @@ from repromatrix.runner.execution import events
 from repromatrix.runner.execution.events import LOOK, Event, EventQueue, Phase, Ready, Terms
 from repromatrix.runner.execution.hardware import hardware
 from repromatrix.runner.execution.observe import observe
-from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError
+from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError, end_starting
 from repromatrix.runner.model.case import Case, Isolation, syntax_tree
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
 from repromatrix.runner.model.observation import Observation, Provenance
@@ -80,6 +80,7 @@ class Pool:
         """End a thread; one that builds goes from command to command, so one end is not enough."""
         while thread.is_alive():
             subprocesses.end_all()
+            end_starting()
             for worker in list(self.workers):
                 worker.abort()
             thread.join(LOOK)

@@ -69,6 +69,16 @@ class Start:
     """
 
 
+_starting: set[Worker] = set()
+"""Workers that import: until they are ready they hear nothing, and have no cell to sweep."""
+
+
+def end_starting() -> None:
+    """Kill every worker that is starting; those who wait for one get its end."""
+    for worker in list(_starting):
+        worker.abandon()
+
+
 class Worker:
     """A running worker; close it to end it and everything below it."""
 
@@ -86,6 +96,8 @@ class Worker:
         self.reasons: list[str] = []
         self.hello: dict[str, Any] = {}
         self.seen: VisiblePaths | None = None
+        self.abandoned = False
+        _starting.add(self)
         try:
             # Not with each request: runner and worker would wait for each other's full pipes.
             (self.scratch / "texts").write_text(json.dumps(start.texts), encoding="utf-8")
@@ -101,9 +113,14 @@ class Worker:
         except BaseException:
             self.close()
             raise
+        finally:
+            _starting.discard(self)
 
     def _prepare(self) -> None:
         while not self.hello.get("ready"):
+            if self.abandoned:
+                msg = "it was ended while it started"
+                raise WorkerError(msg)
             self._begin()
             self.hello = self._read(_STARTING)
             if not self.hello.get("ready"):
@@ -282,6 +299,12 @@ class Worker:
         if self.process is not None and self.process.stdin is not None:
             with contextlib.suppress(OSError, ValueError):
                 self.process.stdin.close()
+
+    def abandon(self) -> None:
+        """Kill it while it starts, from another thread, and let it not begin anew."""
+        self.abandoned = True
+        if (process := self.process) is not None:
+            process.kill()
 
     def close(self) -> None:
         """End it and everything below it, and remove its folder."""

@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
-from typing import TYPE_CHECKING
+import time
+from pathlib import Path
 
 import pytest
+from factories import BREAKS, case, cell, environment
 
+from repromatrix.runner.environments.building import Built
 from repromatrix.runner.errors import Interrupted
-from repromatrix.runner.execution.events import Terms
+from repromatrix.runner.execution.events import Phase, Ready, Terms, Tree
 from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.subprocesses import finish
 
-if TYPE_CHECKING:
-    from repromatrix.runner.execution.events import Ready
+
+def test_an_interruption_does_not_wait_for_imports(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "torch").mkdir()
+    module = f"import pathlib, time; pathlib.Path(r'{begun}').touch(); time.sleep(60)"
+    (tmp_path / "torch" / "__init__.py").write_text(module)
+    here = Built(name="here", folder=Path(sys.prefix), python=Path(sys.executable), versions={})
+    tree = Tree(package="torch", path=tmp_path, kept=tmp_path / "kept")
+    found = cell()
+    limits = Limits.model_validate({"seconds": 60, "memory": 768})
+    pool = Pool(
+        Terms(limits=limits, device=Device.CPU),
+        {found.case: case(BREAKS)},
+        lambda unit: Ready(environment=environment(), built=here, cells=unit.cells, tree=tree),
+        lambda *_: False,
+    )
+    events = pool.run([Unit(environment=found.environment, cells=(found,))])
+    assert [event.doing for event in itertools.islice(events, 2) if isinstance(event, Phase)] == [
+        "building",
+        "importing",
+    ]
+    until = time.monotonic() + 20
+    while not begun.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    begin = time.monotonic()
+    events.close()
+
+    assert time.monotonic() - begin < 20
+    assert pool.left() == []
 
 
 def test_an_interruption_between_two_threads_ends_the_first(

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -395,6 +396,25 @@ def test_a_runner_that_is_killed_ends_a_worker_in_the_middle_of_its_imports(
     wait_until(lambda: _is_swept(temporary))
 
     assert process.returncode == -signal.SIGKILL
+
+
+@with_walls_and_without
+def test_a_worker_in_the_middle_of_its_imports_ends_when_nobody_waits_for_it(
+    start: Starter, tmp_path: Path, *, walls: bool
+) -> None:
+    begun = tmp_path / "kept" / "begun"
+    begun.parent.mkdir()
+    module = f"import pathlib, time; pathlib.Path(r'{begun}').touch(); time.sleep(600)"
+    (tmp_path / "slow_to_import.py").write_text(module)
+    preload: dict[str, object] = {"modules": ["slow_to_import"], "names": {}}
+    front = {"path": str(tmp_path), "kept": str(tmp_path / "kept")}
+    with ThreadPoolExecutor(1) as waiting:
+        worker = waiting.submit(start, preload=preload, front=front, sandbox=walls)
+        wait_until(begun.exists)
+        worker_client.end_starting()
+        said = worker.exception(timeout=20)
+
+    assert str(said).startswith("it ended with signal SIGKILL")
 
 
 def runner_of(tmp_path: Path, temporary: Path, terms: str, *begin: str) -> tuple[Path, str]:
