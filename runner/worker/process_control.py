@@ -268,8 +268,20 @@ def _reaped(child: int) -> bool:
 
 def end_strays(folder: str) -> None:
     """Kill every process whose environment names a folder: what nobody is left to sweep."""
+    _end_those(lambda pid: _names(pid, folder))
+
+
+def end_users(folder: str) -> None:
+    """Kill every other process that has a file open below a folder.
+
+    One that gave itself a title has written it over its environment.
+    """
+    _end_those(lambda pid: pid != os.getpid() and _uses(pid, folder))
+
+
+def _end_those(meant: Callable[[int], bool]) -> None:
     for _ in range(_TRIES):
-        found = [pid for pid in _processes() if _names(pid, folder)]
+        found = [pid for pid in _processes() if meant(pid)]
         if not found:
             return
         kill(found)
@@ -289,6 +301,19 @@ def _names(pid: int, folder: str) -> bool:
             return os.fsencode(folder) in file.read()
     except OSError:
         return False
+
+
+def _uses(pid: int, folder: str) -> bool:
+    files = f"/proc/{pid}/fd"
+    try:
+        numbers = os.listdir(files)  # noqa: PTH208
+    except OSError:
+        return False
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            if os.readlink(f"{files}/{number}").startswith(f"{folder}/"):  # noqa: PTH115
+                return True
+    return False
 
 
 class ProcessGroup(TypedDict):

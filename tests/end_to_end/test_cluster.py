@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import os
 import platform
-import re
 import signal
 import socket
 import subprocess
@@ -15,7 +14,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,6 +38,7 @@ from repromatrix.runner.worker import process_control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from repromatrix.runner.execution.events import Event
     from repromatrix.runner.model.cell import Cell
@@ -438,12 +437,20 @@ def test_an_interrupted_run_ends_where_nobody_answers_any_more(
     assert hanging.stored() == stored
 
 
-def test_a_cluster_of_this_machine_leaves_no_folder_wherever_that_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("goodbye", ["", "connect._leave = lambda: None"])
+def test_a_cluster_of_this_machine_leaves_no_folder_and_no_process(
+    tmp_path: Path, goodbye: str
+) -> None:
     script = (
-        "import sys, ray; from pathlib import Path\n"
-        "from repromatrix.runner.execution.ray.connect import connected\n"
-        "with connected('local', Path()):\n"
-        " print(ray._private.worker._global_node.get_temp_dir_path())"
+        "import os, ray; from pathlib import Path\n"
+        "from repromatrix.runner.execution.ray import connect\n"
+        "from repromatrix.runner.worker.process_control import descendants, has_ended\n"
+        f"{goodbye}\n"
+        "with connect.connected('local', Path()):\n"
+        " folder = ray._private.worker._global_node.get_temp_dir_path()\n"
+        " there = descendants(os.getpid())\n"
+        "left = [pid for pid in there if not has_ended(pid)]\n"
+        "print(len(there) > 1, left, Path(folder).exists())"
     )
     temporary = tmp_path / ("long" * 12)
     temporary.mkdir()
@@ -456,9 +463,7 @@ def test_a_cluster_of_this_machine_leaves_no_folder_wherever_that_is(tmp_path: P
         check=False,
     )
 
-    # It says where it was among Ray's own words.
-    (folder,) = re.findall(r"/\S*repromatrix-run-\w+", done.stdout + done.stderr)
-    assert not Path(folder).exists()
+    assert done.stdout == "True [] False\n"
     assert list(temporary.iterdir()) == []
 
 

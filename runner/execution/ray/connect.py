@@ -18,6 +18,7 @@ from repromatrix.runner import subprocesses
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.execution.hardware import cores
 from repromatrix.runner.tempdirs import scratch
+from repromatrix.runner.worker import process_control
 
 LOCAL = "local"
 """A cluster of this machine alone, which ends with the run."""
@@ -82,12 +83,25 @@ def connected(address: str, environments: Path) -> Iterator[None]:
     os.environ.update({name: os.environ.get(name, value) for name, value in environ.items()})
     # Ray tells its troubles on standard output, which is for what programs read.
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as kept:
-        own = {"_temp_dir": str(kept.enter_context(scratch(_place())))} if address == LOCAL else {}
+        own = kept.enter_context(_folder()) if address == LOCAL else {}
         try:
             _join(address, own)
             yield
         finally:
             _leave()
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[dict[str, object]]:
+    """Yield what Ray is told of a folder for a cluster of this machine; both end with the block.
+
+    Ray waits for no end of what its own processes started; all of them write into the folder.
+    """
+    with scratch(_place()) as folder:
+        try:
+            yield {"_temp_dir": str(folder)}
+        finally:
+            process_control.end_users(str(folder))
 
 
 def _place() -> str:
