@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from drills.checkout import FAILS, RELEASES, Checkout, made, made_wheels
 from drills.kill import processes_of, quick_disk
+from repromatrix.runner.execution.ray.task import packages_of
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.worker import process_control
 
@@ -272,7 +273,9 @@ def left(place: Place) -> list[str]:
 
 def _command(pid: int) -> str:
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[-200:]
+        # Where a program gave itself a title, blanks follow it.
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").split()
+        return b" ".join(words).decode()[-200:]
     return "gone"
 
 
@@ -340,11 +343,19 @@ def toys(folder: Path, temporary: Path) -> Iterator[Command]:
     for path in (checkout.root / "cases").glob("*.py"):
         path.write_text(path.read_text().replace(*_VERSION).replace(*_ABOUT))
     temporary.mkdir(exist_ok=True)
+    # What a node of Ray installs from an index is there: its Python is this one.
+    shutil.copy(ROOT / "pyproject.toml", checkout.root)
+    packages, _ = packages_of(ROOT, folder / "toys" / "cache" / "repromatrix")
+    packages.mkdir(parents=True)
     place = Place(
         root=checkout.root,
         folder=folder / "toys",
         temporary=temporary,
-        environ=checkout.environ(TMPDIR=str(temporary)),
+        environ=checkout.environ(
+            TMPDIR=str(temporary),
+            XDG_CACHE_HOME=str(folder / "toys" / "cache"),
+            RAY_worker_niceness="0",
+        ),
         written=tuple(checkout.root / name for name in _WRITTEN),
     )
     new = place.save(folder / "new")

@@ -134,17 +134,22 @@ def measure(
         yield Broke(reason=failure)
 
 
-def _installed(root: Path, cache: Path) -> Path:
-    """Return the folder with the packages that our code needs, filled by this node's own pip.
-
-    Raises UnfitError with the installer's reason.
-    """
+def packages_of(root: Path, cache: Path) -> tuple[Path, list[str]]:
+    """Return the folder for the packages that our code needs, and their requirements."""
     groups = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))[
         "dependency-groups"
     ]
     wanted = [str(group) for group in groups[_GROUP]]
     facts = "\n".join([kind(), *wanted])
-    folder = cache / "packages" / hashlib.sha256(facts.encode()).hexdigest()[:16]
+    return cache / "packages" / hashlib.sha256(facts.encode()).hexdigest()[:16], wanted
+
+
+def _installed(root: Path, cache: Path) -> Path:
+    """Return the folder with the packages that our code needs, filled by this node's own pip.
+
+    Raises UnfitError with the installer's reason.
+    """
+    folder, wanted = packages_of(root, cache)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".making").open("w", encoding="utf-8") as lock:
         if not subprocesses.lock(lock.fileno(), 2 * _INSTALLING):
