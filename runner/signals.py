@@ -32,6 +32,11 @@ def held() -> Iterator[None]:
         _held -= own
 
 
+def forget() -> None:
+    """Drop an interruption that was put off: where a program ends it would be one of the system."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 class Interruption:
     """A signal becomes an exception once in so many seconds."""
 

@@ -33,6 +33,24 @@ cli.main()
 """
 
 
+PUTS_OFF = """
+import signal, time
+from repromatrix.runner import cli
+from repromatrix.runner.signals import Interruption
+
+cli._run = Interruption()._call_again
+cli.main()
+signal.signal(signal.SIGALRM, signal.SIG_DFL)  # as Python does in its last moment
+time.sleep(0.1)
+"""
+
+
+def test_an_interruption_that_was_put_off_until_the_end_is_forgotten() -> None:
+    done = subprocess.run([sys.executable, "-c", PUTS_OFF], cwd=ROOT, check=False)
+
+    assert done.returncode == 0
+
+
 def a_frame(file: str) -> FrameType:
     """Return where a program stands that was compiled from a file."""
     found: dict[str, FrameType] = {}

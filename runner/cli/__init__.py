@@ -15,7 +15,7 @@ from repromatrix.runner.cli.options import app
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.files import unwritable
 from repromatrix.runner.paths import INSTALLED
-from repromatrix.runner.signals import Interruption
+from repromatrix.runner.signals import Interruption, forget
 from repromatrix.runner.text import printable_lines
 from repromatrix.runner.worker import process_control
 
@@ -81,6 +81,7 @@ def main() -> None:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            forget()
     except Interrupted:  # behind the last line of a command
         sys.exit(int(ExitCode.INTERRUPTED))
     except SystemExit as end:
