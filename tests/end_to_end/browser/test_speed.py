@@ -49,6 +49,17 @@ def test_all_that_the_first_page_loads_weighs_120_kilobytes_at_most(
     assert sum(sizes.values()) <= 120_000, sizes
 
 
+def test_scripts_are_published_without_their_comments(real_site: Path) -> None:
+    lines = [
+        line.strip()
+        for path in real_site.glob("*.js")
+        for line in path.read_text("utf-8").splitlines()
+    ]
+
+    assert len(lines) > 500
+    assert [line for line in lines if line.startswith("//")] == []
+
+
 def test_a_table_is_printed_whole(show: Show) -> None:
     page = show("index.html")
     page.emulate_media(media="print")
