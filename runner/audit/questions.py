@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from operator import le
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -146,27 +146,21 @@ class Vectors(dict[str, Vector]):
     def __init__(self, vectors: Mapping[str, Vector]) -> None:
         """Take them; they are not to be changed."""
         super().__init__(vectors)
-        self._above: dict[str, frozenset[str]] = {}
-        self._below: dict[str, frozenset[str]] = {}
+        self.above = cache(self._above)
+        """Return the environments in which no package is older than in one of them."""
+        self.below = cache(self._below)
+        """Return the environments in which no package is newer than in one of them."""
 
     @cached_property
     def in_line(self) -> bool:
         """Whether they are of one package, so that of two one is always newer."""
         return all(len(vector) == 1 for vector in self.values())
 
-    def above(self, name: str) -> frozenset[str]:
-        """Return the environments in which no package is older than in one of them."""
-        if name not in self._above:
-            ours = self[name]
-            self._above[name] = frozenset(each for each in self if _under(ours, self[each]))
-        return self._above[name]
+    def _above(self, name: str) -> frozenset[str]:
+        return frozenset(each for each, vector in self.items() if _under(self[name], vector))
 
-    def below(self, name: str) -> frozenset[str]:
-        """Return the environments in which no package is newer than in one of them."""
-        if name not in self._below:
-            ours = self[name]
-            self._below[name] = frozenset(each for each in self if _under(self[each], ours))
-        return self._below[name]
+    def _below(self, name: str) -> frozenset[str]:
+        return frozenset(each for each, vector in self.items() if _under(vector, self[name]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,6 @@ FOLDER = "sweep"
 CLASSES = f"{FOLDER}/classes"
 """Where the same tables lie about further classes of architectures."""
 _WRITTEN = "`nox -s sweep -- --publish` writes this file; git has its last version."
-"""Characters of a message that are published."""
 
 
 class RefusedType(NamedTuple):

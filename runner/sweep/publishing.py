@@ -280,7 +280,8 @@ def _with_known(
 ) -> Iterator[PublishedFinding]:
     """Yield the findings of a release: what is published, less what probes that `ran` found.
 
-    One of both is of the architectures and probes of both.
+    One of both is of the architectures and probes of both. One that is about `old` architectures
+    alone stays.
     """
     by_name = {(row.name, row.kind): row for row in mine}
     for row in known:
