@@ -9,7 +9,7 @@ import math
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,7 +39,7 @@ from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
 from repromatrix.runner.sweep import making, published, publishing, render
 from repromatrix.runner.sweep.baseline import published_baseline
-from repromatrix.runner.sweep.between import next_runs
+from repromatrix.runner.sweep.between import new_probes, next_runs, probes_between
 from repromatrix.runner.sweep.cells import cheap_probes, chosen_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import ProbeName
 from repromatrix.runner.sweep.commits import inquiry_of
@@ -51,6 +51,7 @@ from repromatrix.runner.sweep.findings import (
     changes,
     findings,
 )
+from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.measure import (
     MeasuredSides,
     SweepRunner,
@@ -445,18 +446,12 @@ def _between(
     """Measure what lies between neighbours that differ, until none do or nothing is answered."""
     began, recipes = time.monotonic(), scope.recipes
     earlier = published.read_history(loaded.paths.published, scope.folder)
-    chosen = {*_models(options, recipes)}
     before, names = -1, releases_of(loaded)
     with _runner(loaded, options, console) as runner:
         mine = publishing.measured(runner, scope, names)
         while before < runner.counts["measured"]:
             line = publishing.merged(mine, names, recipes, earlier, gaps=True).history
-            wanted = {
-                name: probe_cases(
-                    [recipes[kind] for kind in kinds if kind in chosen], _probes(options)
-                )
-                for name, kinds in next_runs(line, names).items()
-            }
+            wanted = _wanted_between(line, names, recipes, options)
             if options.dry_run:
                 _print_planned(wanted, console)
                 return ExitCode.AS_EXPECTED
@@ -466,6 +461,30 @@ def _between(
             mine |= publishing.measured(runner, scope, wanted)
     _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.AS_EXPECTED
+
+
+def _wanted_between(
+    line: SweepHistory,
+    names: Sequence[str],
+    recipes: Mapping[str, ModelRecipe],
+    options: SweepOptions,
+) -> dict[str, dict[str, Case]]:
+    """Return the cells to measure next, by release: architectures that differ, and new probes."""
+    models = {*_models(options, recipes)}
+    typed = {probe.name for probe in _probes(options)} if options.probe else None
+
+    def cases(kinds: Iterable[str], probes: frozenset[str]) -> dict[str, Case]:
+        asked = probes if typed is None else probes & typed
+        some = [probe for probe in chosen_probes(fp16=True) if probe.name in asked]
+        return probe_cases([recipes[kind] for kind in kinds if kind in models], some)
+
+    wanted = {
+        name: cases(line.releases[name].chosen, probes)
+        for name, probes in new_probes(line, names).items()
+    }
+    for name, kinds in next_runs(line, names).items():
+        wanted[name] = wanted.get(name, {}) | cases(kinds, probes_between(line, names, name))
+    return {name: some for name, some in wanted.items() if some}
 
 
 def _publish(

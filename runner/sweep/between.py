@@ -1,6 +1,7 @@
-"""Which architectures to run on the releases between two on which they do otherwise. Pure.
+"""What to run on the releases between two on which an architecture does otherwise. Pure.
 
-Where the releases on both sides of one agree about an architecture, it is not run there.
+Where the releases on both sides of one agree about an architecture, it is not run there. What is
+run is asked what the whole releases around it were asked.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.history import SweepHistory
 
 
@@ -32,6 +34,38 @@ def next_runs(history: SweepHistory, releases: Sequence[str]) -> Mapping[str, Se
     for kind, between in _gaps(history, releases):
         found[between[-1]].add(kind)
     return {name: sorted(found[name]) for name in releases if name in found}
+
+
+def new_probes(history: SweepHistory, releases: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """Return the probes that releases between others lack, and those around them were run with."""
+    partial = [one for one in history.releases.values() if one.chosen]
+    found = {one.name: _around(history, releases, one.name) & {*one.lacking} for one in partial}
+    return {name: probes for name, probes in found.items() if probes}
+
+
+def probes_between(history: SweepHistory, releases: Sequence[str], name: str) -> frozenset[str]:
+    """Return the probes for an architecture that was not run on a release between others.
+
+    Those of the release, where it was run in part, and those of the whole ones around it.
+    """
+    known = history.releases.get(name)
+    own = _every() - {*known.lacking} if known else frozenset()
+    return own | _around(history, releases, name)
+
+
+def _around(history: SweepHistory, releases: Sequence[str], name: str) -> frozenset[str]:
+    """Return the probes that both whole releases around one were run with."""
+    place = {each: at for at, each in enumerate(releases)}
+    older = [one for one in history.whole if place[one] < place[name]]
+    newer = [one for one in history.whole if place[one] > place[name]]
+    if not older or not newer:
+        return frozenset()
+    lacking = (history.releases[one].lacking for one in (older[-1], newer[0]))
+    return _every().difference(*lacking)
+
+
+def _every() -> frozenset[str]:
+    return frozenset(probe.name for probe in PROBES)
 
 
 def _gaps(history: SweepHistory, releases: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:

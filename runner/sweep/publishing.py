@@ -90,7 +90,8 @@ def merged(
 
     `names` are all releases, in their order.
     Of a release between others it is enough that the architectures were on which those differ;
-    with `gaps` any architecture is, as while they are measured.
+    with `gaps` any architecture is, as while they are measured. A probe that is new on a published
+    release was run on all architectures that were.
     Summaries of outputs are compared with those that are published already, which other hardware
     may have computed: the tolerance is wider than what that changes.
     """
@@ -99,7 +100,7 @@ def merged(
     kept = {
         name: one
         for name, one in joined.items()
-        if not one.lacking or name not in earlier.releases or earlier.releases[name].chosen
+        if not one.lacking or _may_lack(one.release, earlier.releases.get(name))
     }
     line = _line(names, kept, recipes, earlier, old)
     if not gaps and (open_ := lacking(line, names).keys() & kept.keys()):
@@ -147,12 +148,26 @@ def _joined(mine: MeasuredRelease, earlier: SweepHistory, old: frozenset[str]) -
     release, known = mine.release, earlier.releases.get(mine.release.name)
     if known is None:
         return mine
-    is_same = known.environment == release.environment
-    if is_same and known.code in {"", code_of(known.lacking)}:
+    if _stands(known, release):
         return _beside(mine, known, earlier.found(known.name), old)
     others = {*_names_but(known.lacking)} - mine.probes
     again = probe_cases(mine.recipes, [one for one in PROBES if one.name in others])
     return mine._replace(lacking=mine.lacking + len(again))
+
+
+def _stands(known: SweptRelease, release: SweptRelease) -> bool:
+    """Say whether what is published of a release can be joined with what was measured of it."""
+    is_same = known.environment == release.environment
+    return is_same and known.code in {"", code_of(known.lacking)}
+
+
+def _may_lack(release: SweptRelease, known: SweptRelease | None) -> bool:
+    """Say whether cells of a release may lack: only if it is between others, and not joined.
+
+    What lacks of a joined one is a new probe on some of its architectures, which would read as if
+    it held there.
+    """
+    return known is None or (bool(known.chosen) and not _stands(known, release))
 
 
 def _beside(

@@ -13,6 +13,7 @@ from repromatrix.runner.cli.options import stderr_console
 from repromatrix.runner.cli.sweep import SweepOptions, sweep
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.classes import made_class
 from repromatrix.runner.sweep.classes import write as write_classes
 from repromatrix.runner.sweep.history import SweepHistory
@@ -109,6 +110,10 @@ def test_between_two_releases_that_differ_the_newest_is_run_first(
 
     assert sweep(paths, options, stderr_console()) is ExitCode.AS_EXPECTED
     assert capsys.readouterr().err.splitlines()[-1].split() == ["4.50.3", "1", "cell"]
+    # Without --probe it is asked what the releases around it were asked: here, everything.
+    sweep(paths, SweepOptions(between=True, dry_run=True, sandbox=False), stderr_console())
+    families = {(probe.family, probe.dtype == "fp16") for probe in PROBES}
+    assert capsys.readouterr().err.split()[-3:] == ["4.50.3", str(len(families)), "cells"]
 
 
 @pytest.mark.parametrize(

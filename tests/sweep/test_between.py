@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from swept import RECIPES, record
 
 from repromatrix.runner import files, project
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.between import lacking, next_runs
+from repromatrix.runner.sweep.between import lacking, new_probes, next_runs, probes_between
+from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.history import SweptRelease, history
 from repromatrix.runner.sweep.measure import releases_of
 from repromatrix.runner.sweep.published import read_history, texts
@@ -91,3 +93,29 @@ def test_every_published_change_stands_between_two_neighbours() -> None:
     published = read_history(Paths().published)
 
     assert lacking(published, releases_of(project.load(Paths(), []))) == {}
+
+
+def asked(**lacking_: tuple[str, ...]) -> SweepHistory:
+    """Return llama's line, with the probes that were not run on some of its releases."""
+    known = swept(v4_50_0="hh", v4_50_2="h-", v4_51_0="fh")
+    names = {name.removeprefix("v").replace("_", "."): some for name, some in lacking_.items()}
+    releases = {
+        name: one._replace(lacking=names.get(name, ())) for name, one in known.releases.items()
+    }
+    return replace(known, releases=releases)
+
+
+def test_a_probe_that_both_whole_neighbours_were_asked_is_new_on_a_release_between() -> None:
+    known = asked(v4_50_0=("lora",), v4_50_2=("lora", "static", "tied"), v4_51_0=("tied",))
+
+    assert new_probes(known, RELEASES) == {"4.50.2": {"static"}}
+    assert new_probes(asked(v4_50_0=("lora",), v4_50_2=("lora",)), RELEASES) == {}
+
+
+def test_what_is_added_between_is_asked_as_the_release_was_and_as_those_around_it() -> None:
+    every = {probe.name for probe in PROBES}
+    known = asked(v4_50_0=("lora",), v4_50_2=("lora", "static", "tied"), v4_51_0=("tied",))
+
+    assert probes_between(known, RELEASES, "4.50.2") == every - {"lora", "tied"}
+    assert probes_between(known, RELEASES, "4.50.1") == every - {"lora", "tied"}
+    assert probes_between(known, RELEASES, "4.51.1") == frozenset()

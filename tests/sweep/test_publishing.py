@@ -71,9 +71,10 @@ LORA = {
 }
 
 
-def lora(
-    release: SweptRelease = PART, kinds: tuple[str, ...] = ("llama", "gptj")
-) -> dict[str, MeasuredRelease]:
+BOTH = ("llama", "gptj")
+
+
+def lora(release: SweptRelease = PART, kinds: tuple[str, ...] = BOTH) -> dict[str, MeasuredRelease]:
     """Return a release on which one probe was run."""
     found = {key: one for key, one in LORA.items() if key.kind in kinds}
     ran = frozenset(ProbeKey(kind, probe) for kind in kinds for probe in ("build", "lora"))
@@ -108,6 +109,18 @@ def test_a_new_probe_is_published_once_it_was_run_on_all_that_the_release_builds
     found = merged(lora(kinds=("llama",)), NAMES, {}, _without_lora())
 
     assert (found.fresh, found.incomplete) == ({}, {"4.50.0": 1})
+
+
+def test_on_a_release_between_a_new_probe_is_published_once_all_of_its_architectures_ran_it() -> (
+    None
+):
+    earlier = _without_lora()
+    partial = earlier.releases["4.50.0"]._replace(chosen=("gptj", "llama"))
+    earlier = replace(earlier, releases={**earlier.releases, "4.50.0": partial})
+    part, whole = (merged(lora(kinds=some), NAMES, {}, earlier) for some in (("llama",), BOTH))
+
+    assert (part.fresh, part.incomplete) == ({}, {"4.50.0": 1})
+    assert (whole.fresh, whole.incomplete) == ({"4.50.0": {"lora"}}, {})
 
 
 def _without_lora() -> SweepHistory:
