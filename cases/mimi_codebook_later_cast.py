@@ -21,6 +21,7 @@
 # raises = "RuntimeError"
 # match = [
 #     "Input type (CPUBFloat16Type) and weight type (torch.FloatTensor) should be the same or input should be a MKLDNN tensor a",
+#     "Input type (torch.HalfTensor) and weight type (torch.FloatTensor) should be the same or input should be a MKLDNN tensor a",
 #     "expected scalar type Half but found Float",
 #     "expected scalar type BFloat16 but found Float",
 # ]
