@@ -13,6 +13,7 @@ from typing import NamedTuple
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.case import Case, syntax_tree
 from repromatrix.runner.model.folding import Folder
+from repromatrix.runner.model.inlining import inline
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.python_text import Original, original, written
 from repromatrix.runner.model.sweeping import sweep
@@ -47,9 +48,10 @@ def plain(case: Case, precision: Precision) -> str:
     _name_measured(tree, main)
     _dissolve(tree, main)
     sweep(tree)
+    _refuse_declining(tree, case, precision)
+    inline(tree)
     _spread(tree, before)
     sweep(tree)
-    _refuse_declining(tree, case, precision)
     return written(tree, before)
 
 

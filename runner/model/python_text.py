@@ -64,7 +64,9 @@ def _gap(last: ast.stmt, node: ast.stmt, before: Original, indent: str) -> int:
     if isinstance(last, definitions) or isinstance(node, definitions):
         return 1 if indent else 2
     between = before.lines[last.end_lineno or last.lineno : node.lineno - 1]
-    return int(any(not line.strip() for line in between))
+    # Where a function begins in between, one of the two was moved.
+    is_elsewhere = last.col_offset and any(line.startswith("def ") for line in between)
+    return int(not is_elsewhere and any(not line.strip() for line in between))
 
 
 def _statement(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
