@@ -108,6 +108,10 @@ class _Broom:
                 return [node]
 
     def _sweep_inside(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.ClassDef):
+            # What a library asks of a class is nowhere read by its name: all of it stays.
+            _drop_docstrings(node)
+            return
         broom = self._inside(node) if isinstance(node, ast.FunctionDef) else self
         blocks = ("body", "orelse", "finalbody")
         for part in [node, *getattr(node, "handlers", ())]:
@@ -208,6 +212,12 @@ def _dicts(tree: ast.Module) -> frozenset[str]:
             case _:
                 pass
     return frozenset(name for name in found if found[name])
+
+
+def _drop_docstrings(node: ast.ClassDef) -> None:
+    for part in (node, *node.body):
+        if isinstance(part, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(part):
+            part.body = part.body[1:] or nothing(part)
 
 
 def _is_idle(function: ast.FunctionDef) -> bool:

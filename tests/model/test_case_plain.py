@@ -286,6 +286,33 @@ def test_a_function_that_does_nothing_any_more_goes() -> None:
     assert plainly("apply(workaround, model)\nstay()", helpers) == "stay()\n"
 
 
+def test_what_a_library_asks_of_a_class_stays() -> None:
+    helpers = """
+    class Tagger(torch.nn.Module):
+        \"\"\"A head of one's own.\"\"\"
+
+        config_class = Config
+
+        def forward(self, ids):
+            \"\"\"Return what it gets.\"\"\"
+            return ids
+
+
+    """
+    told = plainly("Tagger().to(dtype)(1)", helpers).lstrip()
+
+    assert told == dedent("""\
+        class Tagger(torch.nn.Module):
+            config_class = Config
+
+            def forward(self, ids):
+                return ids
+
+
+        Tagger().to(torch.bfloat16)(1)
+        """)
+
+
 def test_main_stays_where_a_name_would_mean_two_things() -> None:
     helpers = """\
     def size() -> int:

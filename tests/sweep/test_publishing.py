@@ -120,7 +120,7 @@ def test_on_a_release_between_a_new_probe_is_published_once_all_of_its_architect
     part, whole = (merged(lora(kinds=some), NAMES, {}, earlier) for some in (("llama",), BOTH))
 
     assert (part.fresh, part.incomplete) == ({}, {"4.50.0": 1})
-    assert (whole.fresh, whole.incomplete) == ({"4.50.0": {"lora"}}, {})
+    assert (whole.fresh, whole.incomplete) == ({"4.50.0": frozenset({"lora"})}, {})
 
 
 def _without_lora() -> SweepHistory:
