@@ -282,13 +282,14 @@ def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
 def _dissolve(tree: ast.Module, main: ast.FunctionDef) -> None:
     """Put the statements of `main` behind all others; it stays where a name would mean two things.
 
-    It also stays where it returns.
+    It also stays where it returns, or is decorated.
     """
     others = [node for node in tree.body if node is not main]
     outer = bound(node for node in others if not isinstance(node, ast.FunctionDef))
     outer.update(node.name for node in _functions(tree))
     is_bound_again = {*bound(main.body)} & {*outer}
-    if is_bound_again or any(isinstance(part, ast.Return) for part in _own(main)):
+    returns = any(isinstance(part, ast.Return) for part in _own(main))
+    if is_bound_again or returns or main.decorator_list:
         call = ast.Call(func=ast.Name(id=_MAIN, ctx=ast.Load()), args=[], keywords=[])
         tree.body = [*others, main, ast.copy_location(ast.Expr(value=call), main)]
     else:
