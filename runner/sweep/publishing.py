@@ -13,7 +13,7 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.sweep.between import lacking
 from repromatrix.runner.sweep.cells import chosen_probes, code_of, kind_and_probes, probe_cases
 from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
-from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
+from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad, measure_again
 from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.making import SweepScope, refused_types
@@ -29,6 +29,8 @@ from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus,
 from repromatrix.runner.sweep.render import what
 from repromatrix.runner.text import shorten
 
+_Sides = tuple[str, str]
+"""An older release, or nothing, and a release."""
 _LONGEST = 200
 _REMADE = "its recipe was made anew, and is not measured on every release yet"
 
@@ -244,36 +246,61 @@ def told(
 
     What is about probes that were run on neither of two releases now stays as it was published,
     and so does what only an earlier recipe shows: today's would not show it again.
+    Raises Interrupted.
     """
-    known: defaultdict[tuple[str, str], list[PublishedFinding]] = defaultdict(list)
+    known: defaultdict[_Sides, list[PublishedFinding]] = defaultdict(list)
     for one in earlier:
         known[one.against, one.release].append(one)
-    rows: list[PublishedFinding] = []
     names = [*line.history.releases]
-    for against, release in pairwise(names):
-        if not (ran := _told_by(line, against, release)):
-            rows += known[against, release]
+    every: list[_Sides] = [*pairwise(names), *(("", newest) for newest in names[-1:])]
+    ran = {sides: probes for sides in every if (probes := _told_by(line, *filter(None, sides)))}
+    found = {sides: [*_found(line.history, sides, probes)] for sides, probes in ran.items()}
+    asked = [(some, [*filter(None, sides)]) for sides in found for _, some in found[sides]]
+    measure_again(asked, runner, recipes)
+    rows: list[PublishedFinding] = []
+    for sides in every:
+        if sides not in ran:
+            rows += known[sides]
             continue
-        before, after = (_of(line.history.found(one), ran) for one in (against, release))
-        sides = (against, release)
-        some = confirmed(findings(changes(before, after)), runner, recipes, sides)
-        mine = [_row(finding, release, against) for finding in some]
-        rows += _with_known(known[against, release], ran, mine, line.old)
-    for newest in names[-1:]:
-        if not (ran := _told_by(line, newest)):
-            rows += known["", newest]
-            continue
-        found = _of(line.history.found(newest), ran)
-        dtypes = {probe.name: probe.dtype for probe in chosen_probes(fp16=True)}
-        mine = []
-        for kind, in_16_bit in ((BAD_IN_16_BIT, True), (BAD_IN_FP32, False)):
-            live = bad(found, dtypes, in_16_bit=in_16_bit)
-            mine += [
-                _row(finding, newest, "")._replace(kind=kind)
-                for finding in confirmed_bad(live, runner, recipes, newest)
-            ]
-        rows += _with_known(known["", newest], ran, mine, line.old)
+        mine = [
+            row
+            for kind, some in found[sides]
+            for row in _confirmed(kind, some, runner, recipes, sides)
+        ]
+        rows += _with_known(known[sides], ran[sides], mine, line.old)
     return rows
+
+
+def _found(
+    line: SweepHistory, sides: _Sides, probes: Collection[str]
+) -> Iterator[tuple[str, Sequence[SweepFinding]]]:
+    """Yield what two releases differ in, or what is bad on one, by the kind that it has there."""
+    against, release = sides
+    after = _of(line.found(release), probes)
+    if against:
+        before = _of(line.found(against), probes)
+        yield "", findings(changes(before, after))
+        return
+    dtypes = {probe.name: probe.dtype for probe in chosen_probes(fp16=True)}
+    for kind, in_16_bit in ((BAD_IN_16_BIT, True), (BAD_IN_FP32, False)):
+        yield kind, bad(after, dtypes, in_16_bit=in_16_bit)
+
+
+def _confirmed(
+    kind: str,
+    found: Sequence[SweepFinding],
+    runner: SweepRunner,
+    recipes: Mapping[str, ModelRecipe],
+    sides: _Sides,
+) -> Iterator[PublishedFinding]:
+    against, release = sides
+    if against:
+        some = confirmed(found, runner, recipes, sides)
+    else:
+        some = confirmed_bad(found, runner, recipes, release)
+    for finding in some:
+        row = _row(finding, release, against)
+        yield row._replace(kind=kind) if kind else row
 
 
 def _told_by(line: MergedHistory, *releases: str) -> frozenset[str]:

@@ -17,6 +17,8 @@ from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
 
     from repromatrix.runner.sweep.findings import SweepFinding
@@ -147,14 +149,20 @@ def test_a_recipe_that_was_made_anew_is_published_once_the_whole_line_was_measur
     assert found == [("0" * 16, FAILS), (LLAMA.digest, HOLDS)]
 
 
+def confirming(monkeypatch: pytest.MonkeyPatch, confirm: Callable[..., list[SweepFinding]]) -> None:
+    """Let nothing be measured again, and findings be confirmed by a function."""
+    monkeypatch.setattr("repromatrix.runner.sweep.publishing.measure_again", lambda *_: None)
+    for name in ("confirmed", "confirmed_bad"):
+        monkeypatch.setattr(f"repromatrix.runner.sweep.publishing.{name}", confirm)
+
+
 def test_findings_about_probes_that_were_not_run_stay_as_they_were_published(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def all_of_them(found: list[SweepFinding], *_: object) -> list[SweepFinding]:
         return found
 
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", all_of_them)
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", all_of_them)
+    confirming(monkeypatch, all_of_them)
     line_ = merged(lora(), NAMES, {}, EARLIER)
     here = ("4.50.0", "4.49.0")
     known = [
@@ -178,8 +186,7 @@ def test_findings_that_only_an_earlier_recipe_shows_stay_as_they_were_published(
     def none_of_them(*_: object) -> list[SweepFinding]:
         return []
 
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", none_of_them)
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", none_of_them)
+    confirming(monkeypatch, none_of_them)
     here = ("4.50.0", "4.49.0")
     known = [
         PublishedFinding(*here, "numbers-1", "numbers", "llama", "lora", "differs", ""),
@@ -198,8 +205,7 @@ def test_between_releases_that_were_not_measured_nothing_is_confirmed_again(
     def nothing(*_: object) -> list[SweepFinding]:
         raise AssertionError
 
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", nothing)
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", nothing)
+    confirming(monkeypatch, nothing)
     here = ("4.50.0", "4.49.0")
     known = [PublishedFinding(*here, "broken-1", "broken", "llama", "build", "it fails", "m:f")]
 
@@ -210,8 +216,7 @@ def test_what_is_built_again_is_no_finding_any_more(monkeypatch: pytest.MonkeyPa
     def all_of_them(found: list[SweepFinding], *_: object) -> list[SweepFinding]:
         return found
 
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed", all_of_them)
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.confirmed_bad", all_of_them)
+    confirming(monkeypatch, all_of_them)
     here = ("4.50.0", "4.49.0")
     known = [PublishedFinding(*here, "broken-1", "broken", "llama", "build", "it fails", "m:f")]
     rows = told(_NOBODY, {}, merged(lora(), NAMES, {}, EARLIER), known)
