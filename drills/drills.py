@@ -36,6 +36,7 @@ DRILLS: tuple[str, ...] = (
     "interrupt",
     "truth",
     "again",
+    "plain",
     "bounds",
     "chance",
     "construction",
