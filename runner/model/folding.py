@@ -24,14 +24,22 @@ from repromatrix.runner.model.syntax import (
     read,
 )
 
+
+def _is_same(left: object, right: object) -> bool:
+    # A dtype is known by its name, a text that is made anew wherever it is asked for.
+    return type(left) is type(right) and left == right
+
+
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: lambda left, right: left == right,
     ast.NotEq: lambda left, right: left != right,
-    ast.Is: lambda left, right: left is right,
-    ast.IsNot: lambda left, right: left is not right,
+    ast.Is: _is_same,
+    ast.IsNot: lambda left, right: not _is_same(left, right),
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
+
+
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _UNKNOWN = object()
 _PREFIX, _DEVICE, _VARIANT = "REPRO_", "REPRO_DEVICE", "REPRO_VARIANT"

@@ -90,6 +90,10 @@ RULES = {
         "go(True)\n",
     ),
     "a comparison of dtypes": ("go(dtype != torch.float32)", "go(True)\n"),
+    "a dtype that is asked for itself": (
+        "go(dtype is torch.bfloat16, dtype is not torch.bfloat16, dtype is torch.float32)",
+        "go(True, False, False)\n",
+    ),
     "a condition that is half decided": (
         'if ready() and workaround != "cast":\n    go()',
         "if ready():\n    go()\n",
