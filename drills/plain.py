@@ -8,7 +8,7 @@ import dataclasses
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from drills.truth import RELEASES
+from drills.truth import RELEASES, Held, count
 from drills.ways import observed
 from repromatrix.runner import project
 from repromatrix.runner.errors import RunnerError
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
     from repromatrix.runner.project import Project
-
-_SHOWN = 5
 
 
 def plain_cases(cases: Mapping[str, Case], precision: Precision) -> dict[str, Case]:
@@ -92,6 +90,13 @@ def drill(tally: Tally) -> None:
     }
     pairs = [*held(loaded, known)]
     wrong = [row.cell for row, found in pairs if not is_same(row, found)]
-    shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in wrong[:_SHOWN])
-    note = ": ".join(filter(None, (", ".join(RELEASES), shown)))
-    tally.count("plain scripts", len(pairs), "end otherwise than their cell", len(wrong), note)
+    count(
+        tally,
+        Held(
+            tried="plain scripts",
+            times=len(pairs),
+            wrong="end otherwise than their cell",
+            cells=tuple(wrong),
+            note=", ".join(RELEASES),
+        ),
+    )
