@@ -13,7 +13,7 @@ from drills.construction import Known, What, tried
 from drills.sabotage import Sabotage, inverted, sabotaged
 from repromatrix.runner import project
 from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -158,6 +158,30 @@ def test_a_case_that_is_green_or_red_by_construction_survives_sabotage(tmp_path:
     found = {(one.case, one.what) for one in tried(loaded, chosen) if one.survived}
 
     assert found == SURVIVES
+
+
+@pytest.mark.parametrize(
+    ("processor", "words"),
+    [
+        pytest.param("x86_64 avx512_bf16 avx512_fp16", ["as the case says", "E: new"], id="both"),
+        pytest.param("x86_64 avx2", ["", ""], id="no kernels for bf16"),
+    ],
+)
+def test_words_that_a_case_knows_are_the_same_on_every_processor(
+    processor: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(truth, "hardware", lambda: processor)
+    loaded = written(tmp_path, {"worded": TRAITS["sound"]}, "ValueError")
+    seen = {
+        Cell("worded", "", RELEASE, precision, Device.CPU): ways.Kind(Outcome.FAILS, error)
+        for precision, error in (
+            (Precision.BF16, "ValueError: it was as described here"),
+            (Precision.FP16, "E: new"),
+        )
+    }
+
+    found = truth.comparable(loaded, seen)
+    assert [one.error for one in found.values()] == words
 
 
 CODE = '''"""What must hold."""
