@@ -5,6 +5,7 @@ What holds is not written down, as nearly everything does.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ from repromatrix.runner.sweep.findings import (
     same_outcome,
 )
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
+
+_SIZES = 3.0
+"""How far apart differences may be that are published as one."""
 
 
 class ProbeRun(NamedTuple):
@@ -248,15 +252,16 @@ def _outcome(record: ProbeRecord) -> bool:
 def _alike(one: ProbeRecord, other: ProbeRecord) -> bool:
     """Say whether two records can stand for each other: findings are named by what they say.
 
-    Sizes may differ, and numbers whatever they are.
+    Sizes in words may differ, and a number that is published as less than `_SIZES` times another.
     """
-    numeric = one.value is not None
-    return (
-        same_outcome(one, other)
-        and one.place == other.place
-        and numeric is (other.value is not None)
-        and (numeric or signature("", one.why) == signature("", other.why))
+    if not same_outcome(one, other) or one.place != other.place:
+        return False
+    if one.value is None or other.value is None:
+        return one.value is other.value and signature("", one.why) == signature("", other.why)
+    least, most = sorted(
+        math.inf if math.isnan(size) else size for size in (one.value, other.value)
     )
+    return most <= _SIZES * least
 
 
 def _numbers(record: ProbeRecord) -> bool:

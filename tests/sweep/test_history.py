@@ -65,9 +65,12 @@ def test_a_run_ends_where_a_failure_moves_or_says_something_else() -> None:
     assert [one[:2] for one in runs(known, "llama", "static")] == [(name, name) for name in LINE]
     numbers_of = [
         [dataclasses.replace(static(differs, f"relative error {size}")[0], value=size)]
-        for size in (0.5, 0.6)
+        for size in (0.5, 0.6, 0.1, 0.2)
     ]
-    assert len(runs(line(*numbers_of), "llama", "static")) == 1
+    assert runs(line(*numbers_of), "llama", "static") == [
+        ("4.49.0", "4.50.0", "differs"),
+        ("4.51.0", "5.0.0", "differs"),
+    ]
 
 
 def test_a_release_on_which_an_architecture_was_not_run_ends_no_run() -> None:
