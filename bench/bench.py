@@ -26,6 +26,7 @@ import recall
 import resources
 import scale
 import searches
+import sweeping
 import website
 from sheet import Sheet
 
@@ -45,6 +46,7 @@ PARTS = {
     "scale": scale.measure,
     "precision": precision.measure,
     "recall": recall.measure,
+    "sweep": sweeping.measure,
     "simulation": calibration.measure,
     "ray": cluster.measure,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import subprocess
 import sys
@@ -93,11 +92,11 @@ def _some(row: Row, release: str, names: Sequence[str], *, apart: bool) -> None:
     """Measure some cases on one release."""
     command = [*OWN, "matrix", "--release", release, "--case", ",".join(names)]
     with tempfile.TemporaryDirectory() as folder:
-        before = _spent()
+        before = shared.spent()
         subprocess.run(
             command, env=shared.environ(folder), cwd=ROOT, capture_output=True, check=False
         )
-        spent = _spent() - before
+        spent = shared.spent() - before
         with closing(Store(Path(folder) / "evidence.sqlite", print)) as store:
             rows = [one for one in store.rows() if one.seconds is not None]
     seconds = [one.seconds for one in rows if one.seconds is not None]
@@ -110,11 +109,6 @@ def _some(row: Row, release: str, names: Sequence[str], *, apart: bool) -> None:
     row("… of 150 cases", spent * 150 / ran, "s", "wanted: under 200")
     row("median forked cell", statistics.median(seconds), "s", "wanted: under 0.25")
     row("slowest forked cell", max(seconds), "s", "wanted: under 2")
-
-
-def _spent() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def _peaks(release: str) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -132,6 +133,12 @@ def drawn(cells: Sequence[Cell], number: int) -> list[Cell]:
     """Draw cells, always the same ones."""
     chosen = random.Random(0).sample(range(len(cells)), min(number, len(cells)))  # noqa: S311
     return [cells[index] for index in sorted(chosen)]
+
+
+def spent() -> float:
+    """Return the processor seconds of every process that was started from here and has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def timed(command: Sequence[str], environment: dict[str, str] | None = None) -> float:

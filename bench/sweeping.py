@@ -1,0 +1,68 @@
+"""What a sweep takes: a release, its further classes, a patch release, and all of them.
+
+An eighth of the architectures of the newest release is run, and counted eight times: what a run
+takes once is in it eight times, too.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import shared
+
+from repromatrix.runner import project
+from repromatrix.runner.paths import ROOT, Paths
+from repromatrix.runner.sweep.measure import releases_of
+from repromatrix.runner.sweep.published import read_history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared import Row
+
+    from repromatrix.runner.sweep.history import SweepHistory
+
+SHARE = 8
+_FP16 = ("--probe", "*-fp16", "--probe", "keep-fp32")
+
+
+def measure(row: Row) -> None:
+    """Measure each; `row` prints one number."""
+    line = read_history(Paths().published)
+    newest = releases_of(project.load(Paths()))[-1]
+    whole = _minutes(newest)
+    row(f"{newest}, core-minutes", whole, "min", "fp32, bf16, autocast; wanted: under 25")
+    fp16 = _minutes(newest, *_FP16)
+    row("… its probes in fp16", fp16, "min", "feature releases, and patches that differ")
+    classes = _minutes(newest, "--classes")
+    row("… its further classes, the cheapest probes", classes, "min", "wanted: under 15")
+    shares = {name: _share(line, name) for name in line.releases}
+    between = [share for name, share in shares.items() if name not in line.whole]
+    patch = statistics.median(between) * (whole + fp16)
+    told = f"{100 * statistics.median(between):.0f}% of the architectures; wanted: under 8"
+    row("a patch release, median", patch, "min", told)
+    hours = sum(shares.values()) * (whole + fp16) / 60
+    told = f"{len(line.whole)} whole, {len(between)} where neighbours differ; wanted: under 12"
+    row("all releases, core-hours", hours, "h", told)
+
+
+def _share(line: SweepHistory, name: str) -> float:
+    """Return how many architectures were run on a release, in those that are run on the newest."""
+    ran = sum(name in line.measured(kind) for kind in line.architectures)
+    return ran / len(line.architectures)
+
+
+def _minutes(release: str, *options: str) -> float:
+    """Return the core-minutes of a release that is held against itself, from an empty store."""
+    sides = ["--release", release, "--against", release, "--shard", f"1/{SHARE}"]
+    command: Sequence[str] = [sys.executable, "-m", "repromatrix", "sweep", *sides, *options]
+    with tempfile.TemporaryDirectory() as folder:
+        before = shared.spent()
+        subprocess.run(
+            command, cwd=ROOT, env=shared.environ(folder), capture_output=True, check=True
+        )
+        return (shared.spent() - before) * SHARE / 60
