@@ -13,7 +13,7 @@ from repromatrix.runner.sweep.between import lacking, new_probes, next_runs, pro
 from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.history import SweptRelease, history
 from repromatrix.runner.sweep.measure import releases_of
-from repromatrix.runner.sweep.published import read_history, texts
+from repromatrix.runner.sweep.published import read_findings, read_history, texts
 from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
 
 if TYPE_CHECKING:
@@ -93,6 +93,26 @@ def test_every_published_change_stands_between_two_neighbours() -> None:
     published = read_history(Paths().published)
 
     assert lacking(published, releases_of(project.load(Paths(), []))) == {}
+
+
+def test_nearly_every_published_change_is_told_by_a_confirmed_finding() -> None:
+    """What was not measured and is taken for it changes there, which nothing confirms."""
+    published = read_history(Paths().published)
+    told = {
+        (one.against, one.release, kind, probe)
+        for one in read_findings(Paths().published)
+        for kind in one.architectures.split()
+        for probe in one.probes.split()
+    }
+    changed = [
+        (against, release, kind, change.after.key.probe)
+        for kind in published.architectures
+        for against, release, change in published.changes_of(kind)
+    ]
+
+    assert len(changed) > 1000
+    untold = [one for one in changed if one not in told]
+    assert len(untold) < len(changed) / 20, untold
 
 
 def asked(**lacking_: tuple[str, ...]) -> SweepHistory:
