@@ -16,18 +16,17 @@ import shared
 
 from repromatrix.runner import project
 from repromatrix.runner.paths import ROOT, Paths
+from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.measure import releases_of
 from repromatrix.runner.sweep.published import read_history
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from shared import Row
 
     from repromatrix.runner.sweep.history import SweepHistory
 
 SHARE = 8
-_FP16 = ("--probe", "*-fp16", "--probe", "keep-fp32")
+_FP16 = tuple(f"--probe={probe.name}" for probe in PROBES if probe.dtype == "fp16")
 
 
 def measure(row: Row) -> None:
@@ -59,7 +58,7 @@ def _share(line: SweepHistory, name: str) -> float:
 def _minutes(release: str, *options: str) -> float:
     """Return the core-minutes of a release that is held against itself, from an empty store."""
     sides = ["--release", release, "--against", release, "--shard", f"1/{SHARE}"]
-    command: Sequence[str] = [sys.executable, "-m", "repromatrix", "sweep", *sides, *options]
+    command = [sys.executable, "-m", "repromatrix", "sweep", *sides, *options]
     with tempfile.TemporaryDirectory() as folder:
         before = shared.spent()
         subprocess.run(

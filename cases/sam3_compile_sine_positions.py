@@ -33,7 +33,7 @@
 From 5.9 to 5.13 rows and columns are counted, where there is no mask, by the cumulative sum in
 that dtype of a boolean tensor of ones. The compiler of torch 2.13 replaces it by a range in int64,
 so that the embedding becomes fp32, and the next product with 16-bit weights raises "mat1 and mat2
-must have the same dtype". Compiled is the embedding alone: a model takes minutes.
+must have the same dtype". Compiled is the embedding alone.
 """
 
 import os

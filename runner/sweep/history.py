@@ -25,7 +25,7 @@ from repromatrix.runner.sweep.findings import (
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 _SIZES = 3.0
-"""How far apart differences may be that are published as one."""
+"""How many times another a difference may be that is published as one with it."""
 
 
 class ProbeRun(NamedTuple):
@@ -252,7 +252,7 @@ def _outcome(record: ProbeRecord) -> bool:
 def _alike(one: ProbeRecord, other: ProbeRecord) -> bool:
     """Say whether two records can stand for each other: findings are named by what they say.
 
-    Sizes in words may differ, and a number that is published as less than `_SIZES` times another.
+    Sizes in words may differ, and numbers by a factor of up to `_SIZES`.
     """
     if not same_outcome(one, other) or one.place != other.place:
         return False
