@@ -458,15 +458,16 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     no longer drawn is removed.
     """
     view = survey(cases, environments, judged, areas, dates, commits, main)
-    content_of = dict(draw(Site(survey=view, published=published or Published(), note=note)))
-    for parent in {(folder / name).parent for name in content_of}:
-        parent.mkdir(parents=True, exist_ok=True)
-    for name, content in content_of.items():
-        _write(folder / name, content)
+    drawn: set[str] = set()
+    for name, content in draw(Site(survey=view, published=published or Published(), note=note)):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, content)
+        drawn.add(name)
     for path in [path for name in _PRUNED for path in (folder / name).rglob("*")]:
         # A draft belongs to another run that is writing.
         is_ours = path.is_file() and path.suffix != ".draft"
-        if is_ours and path.relative_to(folder).as_posix() not in content_of:
+        if is_ours and path.relative_to(folder).as_posix() not in drawn:
             path.unlink(missing_ok=True)
 
 

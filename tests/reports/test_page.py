@@ -26,6 +26,7 @@ from one_case import (
 )
 from rendered import Markup, pages
 
+from repromatrix.reports import build
 from repromatrix.reports.build import render
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import Derived, Expectation, Fails, case_page
@@ -80,6 +81,7 @@ from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precis
 from repromatrix.runner.model.requirements import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -1025,3 +1027,19 @@ def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
     page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()), ())
 
     assert page.headline.flags[1] == ("simulated", "uses a stand-in for a real part", (9,))
+
+
+def test_a_file_is_written_as_soon_as_it_is_drawn_and_the_site_is_never_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn(_: object) -> Iterator[tuple[str, bytes]]:
+        yield "case/one.html", b"one"
+        assert (tmp_path / "case" / "one.html").read_bytes() == b"one"
+        yield "index.html", b"first"
+
+    monkeypatch.setattr(build, "draw", drawn)
+    (tmp_path / "case").mkdir()
+    (tmp_path / "case" / "gone.html").write_text("of a case that is no more")
+    render({}, [], [], tmp_path)
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == {"case/one.html", "index.html"}
