@@ -1,19 +1,23 @@
 """Whether chance decides: cases that assert a number or fail silently are run with five seeds where
 their results change, and `check --margins` prints how far off their thresholds they stand. What
-was published of a case that is the same today is not measured again.
+was published of a case that is the same today is not measured again, and an interrupted drill goes
+on where it was.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
+from contextlib import closing
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from drills.ways import Way, observed
 from repromatrix.runner import files, project
 from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text, read_margins, row_of
+from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.judging.margins import margins, thresholds
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -22,6 +26,7 @@ from repromatrix.runner.planning.plan import Axes, Unit, deciding
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from drills.tally import Tally
     from repromatrix.runner.model.cell import Cell
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from repromatrix.runner.project import Project
 
 SEEDS = ("0", "1", "2", "3", "4")
+_EVERY = 200
+"""Cells after which it is told how far the drill is."""
 
 
 def kept(loaded: Project) -> tuple[MarginRow, ...]:
@@ -81,11 +88,40 @@ def rows_of(
     return rows, sorted(cell for cell, found in kinds.items() if len(found) > 1)
 
 
-def _observations(loaded: Project, units: Sequence[Unit]) -> Iterator[tuple[str, Observation]]:
+def seen_of(loaded: Project, units: Sequence[Unit]) -> Iterator[tuple[str, Observation]]:
+    """Yield what cells do with each seed; each is kept at once, and not run again if it is there.
+
+    In a store per seed, as no row says with which it was measured.
+    """
+    asked = {cell for unit in units for cell in unit.cells}
     for seed in SEEDS:
-        rows = list(observed(loaded, units, loaded.cases, Way(seed=seed)))
-        print(f"  {len(rows)} cells with seed {seed}", file=sys.stderr, flush=True)
-        yield from ((seed, row) for row in rows if row.outcome != Outcome.NOT_APPLICABLE)
+        with closing(Store(store_of(loaded.paths, seed), _say)) as store:
+            rows, _ = current(store.rows(), loaded.cases, loaded.environments)
+            known = {cell: row for cell, row in rows.items() if cell in asked}
+            for row in observed(loaded, without(units, known), loaded.cases, Way(seed=seed)):
+                store.put(row)
+                known[row.cell] = row
+                if not len(known) % _EVERY:
+                    _say(f"  {len(known)} of {len(asked)} cells with seed {seed}")
+        _say(f"  {len(known)} cells with seed {seed}")
+        yield from ((seed, row) for row in known.values() if row.outcome != Outcome.NOT_APPLICABLE)
+
+
+def store_of(paths: Paths, seed: str) -> Path:
+    """Return where it is kept what cells did with a seed, until all of it is written."""
+    return paths.store.with_name(f"chance-{seed}-{paths.store.name}")
+
+
+def without(units: Iterable[Unit], known: Collection[Cell]) -> list[Unit]:
+    """Return the units with the cells that are not known, if they have any."""
+    left = {
+        unit.environment: tuple(cell for cell in unit.cells if cell not in known) for unit in units
+    }
+    return [Unit(environment=name, cells=cells) for name, cells in left.items() if cells]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def drill(tally: Tally) -> None:
@@ -97,10 +133,13 @@ def drill(tally: Tally) -> None:
         Unit(environment=name, cells=tuple(some))
         for name, some in groupby(cells, key=lambda cell: cell.environment)
     ]
-    seen = list(_observations(loaded, units))
+    seen = list(seen_of(loaded, units))
     found, by_chance = rows_of(loaded, seen)
     rows = [*before, *found]
     files.write(loaded.paths.published / NAME, as_text(rows))
+    for seed in SEEDS:
+        for path in loaded.paths.store.parent.glob(f"{store_of(loaded.paths, seed).name}*"):
+            path.unlink()
     shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in by_chance[:5])
     tally.count(
         f"cells with {len(SEEDS)} seeds each",

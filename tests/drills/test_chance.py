@@ -7,13 +7,20 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import factories
+import pytest
 
-from drills.chance import SEEDS, kept, rows_of
+from drills import chance
+from drills.chance import SEEDS, kept, rows_of, seen_of
 from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text
 from repromatrix.runner.model.outcomes import Outcome, Precision
+from repromatrix.runner.planning.plan import Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from drills.ways import Way
+    from repromatrix.runner.model.observation import Observation
 
 ASSERTS = f'{factories.CODE}assert measured["error"] < 0.06, "it breaks"\n'
 
@@ -62,3 +69,37 @@ def test_what_is_published_of_a_case_that_is_the_same_is_kept(tmp_path: Path) ->
     loaded = SimpleNamespace(cases={toy.name: toy}, paths=SimpleNamespace(published=tmp_path))
 
     assert kept(loaded) == (mine,)  # type: ignore[arg-type]
+
+
+def test_an_interrupted_drill_runs_what_is_missing_with_each_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = factories.case(factories.BREAKS, ASSERTS)
+    cells = (factories.cell(), factories.cell(precision=Precision.FP16))
+    ran: list[tuple[str, str]] = []
+
+    def observed(_: object, units: Sequence[Unit], __: object, way: Way) -> Iterator[Observation]:
+        for unit in units:
+            for cell in unit.cells:
+                if len(ran) == 3:
+                    ran.append(("", "interrupted"))
+                    raise KeyboardInterrupt
+                ran.append((way.seed, cell.precision.value))
+                yield factories.seen(at=cell, ran=factories.provenance(toy))
+
+    monkeypatch.setattr(chance, "observed", observed)
+    loaded = SimpleNamespace(
+        cases={toy.name: toy},
+        environments=factories.environments("4.50.0"),
+        paths=SimpleNamespace(store=tmp_path / "evidence.sqlite"),
+    )
+    units = [Unit(environment="4.50.0", cells=cells)]
+    with pytest.raises(KeyboardInterrupt):
+        list(seen_of(loaded, units))  # type: ignore[arg-type]
+    seen = list(seen_of(loaded, units))  # type: ignore[arg-type]
+
+    assert ran == [
+        *(("0", "bf16"), ("0", "fp16"), ("1", "bf16"), ("", "interrupted"), ("1", "fp16")),
+        *((seed, precision) for seed in "234" for precision in ("bf16", "fp16")),
+    ]
+    assert [(seed, row.cell) for seed, row in seen] == [(s, c) for s in SEEDS for c in cells]
