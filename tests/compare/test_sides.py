@@ -330,8 +330,9 @@ def test_a_checkout_that_heals_one_case_and_breaks_another_is_told_so_and_left_a
     assert (first_code, again_code) == (ExitCode.UNEXPECTED, ExitCode.UNEXPECTED)
     assert differing(again) == differing(first)
     # Every new case of the area adds a cell: the number is the headline's own.
-    number = re.search(r"Second side: (\d+) cells", json.loads(first)["headline"][-1])[1]
-    assert json.loads(first)["headline"][-1].endswith(f"; 0 known, {number} run.")
+    said = json.loads(first)["headline"][-1]
+    numbers = re.findall(r"^Second side: (\d+) cells", said)
+    assert [said.endswith(f"; 0 known, {number} run.") for number in numbers] == [True]
     assert json.loads(again)["headline"][-1].endswith(", 0 run.")
     assert listed(clone) == before
 
