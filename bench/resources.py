@@ -154,20 +154,16 @@ def _again(row: Row) -> None:
     out, as it can only be measured where a clone of it is at hand.
     """
     options = ["--release", ",".join(releases_of(project.load(Paths())))]
+    own = [*OWN, "matrix", *options]
+    through = [sys.executable, "-m", "nox", "-s", "matrix", "--", *options]
+    merge = [*OWN, "merge", str(Paths().published)]
     with tempfile.TemporaryDirectory() as folder:
         environ = shared.environ(folder)
-        for command in (["merge", str(Paths().published)], ["matrix", *options]):
-            subprocess.run([*OWN, *command], cwd=ROOT, env=environ, capture_output=True, check=True)
+        for command in (merge, own):
+            subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, check=True)
         plan = subprocess.run(
-            [*OWN, "matrix", "--dry-run", *options],
-            cwd=ROOT,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=True,
+            [*own, "--dry-run"], cwd=ROOT, env=environ, capture_output=True, text=True, check=True
         )
         said = plan.stderr.strip().splitlines()[-1]
-        through = [sys.executable, "-m", "nox", "-s", "matrix", "--", *options]
         row("again, through nox", shared.timed(through, environ), "s", f"wanted: under 3; {said}")
-        own = [*OWN, "matrix", *options]
         row("again, the runner's own", shared.timed(own, environ), "s", "wanted: under 1")

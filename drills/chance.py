@@ -88,21 +88,25 @@ def rows_of(
     return rows, sorted(cell for cell, found in kinds.items() if len(found) > 1)
 
 
-def seen_of(loaded: Project, units: Sequence[Unit]) -> Iterator[tuple[str, Observation]]:
+def seen_of(loaded: Project, cells: Sequence[Cell]) -> Iterator[tuple[str, Observation]]:
     """Yield what cells do with each seed; each is kept at once, and not run again if it is there.
 
-    In a store per seed, as no row says with which it was measured.
+    In a store per seed, as no row says with which it was measured. Cells come by environment.
     """
-    asked = {cell for unit in units for cell in unit.cells}
     for seed in SEEDS:
         with closing(Store(store_of(loaded.paths, seed), _say)) as store:
             rows, _ = current(store.rows(), loaded.cases, loaded.environments)
-            known = {cell: row for cell, row in rows.items() if cell in asked}
-            for row in observed(loaded, without(units, known), loaded.cases, Way(seed=seed)):
+            known = {cell: rows[cell] for cell in cells if cell in rows}
+            left = (cell for cell in cells if cell not in rows)
+            units = [
+                Unit(environment=name, cells=tuple(some))
+                for name, some in groupby(left, key=lambda cell: cell.environment)
+            ]
+            for row in observed(loaded, units, loaded.cases, Way(seed=seed)):
                 store.put(row)
                 known[row.cell] = row
                 if not len(known) % _EVERY:
-                    _say(f"  {len(known)} of {len(asked)} cells with seed {seed}")
+                    _say(f"  {len(known)} of {len(cells)} cells with seed {seed}")
         _say(f"  {len(known)} cells with seed {seed}")
         yield from ((seed, row) for row in known.values() if row.outcome != Outcome.NOT_APPLICABLE)
 
@@ -110,14 +114,6 @@ def seen_of(loaded: Project, units: Sequence[Unit]) -> Iterator[tuple[str, Obser
 def store_of(paths: Paths, seed: str) -> Path:
     """Return where it is kept what cells did with a seed, until all of it is written."""
     return paths.store.with_name(f"chance-{seed}-{paths.store.name}")
-
-
-def without(units: Iterable[Unit], known: Collection[Cell]) -> list[Unit]:
-    """Return the units with the cells that are not known, if they have any."""
-    left = {
-        unit.environment: tuple(cell for cell in unit.cells if cell not in known) for unit in units
-    }
-    return [Unit(environment=name, cells=cells) for name, cells in left.items() if cells]
 
 
 def _say(text: str) -> None:
@@ -129,11 +125,7 @@ def drill(tally: Tally) -> None:
     loaded = project.load(Paths())
     before = kept(loaded)
     cells = chosen(loaded, {row.case for row in before})
-    units = [
-        Unit(environment=name, cells=tuple(some))
-        for name, some in groupby(cells, key=lambda cell: cell.environment)
-    ]
-    seen = list(seen_of(loaded, units))
+    seen = list(seen_of(loaded, cells))
     found, by_chance = rows_of(loaded, seen)
     rows = [*before, *found]
     files.write(loaded.paths.published / NAME, as_text(rows))

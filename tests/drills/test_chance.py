@@ -13,7 +13,6 @@ from drills import chance
 from drills.chance import SEEDS, kept, rows_of, seen_of
 from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text
 from repromatrix.runner.model.outcomes import Outcome, Precision
-from repromatrix.runner.planning.plan import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from drills.ways import Way
     from repromatrix.runner.model.observation import Observation
+    from repromatrix.runner.planning.plan import Unit
 
 ASSERTS = f'{factories.CODE}assert measured["error"] < 0.06, "it breaks"\n'
 
@@ -93,10 +93,9 @@ def test_an_interrupted_drill_runs_what_is_missing_with_each_seed(
         environments=factories.environments("4.50.0"),
         paths=SimpleNamespace(store=tmp_path / "evidence.sqlite"),
     )
-    units = [Unit(environment="4.50.0", cells=cells)]
     with pytest.raises(KeyboardInterrupt):
-        list(seen_of(loaded, units))  # type: ignore[arg-type]
-    seen = list(seen_of(loaded, units))  # type: ignore[arg-type]
+        list(seen_of(loaded, cells))  # type: ignore[arg-type]
+    seen = list(seen_of(loaded, cells))  # type: ignore[arg-type]
 
     assert ran == [
         *(("0", "bf16"), ("0", "fp16"), ("1", "bf16"), ("", "interrupted"), ("1", "fp16")),
