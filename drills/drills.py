@@ -50,6 +50,7 @@ OPTIONS = {
     "record": "where it stands which mutants were noticed, in place of drills/mutants.json",
 }
 """Set as REPRO_SEED and so on, which is where drills look."""
+INTERRUPTED = 130
 
 
 def main() -> int:
@@ -79,4 +80,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("interrupted: tables that were not finished stay as they were")
+        sys.exit(INTERRUPTED)

@@ -448,6 +448,7 @@ def _between(
     earlier = published.read_history(loaded.paths.published, scope.folder)
     before, names = -1, releases_of(loaded)
     with _runner(loaded, options, console) as runner:
+        console.print("Merging what this machine measured into what is published.")
         mine = publishing.measured(runner, scope, names)
         while before < runner.counts["measured"]:
             line = publishing.merged(mine, names, recipes, earlier, gaps=True).history
@@ -493,6 +494,7 @@ def _publish(
     paths, recipes, folder = loaded.paths, scope.recipes, scope.folder
     earlier = published.read_history(paths.published, folder)
     with _runner(loaded, options, console) as runner:
+        console.print("Merging what this machine measured into what is published.")
         names = releases_of(loaded)
         mine = publishing.measured(runner, scope, names)
         merged = publishing.merged(mine, names, recipes, earlier)
