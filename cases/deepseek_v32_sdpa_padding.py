@@ -34,7 +34,7 @@ With padding SDPA gets a boolean mask, which the model takes for an additive one
 it to its scores, so that it selects padding and later tokens as well, and filling it with the
 least number hides nothing but makes True what was not selected. It shows where the text is longer
 than `index_topk`, which is two tokens here. Both sides are in the dtype of the cell, as another
-dtype may select other tokens.
+dtype may select other tokens; the indexer has 16 heads, so that no two scores are 0.
 """
 
 import os
@@ -48,7 +48,7 @@ SIZES = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "moe_inte
 SIZES |= {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
 LATENT = {"kv_lora_rank": 16, "q_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8}
 LATENT |= {"v_head_dim": 16, "n_routed_experts": 4, "n_group": 1, "topk_group": 1}
-INDEX = {"index_topk": 2, "index_head_dim": 16, "index_n_heads": 2, "num_experts_per_tok": 2}
+INDEX = {"index_topk": 2, "index_head_dim": 16, "index_n_heads": 16, "num_experts_per_tok": 2}
 WORKAROUNDS = {"", "eager", "no-padding"}
 measured: dict[str, float] = {}
 
@@ -72,7 +72,7 @@ def main(precision: str, workaround: str = "") -> None:
         logits = model(input_ids=ids, attention_mask=mask).logits
         found.append(logits[mask.bool()].float())
     measured["logits_relative_error"] = float((found[0] - found[1]).norm() / found[1].norm())
-    assert measured["logits_relative_error"] < 0.2, "SDPA does not attend as eager attention does"
+    assert measured["logits_relative_error"] < 0.05, "SDPA does not attend as eager attention does"
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def main(precision: str, workaround: str = "") -> None:
         wanted = eager(input_ids=ids).logits.float()
         found = model(input_ids=ids).logits.float()
     measured["logits_relative_error"] = float((found - wanted).norm() / wanted.norm())
-    assert measured["logits_relative_error"] < 0.045, "SDPA and eager attention differ"
+    assert measured["logits_relative_error"] < 0.052, "SDPA and eager attention differ"
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def main(precision: str, workaround: str = "") -> None:
     found = model(ids[:, -1:], past_key_values=cache).logits[:, -1].double()
     exact = model(ids, use_cache=False).logits[:, -1].double()
     measured["logits_relative_error"] = float((found - exact).norm() / exact.norm())
-    assert measured["logits_relative_error"] < 0.1, "a static cache changes the logits"
+    assert measured["logits_relative_error"] < 0.06, "a static cache changes the logits"
 
 
 if __name__ == "__main__":

@@ -18,19 +18,19 @@
 # one-less = "Subtract 1 from each of vision_model.intermediate_layers_indices after loading."
 #
 # [[tool.repromatrix.fails]]
+# when = ["transformers>=4.56"]
+# workarounds = [""]
+# raises = "AssertionError"
+# match = "the states before layers [1, 2] were asked for, those before [2, 3] came"
+# where = "mllama_intermediate_states:main"
+#
+# [[tool.repromatrix.fails]]
 # when = ["transformers>=4.55,<4.56"]
 # workarounds = ["", "one-less"]
 # raises = "AssertionError"
 # match = "the states before layers [1, 2] were asked for, those before [3, 3] came"
 # where = "mllama_intermediate_states:main"
 # note = "The last state stands in the place of every other."
-#
-# [[tool.repromatrix.fails]]
-# when = ["transformers>=4.56"]
-# workarounds = [""]
-# raises = "AssertionError"
-# match = "the states before layers [1, 2] were asked for, those before [2, 3] came"
-# where = "mllama_intermediate_states:main"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers<4.55"]

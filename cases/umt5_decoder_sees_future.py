@@ -56,7 +56,7 @@ def main(precision: str, workaround: str = "") -> None:
         one = model(input_ids=ids, decoder_input_ids=answer).logits[:, :-2].float()
         other = model(input_ids=ids, decoder_input_ids=later).logits[:, :-2].float()
     measured["logits_relative_error"] = float((one - other).norm() / one.norm())
-    assert measured["logits_relative_error"] < 1e-3, "a later token changes earlier logits"
+    assert measured["logits_relative_error"] < 5e-4, "a later token changes earlier logits"
 
 
 if __name__ == "__main__":
