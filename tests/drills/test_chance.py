@@ -10,7 +10,7 @@ import factories
 import pytest
 
 from drills import chance
-from drills.chance import SEEDS, kept, rows_of, seen_of
+from drills.chance import SEEDS, cells_of, kept, rows_of, seen_of
 from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
@@ -69,6 +69,7 @@ def test_what_is_published_of_a_case_that_is_the_same_is_kept(tmp_path: Path) ->
     loaded = SimpleNamespace(cases={toy.name: toy}, paths=SimpleNamespace(published=tmp_path))
 
     assert kept(loaded) == (mine,)  # type: ignore[arg-type]
+    assert cells_of([mine, mine._replace(threshold="share < 0.1", cells="1")]) == {toy.name: 2}
 
 
 def test_an_interrupted_drill_runs_what_is_missing_with_each_seed(
@@ -102,3 +103,5 @@ def test_an_interrupted_drill_runs_what_is_missing_with_each_seed(
         *((seed, precision) for seed in "234" for precision in ("bf16", "fp16")),
     ]
     assert [(seed, row.cell) for seed, row in seen] == [(s, c) for s in SEEDS for c in cells]
+    assert len(list(seen_of(loaded, cells))) == len(seen)  # type: ignore[arg-type]
+    assert len(ran) == 2 * len(SEEDS) + 1, "a later drill runs nothing of them again"
