@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from programs import started
+
 from repromatrix.runner.paths import ROOT
 
 DRILL = "\ndef drill(tally: Tally"
@@ -25,24 +27,17 @@ def test_every_drill_is_listed_by_the_program_that_runs_them() -> None:
 
 
 def test_an_interrupted_drill_ends_with_a_sentence(tmp_path: Path) -> None:
-    before = (ROOT / "docs" / "reliability.md").read_text()
-    drills = subprocess.Popen(
-        [sys.executable, "-u", "drills/drills.py", "--hostile"],
+    with started(
+        [sys.executable, "-u", "drills/drills.py", "--isolation"],
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    ) as drills:
         assert drills.stdout
         first = drills.stdout.readline()
         drills.send_signal(signal.SIGINT)
         said, complaint = drills.communicate(timeout=60)
-    finally:
-        drills.kill()
-        drills.wait(timeout=60)
 
-    assert (first, complaint, drills.returncode) == ("# hostile\n", "", 130)
+    assert (first, complaint, drills.returncode) == ("# isolation\n", "", 130)
     assert said == "interrupted: tables that were not finished stay as they were\n"
-    assert (ROOT / "docs" / "reliability.md").read_text() == before
