@@ -13,7 +13,7 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# own-positions = "Compute the positions yourself and pass them as position_ids."
+# own-positions = { says = "Compute the positions and pass them as position_ids.", skips = true }
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.3"]
