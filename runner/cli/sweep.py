@@ -440,6 +440,14 @@ def _make(
     return ExitCode.INTERRUPTED if made.interrupted else ExitCode.AS_EXPECTED
 
 
+def _merging(
+    runner: SweepRunner, scope: making.SweepScope, names: Sequence[str], console: Console
+) -> dict[str, publishing.MeasuredRelease]:
+    """Return what this machine measured, and say first what takes long."""
+    console.print("Merging what this machine measured into what is published.")
+    return publishing.measured(runner, scope, names)
+
+
 def _between(
     loaded: Project, scope: making.SweepScope, options: SweepOptions, console: Console
 ) -> ExitCode:
@@ -448,8 +456,7 @@ def _between(
     earlier = published.read_history(loaded.paths.published, scope.folder)
     before, names = -1, releases_of(loaded)
     with _runner(loaded, options, console) as runner:
-        console.print("Merging what this machine measured into what is published.")
-        mine = publishing.measured(runner, scope, names)
+        mine = _merging(runner, scope, names, console)
         while before < runner.counts["measured"]:
             line = publishing.merged(mine, names, recipes, earlier, gaps=True).history
             wanted = _wanted_between(line, names, recipes, options)
@@ -494,9 +501,8 @@ def _publish(
     paths, recipes, folder = loaded.paths, scope.recipes, scope.folder
     earlier = published.read_history(paths.published, folder)
     with _runner(loaded, options, console) as runner:
-        console.print("Merging what this machine measured into what is published.")
         names = releases_of(loaded)
-        mine = publishing.measured(runner, scope, names)
+        mine = _merging(runner, scope, names, console)
         merged = publishing.merged(mine, names, recipes, earlier)
         refused = publishing.refused(
             runner, scope, merged, published.read_refused(paths.published, folder)
