@@ -144,7 +144,7 @@ def drill(tally: Tally) -> None:
         len({row.cell for _, row in seen}),
         "cells that do otherwise with another seed",
         len(by_chance),
-        shown or same,
+        "; ".join(filter(None, (shown, same))),
     )
     narrow = [f"{row.case}: {row.threshold}" for row in rows if row.is_narrow]
     tally.count(

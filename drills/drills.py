@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from drills.tally import Tally
+from repromatrix.runner.errors import ExitCode
 
 # In the order in which they run: quick ones first. Each is a module here with `drill(tally)`.
 DRILLS: tuple[str, ...] = (
@@ -50,7 +51,6 @@ OPTIONS = {
     "record": "where it stands which mutants were noticed, in place of drills/mutants.json",
 }
 """Set as REPRO_SEED and so on, which is where drills look."""
-INTERRUPTED = 130
 
 
 def main() -> int:
@@ -84,4 +84,4 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         print("interrupted: tables that were not finished stay as they were")
-        sys.exit(INTERRUPTED)
+        sys.exit(ExitCode.INTERRUPTED)
