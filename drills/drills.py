@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -66,6 +67,8 @@ def main() -> int:
     chosen = vars(arguments.parse_args())
     os.environ |= {f"REPRO_{name.upper()}": chosen[name] for name in OPTIONS if chosen[name]}
     os.environ["REPRO_HOURS"] = chosen[SOAK] or ""
+    # In the background of a script it is ignored, and so it would be in what we start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     failed = []
     for name in [name for name in modules if chosen[name]] or DRILLS:
         tally = Tally(name)

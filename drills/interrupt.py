@@ -134,8 +134,6 @@ def drill(tally: Tally) -> None:
     """Interrupt every command at random moments, and count which end otherwise than they must."""
     seed, count = int(os.environ.get("REPRO_SEED", SEED)), int(os.environ.get("REPRO_COUNT", COUNT))
     chosen = os.environ.get("REPRO_COMMANDS", "")
-    # In the background of a script it is ignored, and so it would be in what we start.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     print(f"seed {seed}", flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="interrupt-", dir=quick_disk()) as name,

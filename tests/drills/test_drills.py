@@ -7,10 +7,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from programs import started
+import pytest
+from programs import ignoring_sigint, started
 
 from repromatrix.runner.paths import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DRILL = "\ndef drill(tally: Tally"
 OF_ALL = {"--seed", "--count", "--record"}
@@ -26,9 +31,12 @@ def test_every_drill_is_listed_by_the_program_that_runs_them() -> None:
     assert {f"--{path.stem.replace('_', '-')}" for path in written} == options - OF_ALL
 
 
-def test_an_interrupted_drill_ends_with_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", [list, ignoring_sigint])
+def test_an_interrupted_drill_ends_with_a_sentence(
+    begun: Callable[[list[str]], list[str]], tmp_path: Path
+) -> None:
     with started(
-        [sys.executable, "-u", "drills/drills.py", "--isolation"],
+        begun([sys.executable, "-u", "drills/drills.py", "--isolation"]),
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
