@@ -161,4 +161,7 @@ def obstacles(case: Case, environment: Environment, device: Device) -> tuple[str
         return (environment.unusable, *found)
     if "cuda" in case.block.needs and device is not Device.CUDA:
         return (*found, NEEDS_GPU)
+    if device is Device.CUDA and case.block.processes > 1:
+        # Each process would take a GPU of its own; several on one wait for each other, or crash.
+        return (*found, f"needs {case.block.processes} GPUs, and a cell sees one")
     return found

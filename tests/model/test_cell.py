@@ -37,6 +37,13 @@ def test_a_case_that_needs_cuda_has_no_obstacle_there() -> None:
     assert obstacles(case("needs = ['cuda']"), environment(), Device.CUDA) == ()
 
 
+def test_a_case_of_several_processes_does_not_run_on_the_one_gpu_that_a_cell_sees() -> None:
+    several = case("processes = 2")
+
+    assert obstacles(several, environment(), Device.CUDA) == ("needs 2 GPUs, and a cell sees one",)
+    assert obstacles(several, environment(), Device.CPU) == ()
+
+
 def test_an_environment_is_what_it_holds_not_how_it_is_called() -> None:
     one = environment("4.50.0", peft="0.15.0")
     renamed = dataclasses.replace(one, name="other")
