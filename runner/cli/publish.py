@@ -57,6 +57,7 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
         )
         return ExitCode.AS_EXPECTED
     _refuse_gaps(grid)
+    grid = _whole(grid, console)
     earlier = read_publications(paths.published)
     # A name that a change was told under means that publication for good, without cells of its own.
     changes = snapshots.read_changes(paths.published)
@@ -168,25 +169,41 @@ def _is_main(row: Observation) -> bool:
     return row.cell.environment.partition("+")[0] == MAIN
 
 
-def _refuse_gaps(grid: Sequence[Judged]) -> None:
-    """Raise RunnerError for missing cells: on a GPU, of the releases that were begun there."""
-    begun = {
-        (judged.seen.cell.device, judged.seen.cell.environment)
-        for judged in grid
-        if judged.seen.source in UNPUBLISHED and judged.seen.outcome.was_run and not judged.stale
-    }
-    missing = {Outcome.NOT_RUN, Outcome.UNBUILDABLE}  # what is not applicable is complete
+def _refuse_gaps(grid: Iterable[Judged]) -> None:
+    """Raise RunnerError for missing cells on a CPU."""
     gaps = Counter(
-        cell.environment
+        judged.seen.cell.environment
         for judged in grid
-        if not _is_main(judged.seen) and (judged.stale or judged.seen.outcome in missing)
-        for cell in [judged.seen.cell]
-        if cell.device is Device.CPU or (cell.device, cell.environment) in begun
+        if judged.seen.cell.device is Device.CPU and _is_gap(judged)
     )
     if gaps:
         shown = ", ".join(f"{name} ({number})" for name, number in gaps.most_common(5))
         what = f"{plural(gaps.total(), 'cell')} without a current result: {shown}"
         raise refuse(Problem("publish", what, "Run `nox -s matrix` first."))
+
+
+def _is_gap(judged: Judged) -> bool:
+    missing = {Outcome.NOT_RUN, Outcome.UNBUILDABLE}  # what is not applicable is complete
+    return not _is_main(judged.seen) and (judged.stale or judged.seen.outcome in missing)
+
+
+def _whole(grid: Sequence[Judged], console: Console) -> tuple[Judged, ...]:
+    """Return the grid without cases that a GPU measured in part, and say which they are.
+
+    GPUs are lent by the minute: a case that a release was measured with there is published, whether
+    or not there was time for the others.
+    """
+    parts = {_part(judged.seen) for judged in grid if _is_gap(judged)} - {None}
+    begun = {_part(judged.seen) for judged in grid if _is_fresh(judged) and not judged.stale}
+    for environment, case in sorted(filter(None, parts & begun)):
+        console.print(f"{case} on {environment} is not published: its cells on cuda are not whole.")
+    return tuple(each for each in grid if _part(each.seen) not in parts)
+
+
+def _part(row: Observation) -> tuple[str, str] | None:
+    """Return what is published of a GPU together: a case on a release."""
+    cell = row.cell
+    return (cell.environment, cell.case) if cell.device is not Device.CPU else None
 
 
 _Class = tuple[str, str, str]
