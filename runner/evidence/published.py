@@ -376,24 +376,16 @@ def _cells(rows: Iterable[Observation], order: Sequence[str]) -> str:
 
 
 def _lines(rows: Sequence[Observation]) -> list[PublishedRow]:
-    """Let neighbours of one minor line that agree in everything share a row."""
+    """Let neighbours that agree in everything share a row."""
     lines: list[PublishedRow] = []
     for row in rows:
         line = _row(row)
         last = lines[-1] if lines else None
-        if (
-            last
-            and _minor(last.releases) == _minor(line.releases)
-            and last._replace(releases="") == line._replace(releases="")
-        ):
+        if last and last._replace(releases="") == line._replace(releases=""):
             lines[-1] = last._replace(releases=f"{last.releases} {line.releases}")
         else:
             lines.append(line)
     return lines
-
-
-def _minor(releases: str) -> str:
-    return ".".join(releases.partition(" ")[0].split(".")[:2])
 
 
 def _row(row: Observation) -> PublishedRow:
