@@ -59,14 +59,15 @@ def main(precision: str, workaround: str = "") -> None:
     down = model.model.layers[0].mlp.down_proj
     down.weight = torch.nn.Parameter(down.weight.to(torch.float8_e4m3fn), requires_grad=False)
     down.forward = lambda states: linear(states, down.weight.to(states.dtype))
-    ids = torch.randint(5, 90, (1, 8))
-    exact = model(input_ids=ids).logits
+    ids = torch.randint(5, 90, (1, 8), device=device)
+    exact = model.to(device)(input_ids=ids).logits
+    model.to("cpu")
     with tempfile.TemporaryDirectory() as folder:
         if workaround == "cpu-offload":
             cpu_offload(model, torch.device(device))
         else:
             disk_offload(model, folder, torch.device(device))
-        logits = model(input_ids=ids.to(device)).logits.to(exact.device)
+        logits = model(input_ids=ids).logits
     assert logits.equal(exact), "the offloaded model gives other logits"
 
 

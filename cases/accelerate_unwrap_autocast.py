@@ -21,7 +21,7 @@
 #
 # [[tool.repromatrix.fails]]
 # when = ["accelerate>=1.4"]
-# precisions = ["bf16"]
+# precisions = ["bf16", "fp16"]
 # raises = "AssertionError"
 # match = "no layer computes in the precision that was asked for"
 # where = "accelerate_unwrap_autocast:main"

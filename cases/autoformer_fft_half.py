@@ -18,14 +18,31 @@
 # when = ["transformers>=4.49.0"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
-# match = ["Unsupported dtype BFloat16", "Unsupported dtype Half"]
+# match = [
+#     "Unsupported dtype BFloat16",
+#     "Unsupported dtype Half",
+#     "cuFFT only supports dimensions whose sizes are powers of two when computing in half precision",
+# ]
 # where = "transformers.models.autoformer.modeling_autoformer:AutoformerAttention.forward"
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49.0"]
+# precisions = ["bf16", "fp16"]
+# devices = ["cuda"]
+# workarounds = ["autocast"]
+# raises = "RuntimeError"
+# match = [
+#     "Unsupported dtype BFloat16",
+#     "cuFFT only supports dimensions whose sizes are powers of two when computing in half precision",
+# ]
+# where = "transformers.models.autoformer.modeling_autoformer:AutoformerAttention.forward"
+# note = "Autocast casts the input of rfft to fp32 on a CPU, not on CUDA."
 # ///
 """Autoformer must run a forward pass with 16-bit weights.
 
 `AutoformerAttention.forward` computes the autocorrelation of queries and keys with
-`torch.fft.rfft`, which has no kernel for bf16, and on a CPU none for fp16, without an upcast.
-Autocast runs it in fp32.
+`torch.fft.rfft` without an upcast. It has no kernel for bf16, and for fp16 none on a CPU and on CUDA
+one for powers of two only. Autocast runs it in fp32 on a CPU.
 """
 
 import os

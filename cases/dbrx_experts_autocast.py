@@ -17,6 +17,7 @@
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # precisions = ["bf16", "fp16"]
+# devices = ["cpu"]
 # raises = "RuntimeError"
 # match = [
 #     "index_add_(): self (Float) and source (BFloat16) must have the same scalar type",
@@ -29,7 +30,8 @@
 `DbrxExperts.forward` sums the outputs of the experts in a tensor of zeros with the dtype of its
 input, which autocast computes in fp32, as it comes from a layer norm. Since 5.0 the softmax of the
 router keeps the dtype of the logits, so that an expert's output, times its weight, is in 16 bit,
-which `index_add_` does not cast. Earlier releases compute these weights in fp32.
+which `index_add_` does not cast. Earlier releases compute these weights in fp32, and on CUDA autocast
+computes every softmax in fp32.
 """
 
 import os

@@ -24,6 +24,8 @@
 # match = [
 #     "expected m1 and m2 to have the same dtype, but got: float != c10::BFloat16",
 #     "expected m1 and m2 to have the same dtype, but got: float != c10::Half",
+#     "expected scalar type Float but found BFloat16",
+#     "expected scalar type Float but found Half",
 # ]
 # where = "transformers.models.deberta.modeling_deberta:DisentangledSelfAttention.forward"
 # ///

@@ -30,7 +30,17 @@
 # raises = "RuntimeError"
 # match = "Unsupported dtype Half"
 # where = "transformers.models.fnet.modeling_fnet:FNetBasicFourierTransform.forward"
-# note = "By its documentation torch.fft takes Half on CUDA, for lengths that are powers of two."
+# note = "torch.fft takes Half on CUDA, for lengths that are powers of two."
+#
+# [[tool.repromatrix.fails]]
+# when = ["transformers>=4.49.0"]
+# precisions = ["bf16"]
+# devices = ["cuda"]
+# workarounds = ["autocast"]
+# raises = "RuntimeError"
+# match = "Unsupported dtype BFloat16"
+# where = "transformers.models.fnet.modeling_fnet:FNetBasicFourierTransform.forward"
+# note = "Autocast casts the input of fftn to fp32 on a CPU, not on CUDA."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/13752"
@@ -41,8 +51,8 @@
 """FNet would have to run a forward pass in the dtype that it was cast to.
 
 It does not on a CPU: torch.fft refuses bf16 and fp16 there, and FNet does not upcast its input.
-This is a limit of PyTorch rather than a regression (`kind = "policy"`): no release passes. By its
-documentation torch.fft takes fp16 on CUDA for lengths that are powers of two, never bf16.
+This is a limit of PyTorch rather than a regression (`kind = "policy"`): no release passes. On
+CUDA torch.fft takes fp16 for lengths that are powers of two, never bf16.
 The linked pull request added the model; it is no report of this failure.
 """
 

@@ -22,6 +22,8 @@
 # match = [
 #     "Input type (CPUBFloat16Type) and weight type (torch.FloatTensor) should be the same or input should be a MKLDNN tensor a",
 #     "Input type (torch.HalfTensor) and weight type (torch.FloatTensor) should be the same or input should be a MKLDNN tensor a",
+#     "Input type (CUDABFloat16Type) and weight type (torch.cuda.FloatTensor) should be the same",
+#     "Input type (torch.cuda.HalfTensor) and weight type (torch.cuda.FloatTensor) should be the same",
 #     "expected scalar type Half but found Float",
 #     "expected scalar type BFloat16 but found Float",
 # ]
