@@ -126,6 +126,25 @@ class Survey:
         found = {cell.device for cell in self.rows}
         return tuple(device for device in Device if device in found) or (Device.CPU,)
 
+    def devices_of(self, name: str) -> tuple[Device, ...]:
+        """Return the first device, and the others that something of a case was observed on.
+
+        A GPU is lent by the minute: what nobody had time for there is no row of the table.
+        """
+        first, *others = self.devices
+        return first, *(one for one in others if (name, one) in self._elsewhere)
+
+    def is_asked(self, name: str, environment: str, device: Device) -> bool:
+        """Say whether the table has cells of a case and environment on a device."""
+        return device is self.devices[0] or (name, environment, device) in self._elsewhere
+
+    @cached_property
+    def _elsewhere(self) -> frozenset[tuple[str, Device] | tuple[str, str, Device]]:
+        first = self.devices[0]
+        cells = [cell for cell in self.rows if cell.device is not first]
+        parts = {(cell.case, cell.environment, cell.device) for cell in cells}
+        return frozenset({*parts, *((cell.case, cell.device) for cell in cells)})
+
     @cached_property
     def measured_on(self) -> frozenset[Device]:
         """The devices on which a case, not the machine, decided something."""
@@ -154,6 +173,7 @@ class Survey:
             for device in self.devices
             for case in self.cases.values()
             for environment in self.standings[case.name]
+            if self.is_asked(case.name, environment, device)
             for workaround in case.branches
             for precision in Precision
         )

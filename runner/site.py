@@ -45,6 +45,11 @@ def judged_grid(
         environments=known_to.environments,
         precisions=known_to.matrix.precisions,
         devices=devices(rows),
+        begun={
+            (cell.case, cell.environment)
+            for cell, row in known.items()
+            if cell.device is not Device.CPU and row.outcome.was_run
+        },
     )
     judged = judge_all(survey(grid, known), known_to.cases, known_to.environments)
     return known_to, infer(judged, known_to.cases, known_to.environments)

@@ -252,7 +252,7 @@ class _TableDataWriter:
         """Return the rows of a case: for each device the plain one, then its workarounds."""
         return tuple(
             self._track(case, workaround, device)
-            for device in self._survey.devices
+            for device in self._survey.devices_of(case.name)
             for workaround in case.branches
         )
 
@@ -264,7 +264,7 @@ class _TableDataWriter:
         rows = [known.get((workaround, device, precision), {}) for precision in Precision]
         stacks = (
             self.stacks.number(tuple(self._told(row.get(name)) for row in rows))
-            if name in belonging
+            if name in belonging and survey.is_asked(case.name, name, device)
             else NO_CELL
             for name in columns
         )

@@ -131,7 +131,7 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         shared=tuple(map(link_to_family, case.block.same_code)),
         badge=_badge(case),
         sheet=page_of(case.name).removesuffix(".html"),
-        grids=tuple(grid(survey, case, device) for device in survey.devices),
+        grids=tuple(grid(survey, case, device) for device in survey.devices_of(case.name)),
         timelines=_timelines(survey, case),
         main=(on_main := main_spans(survey, case)),
         main_timeline=main_timeline(survey, case, on_main),
@@ -160,8 +160,15 @@ def _badge(case: Case) -> Link:
 
 def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
     # Releases follow each other; stacks and pairs do not.
-    devices = () if survey.only_in(case) else survey.devices
-    return tuple(timeline(survey, case, device) for device in devices)
+    devices = () if survey.only_in(case) else survey.devices_of(case.name)
+    places = {
+        device: [
+            one for one in survey.standings[case.name] if survey.is_asked(case.name, one, device)
+        ]
+        for device in devices
+    }
+    # One release is no line.
+    return tuple(timeline(survey, case, device) for device in devices if len(places[device]) > 1)
 
 
 def _standalone(case: Case) -> str:
@@ -206,7 +213,7 @@ def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
                 for precision in Precision
             ),
         )
-        for device in survey.devices
+        for device in survey.devices_of(case.name)
         for workaround in case.branches
     )
 

@@ -149,7 +149,7 @@ class _Pen:
                     precision=precision,
                     said=folded(self._along(case, workaround, device, precision)),
                 )
-                for device in self._survey.devices
+                for device in self._survey.devices_of(case.name)
                 for workaround in case.branches
                 for precision in Precision
             ),

@@ -6,7 +6,7 @@ Numbers stand elsewhere on the page: with them hardly two releases would agree.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -77,11 +77,19 @@ class Repeat:
 def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
     """Return every release of a case, newest first; neighbours that agree are one block."""
     names = [name for name in reversed(survey.order) if name in survey.standings[case.name]]
-    keys = [(name, device) for device in survey.devices for name in case.branches]
-    stacks = {name: tuple(survey.stacks[case.name, *key, name] for key in keys) for name in names}
+    devices = survey.devices_of(case.name)
+    stacks = {
+        name: tuple(
+            ((way, device), survey.stacks[case.name, way, device, name])
+            for device in devices
+            if survey.is_asked(case.name, name, device)
+            for way in case.branches
+        )
+        for name in names
+    }
     # Computed for every release, rendered for every block.
     written = {
-        found: () if _note(found) else tuple(map(_variant, keys, found))
+        found: () if _note(found) else tuple(_variant(*one) for one in found)
         for found in dict.fromkeys(stacks.values())
     }
     grouped = groupby(names, key=lambda name: written[stacks[name]])
@@ -109,9 +117,9 @@ def _built(survey: Survey, case: Case, notes: Mapping[str, str]) -> tuple[BuiltW
     )
 
 
-def _note(found: tuple[Stack, ...]) -> str:
+def _note(found: Iterable[tuple[tuple[str, Device], Stack]]) -> str:
     """Return the reason why no cell of a release has a result, if all share it."""
-    shown = {seen for stack in found for seen in stack}
+    shown = {seen for _, stack in found for seen in stack}
     texts = {seen.text for seen in shown if seen.mark in _ONE_REASON_FOR_ALL}
     return texts.pop() if len(shown) == len(texts) == 1 else ""
 

@@ -166,7 +166,11 @@ class GridTable:
 
 def grid(survey: Survey, case: Case, device: Device) -> GridTable:
     """Return the grid of a case on one device."""
-    columns = _columns(survey, case)
+    columns = [
+        column
+        for column in _columns(survey, case)
+        if survey.is_asked(case.name, survey.standing(case, column.name), device)
+    ]
     heads = lines(columns)
     standing = [survey.standing(case, column.name) for column in columns]
     found = {

@@ -101,11 +101,18 @@ def _told(
 
 
 def _where(cells: Mapping[Machine, int]) -> str:
-    ran_on = {"a GPU" if machine.device == "cuda" else "a CPU" for machine in cells}
-    torch = join(sorted({machine.torch.partition("+")[0] for machine in cells}))
-    others = "" if "a GPU" in ran_on else "; a GPU runs other kernels"
+    devices = sorted({machine.device for machine in cells})
+    told = []
+    for device in devices:
+        here = [machine for machine in cells if machine.device == device]
+        torch = join(sorted({machine.torch.partition("+")[0] for machine in here}))
+        # A GPU is lent by the minute: how little it measured must not be taken for all.
+        number = f"{plural(sum(cells[one] for one in here), 'cell')} " if told else ""
+        name = "a GPU" if device == "cuda" else "a CPU"
+        told.append(f"{number}on {name} with torch {torch}")
+    others = "" if "cuda" in devices else "; a GPU runs other kernels"
     data = max(machine.source for machine in cells)
-    return f"on {join(sorted(ran_on))} with torch {torch}{others}. Data: {data}."
+    return f"{', and '.join(told)}{others}. Data: {data}."
 
 
 def _sentence(one: Machine, cells: int, which: str) -> str:

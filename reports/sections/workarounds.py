@@ -99,7 +99,7 @@ def advise(survey: Survey, case: Case) -> tuple[WorkaroundAdvice, ...]:
             skips=workaround.skips,
             effects=tuple(
                 effects
-                for device in survey.devices
+                for device in survey.devices_of(case.name)
                 for effects in _effects(survey, case, name, device)
             ),
         )

@@ -37,7 +37,8 @@ const Filters = (() => {
     for (const select of form.querySelectorAll(".choices select")) {
       const key = select.dataset.key;
       const titles = { area: book.areas, verdict: book.verdicts }[key] ?? {};
-      select.append(...book.words[key].map((name) => element("option", { value: name }, titles[name] ?? name)));
+      const first = select.options[0].text; // what is shown where nothing is chosen
+      select.append(...book.words[key].filter((name) => name !== first).map((name) => element("option", { value: name }, titles[name] ?? name)));
       select.addEventListener("change", () => { put(key, select.value); });
       selects.set(key, select);
     }

@@ -148,7 +148,9 @@ const Search = (() => {
   const everything = (book) => ({
     columns: book.columns.map(() => true),
     precisions: book.precisions.map(() => true),
-    devices: new Set(book.devices),
+    // A GPU measures little of what a CPU does: who wants to see it says so.
+    devices: new Set(book.devices.slice(0, 1)),
+    named: false,
   });
   const narrowed = (scope, node, wanted, book) => {
     const holds = (test) => node.values.some(test) === wanted;
@@ -156,7 +158,8 @@ const Search = (() => {
       return { ...scope, precisions: scope.precisions.map((on, i) => on && holds((value) => value === book.precisions[i])) };
     }
     if (node.key === "device") {
-      return { ...scope, devices: new Set([...scope.devices].filter((device) => holds((value) => value === device))) };
+      const among = scope.named ? [...scope.devices] : book.devices;
+      return { ...scope, named: true, devices: new Set(among.filter((device) => holds((value) => value === device))) };
     }
     // What has no version of its own, a stack, is neither since a release nor before it.
     const placed = (column) => node.key === "release" || node.key === "with" || version(column.name) !== null;

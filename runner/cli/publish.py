@@ -56,7 +56,6 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
             f"Published {join([*map(paths.shown, [*sets, *(path for path, _ in new)])])}."
         )
         return ExitCode.AS_EXPECTED
-    _refuse_gaps(grid)
     grid = _whole(grid, console)
     earlier = read_publications(paths.published)
     # A name that a change was told under means that publication for good, without cells of its own.
@@ -191,8 +190,9 @@ def _whole(grid: Sequence[Judged], console: Console) -> tuple[Judged, ...]:
     """Return the grid without cases that a GPU measured in part, and say which they are.
 
     GPUs are lent by the minute: a case that a release was measured with there is published, whether
-    or not there was time for the others.
+    or not there was time for the others. Raises RunnerError for missing cells on a CPU.
     """
+    _refuse_gaps(grid)
     parts = {_part(judged.seen) for judged in grid if _is_gap(judged)} - {None}
     begun = {_part(judged.seen) for judged in grid if _is_fresh(judged) and not judged.stale}
     for environment, case in sorted(filter(None, parts & begun)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.runner.judging.verdicts import is_current, stands
@@ -205,14 +205,24 @@ class Grid:
     environments: Mapping[str, Environment]
     precisions: Sequence[Precision]
     devices: Sequence[Device]
+    begun: Collection[tuple[str, str]] | None = None
+    """The cases and environments of which a GPU measured something; without it all are asked for.
+
+    A GPU is lent by the minute: what nobody had time for there is missed by nobody.
+    """
 
     def cells(self) -> Iterable[Cell]:
         """Yield every cell, case by case, in the order of the table."""
         for case in self.cases.values():
             for device in self.devices:
                 for name, environment in self.environments.items():
-                    if belongs(case, environment):
+                    if belongs(case, environment) and self._asks(case.name, name, device):
                         yield from cells_of(case, name, self.precisions, device)
+
+    def _asks(self, case: str, environment: str, device: Device) -> bool:
+        if device is Device.CPU or self.begun is None:
+            return True
+        return (case, environment) in self.begun
 
 
 def survey(grid: Grid, known: Mapping[Cell, Observation]) -> tuple[Observation, ...]:

@@ -61,6 +61,21 @@ def test_what_was_not_measured_carries_what_it_would_run_on() -> None:
     )
 
 
+def test_what_a_gpu_had_no_time_for_is_missed_by_nobody() -> None:
+    grid = Grid(
+        cases=CASES,
+        environments=environments("4.49.0", "4.50.0"),
+        precisions=(Precision.BF16,),
+        devices=tuple(Device),
+        begun={("toy_breaks", "4.50.0")},
+    )
+    asked = {(one.case, one.environment) for one in grid.cells() if one.device is Device.CUDA}
+    others = [one for one in grid.cells() if one.device is Device.CPU]
+
+    assert asked == {("toy_breaks", "4.50.0")}
+    assert {one.environment for one in others} == {"4.49.0", "4.50.0"}
+
+
 @pytest.mark.parametrize("outcome", [Outcome.FAILS, Outcome.UNBUILDABLE, Outcome.NOT_RUN])
 def test_what_an_older_case_did_is_gone_where_the_case_is_not_applicable_any_more(
     outcome: Outcome,

@@ -491,6 +491,23 @@ def test_two_devices_have_a_grid_and_a_count_each_and_are_named() -> None:
     assert [grid.words.device for grid in grids] == [", cpu", ", cuda"]
 
 
+def test_of_a_gpu_a_page_shows_only_the_releases_that_were_measured_there() -> None:
+    rows = [
+        row
+        for row in judged(devices=tuple(Device))
+        if row.seen.cell.device is Device.CPU or row.seen.cell.environment == "4.50.1"
+    ]
+    found = survey({CASE.name: CASE}, ENVIRONMENTS, rows)
+    first, second = case_page(found, CASE).grids
+
+    assert [line.width for line in second.lines] == [1]
+    assert [line.label for line in second.lines] == ["4.50"]
+    assert sum(line.width for line in first.lines) == len(ENVIRONMENTS)
+    assert [cell.environment for cell in found.cells if cell.device is Device.CUDA] == (
+        ["4.50.1"] * len(Precision) * len(CASE.branches)
+    )
+
+
 def test_evidence_from_a_gpu_alone_shows_no_grid_of_a_cpu() -> None:
     page = case_page(surveyed(devices=(Device.CUDA,)), CASE)
 

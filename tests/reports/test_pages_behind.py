@@ -807,7 +807,8 @@ def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
     [
         ("\"linalg_svd_cpu\" not implemented for 'Half'", True),
         ("mixed dtype (CPU): expect parameter to have scalar type of Float", True),
-        ("Unsupported dtype BFloat16", True),
+        ("Unsupported dtype Half", True),
+        ("Unsupported dtype BFloat16", False),
         ("mat1 and mat2 must have the same dtype, but got Float and Half", False),
     ],
 )

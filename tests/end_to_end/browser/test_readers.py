@@ -98,22 +98,31 @@ def test_a_release_manager_learns_what_a_release_broke_and_fixed(reader: Reader)
     reader.click(reader.page.get_by_role("link", name="5.0.0", exact=True).first)
 
     reader.reads("h1", r"transformers 5\.0\.0")
-    reader.reads(".lede", "121 known bugs, 67 of them silent, 53 in fp32 as well, and 6")
+    reader.reads(".lede", "122 known bugs, 68 of them silent, 54 in fp32 as well, and 6")
     reader.reads("#broke", "Switch Transformers in bf16 or fp16: mat1 and mat2", "T5 loaded")
     reader.reads("#fixed", "DeepSeek-V3 in bf16 rounds e_score_correction_bias", "#42580")
 
 
 def test_a_release_manager_learns_the_counts_of_the_newest_release(reader: Reader) -> None:
-    counts = "86 known bugs, 50 of them silent, 43 in fp32 as well, and 6 intended changes"
-    reader.reads("#status", rf"transformers 5\.23\.0: {counts}; 152 fixed")
+    counts = "87 known bugs, 51 of them silent, 44 in fp32 as well, and 6 intended changes"
+    reader.reads("#status", rf"transformers 5\.23\.0: {counts}; 153 fixed")
     reader.click(reader.page.locator("#status a").first)
 
     reader.reads(".lede", counts)
     reader.reads("#fixed", "Grounding DINO casts its text position embeddings to int64")
 
 
+def test_a_reader_sees_what_a_gpu_measured_where_it_is_asked_for(reader: Reader) -> None:
+    reader.reads("#found", "^246 of 246 cases")
+    reader.page.locator("select[data-key=device]").select_option("cuda")
+
+    reader.reads("#found", "^138 of 246 cases, 1,077 cells")
+    assert reader.page.locator("#query").input_value() == "device:cuda"
+
+
 def test_a_first_reader_is_told_what_this_is_and_by_whom(reader: Reader) -> None:
     reader.reads("header >> nth=0", "Dtype and mixed-precision bugs of the Hugging Face ecosystem")
-    reader.reads("header >> nth=0", r"transformers 5\.23\.0: 86 known bugs")
-    reader.reads("header >> nth=0", r"[Mm]easured on a CPU with torch 2\.13\.0", "a GPU runs other")
+    reader.reads("header >> nth=0", r"transformers 5\.23\.0: 87 known bugs")
+    reader.reads("header >> nth=0", r"[Mm]easured on a CPU with torch 2\.13\.0")
+    reader.reads("header >> nth=0", r"1,077 cells on a GPU with torch 2\.11\.0")
     reader.reads("header >> nth=0", r"Data: 2026-\d\d-\d\d", "Made by", "Licence: Apache-2.0")
