@@ -161,14 +161,17 @@ def _badge(case: Case) -> Link:
 def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
     # Releases follow each other; stacks and pairs do not.
     devices = () if survey.only_in(case) else survey.devices_of(case.name)
-    places = {
-        device: [
-            one for one in survey.standings[case.name] if survey.is_asked(case.name, one, device)
-        ]
+    first = survey.devices[0]
+    return tuple(
+        timeline(survey, case, device)
         for device in devices
-    }
-    # One release is no line.
-    return tuple(timeline(survey, case, device) for device in devices if len(places[device]) > 1)
+        # One release that a GPU had time for is no line.
+        if device is first or _releases(survey, case, device) > 1
+    )
+
+
+def _releases(survey: Survey, case: Case, device: Device) -> int:
+    return sum(survey.is_asked(case.name, one, device) for one in survey.standings[case.name])
 
 
 def _standalone(case: Case) -> str:

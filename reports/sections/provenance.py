@@ -102,7 +102,7 @@ def _told(
 
 def _where(cells: Mapping[Machine, int]) -> str:
     devices = sorted({machine.device for machine in cells})
-    told = []
+    told: list[str] = []
     for device in devices:
         here = [machine for machine in cells if machine.device == device]
         torch = join(sorted({machine.torch.partition("+")[0] for machine in here}))
