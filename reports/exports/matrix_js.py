@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain, groupby
@@ -44,6 +45,7 @@ def _plain(value: object) -> dict[str, object]:
 NO_CELL = -1
 """The number in a row where a case has no cell."""
 
+_HELD = re.compile(r", has [^;]*")
 _TEXT = 200
 
 Told = tuple[str, str, str, int, int, str]
@@ -287,6 +289,9 @@ class _TableDataWriter:
         exercised = seen.exercised.value if seen.exercised is not Exercised.EMPTY else ""
         repeats = seen.repeats if seen.unstable and not seen.sides else 0
         said = mark_of(row).value, seen.outcome.value, exercised
+        if seen.outcome is Outcome.NOT_APPLICABLE:
+            # A column names its versions: told again in each, no two cells would be alike.
+            detail = _HELD.sub("", detail)
         text = shortened(detail, _TEXT)
         if seen.sides:
             text = visible(f"disputed between machines: {dispute(seen)}")

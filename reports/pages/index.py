@@ -41,13 +41,18 @@ def case_list(survey: Survey) -> tuple[Item, ...]:
             area=survey.area(case),
             href=page_of(name),
             fails=tuple(
-                f"{join(precisions)}{survey.on(device)}: {', '.join(ranges)}"
+                f"{join(precisions)}{_beside(survey, device)}: {', '.join(ranges)}"
                 for device, precisions, ranges in survey.failing_ranges(case)
             ),
             unmeasured=survey.unmeasured(name),
         )
         for name, case in sorted(survey.cases.items())
     )
+
+
+def _beside(survey: Survey, device: Device) -> str:
+    """Return `, cuda` for a device that the table shows only where it is asked for."""
+    return "" if device is survey.devices[0] else survey.on(device)
 
 
 SCRIPTS = (
