@@ -132,18 +132,18 @@ class Survey:
         A GPU is lent by the minute: what nobody had time for there is no row of the table.
         """
         first, *others = self.devices
-        return first, *(one for one in others if (name, one) in self._elsewhere)
+        seen = {device for _, device, _ in self.series(name)}
+        return first, *(one for one in others if one in seen)
 
     def is_asked(self, name: str, environment: str, device: Device) -> bool:
         """Say whether the table has cells of a case and environment on a device."""
         return device is self.devices[0] or (name, environment, device) in self._elsewhere
 
     @cached_property
-    def _elsewhere(self) -> frozenset[tuple[str, Device] | tuple[str, str, Device]]:
+    def _elsewhere(self) -> frozenset[tuple[str, str, Device]]:
         first = self.devices[0]
-        cells = [cell for cell in self.rows if cell.device is not first]
-        parts = {(cell.case, cell.environment, cell.device) for cell in cells}
-        return frozenset({*parts, *((cell.case, cell.device) for cell in cells)})
+        others = (cell for cell in self.rows if cell.device is not first)
+        return frozenset((cell.case, cell.environment, cell.device) for cell in others)
 
     @cached_property
     def measured_on(self) -> frozenset[Device]:

@@ -193,17 +193,18 @@ def _whole(grid: Sequence[Judged], console: Console) -> tuple[Judged, ...]:
     or not there was time for the others. Raises RunnerError for missing cells on a CPU.
     """
     _refuse_gaps(grid)
-    parts = {_part(judged.seen) for judged in grid if _is_gap(judged)} - {None}
-    begun = {_part(judged.seen) for judged in grid if _is_fresh(judged) and not judged.stale}
-    for environment, case in sorted(filter(None, parts & begun)):
+    away = [judged for judged in grid if judged.seen.cell.device is not Device.CPU]
+    broken = {_part(judged) for judged in away if _is_gap(judged)}
+    begun = {_part(judged) for judged in away if _is_fresh(judged) and not judged.stale}
+    for environment, case in sorted(broken & begun):
         console.print(f"{case} on {environment} is not published: its cells on cuda are not whole.")
-    return tuple(each for each in grid if _part(each.seen) not in parts)
+    dropped = {judged.seen.cell for judged in away if _part(judged) in broken}
+    return tuple(judged for judged in grid if judged.seen.cell not in dropped)
 
 
-def _part(row: Observation) -> tuple[str, str] | None:
+def _part(judged: Judged) -> tuple[str, str]:
     """Return what is published of a GPU together: a case on a release."""
-    cell = row.cell
-    return (cell.environment, cell.case) if cell.device is not Device.CPU else None
+    return judged.seen.cell.environment, judged.seen.cell.case
 
 
 _Class = tuple[str, str, str]

@@ -124,8 +124,10 @@ def test_what_a_gpu_measured_is_published_by_whole_cases_and_the_rest_is_named(
     store.close()
     console = Console(record=True, stderr=True, width=200)
     publish_all(places, console)
-    found = [row for row in published.read(places.published) if row.cell.device is Device.CUDA]
+    every = list(published.read(places.published))
+    found = [row for row in every if row.cell.device is Device.CUDA]
 
+    assert {row.cell.environment for row in every if row not in found} == {*RELEASES}
     assert console.export_text().splitlines()[0] == (
         "toy_melts on 4.50.0 is not published: its cells on cuda are not whole."
     )
