@@ -57,15 +57,19 @@ class VisiblePaths:
     read: tuple[Path, ...]
     kept: tuple[Path, ...]
     device: Device
+    link: Path | None = None
+    """What in the worker's own folder leads to the environment."""
 
     @property
     def request(self) -> dict[str, Any]:
         """Return what the worker must know to put its cells into a sandbox."""
         hidden = tuple(f"{folder}/" for folder in (*_FRESH, self.scratch))
+        link = [str(self.link)] if self.link else []
+        shown = [path for path in _named((*self.read, *self.kept)) if path.startswith(hidden)]
         return {
             "scratch": str(self.scratch),
-            "shown": [path for path in _named((*self.read, *self.kept)) if path.startswith(hidden)],
-            "kept": _named(self.kept),
+            "shown": [*shown, *link],
+            "kept": [*_named(self.kept), *link],
         }
 
     def command(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
@@ -89,6 +90,7 @@ class Worker:
         self.scratch = self._kept.folder
         for name in ("home", "hub", "cells"):
             (self.scratch / name).mkdir()
+        self.link = _link(start.built, self.scratch)
         self.group = cgroup.group()
         self.sending = threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
@@ -103,9 +105,8 @@ class Worker:
             (self.scratch / "texts").write_text(json.dumps(start.texts), encoding="utf-8")
             if start.sandbox:
                 cases = [*start.cases, *map(Path, start.texts)]
-                self.seen = sandbox.shown(
-                    start.built, cases, start.front, self.scratch, start.device
-                )
+                seen = sandbox.shown(start.built, cases, start.front, self.scratch, start.device)
+                self.seen = dataclasses.replace(seen, link=self.link)
             self._prepare()
         except RunnerError as error:
             self.close()
@@ -142,7 +143,11 @@ class Worker:
                 settings["sandbox"] = {**self.seen.request, "proc": inherited[-1]}
                 settings["shared"] = []  # each cell has fresh ones there
                 outer = self.seen.command()
-            boot = [str(self.start.built.python), "-c", BOOT, str(IMPORTED)]
+            built = self.start.built
+            python = (
+                self.link / built.python.relative_to(built.folder) if self.link else built.python
+            )
+            boot = [str(python), "-c", BOOT, str(IMPORTED)]
             self.process = subprocess.Popen(
                 [*outer, *boot, "serve", json.dumps(settings)],
                 stdin=subprocess.PIPE,
@@ -199,6 +204,8 @@ class Worker:
                 raise WorkerError(self._last_words())
             self.buffer += chunk
         line, _, self.buffer = self.buffer.partition(b"\n")
+        if self.link:  # an answer names files by the path that everybody knows
+            line = line.replace(_quoted(self.link), _quoted(self.start.built.folder))
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError as error:
@@ -367,6 +374,23 @@ def _probe(limits: Limits) -> Request:
         "threads": 1,
         "front": None,
     }
+
+
+def _link(built: Built, scratch: Path) -> Path | None:
+    """Return another path of an environment whose own holds a space; nothing where none does.
+
+    torch's compiler does not quote the folders that it gives to the linker.
+    """
+    if len(str(built.folder).split()) == 1 or not built.python.is_relative_to(built.folder):
+        return None
+    link = scratch / "environment"
+    link.symlink_to(built.folder.absolute())
+    return link
+
+
+def _quoted(path: Path) -> bytes:
+    """Return a path as it stands in JSON."""
+    return json.dumps(str(path))[1:-1].encode()
 
 
 # Only these come from outside: no token, no proxy, no PYTHONPATH and no thread setting of the user.

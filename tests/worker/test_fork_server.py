@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -66,11 +67,12 @@ def start() -> Iterator[Starter]:
         python: Path = Path(sys.executable),
         *,
         preload: dict[str, object] = NOTHING,
+        folder: Path = Path(sys.prefix),
         fork: bool = True,
         slots: int = 1,
         **more: Any,  # noqa: ANN401 - what a Start takes
     ) -> Worker:
-        built = Built(name="here", folder=Path(sys.prefix), python=python, versions={})
+        built = Built(name="here", folder=folder, python=python, versions={})
         terms = Start(
             built=built,
             device=Device.CPU,
@@ -124,6 +126,33 @@ def test_what_looks_up_its_own_source_finds_the_lines_that_python_counted(
     (answer,) = [one for _, one in worker.run([request(path, fresh=fresh)])]
 
     assert answer["outcome"] == "passes", answer
+
+
+@with_walls_and_without
+@pytest.mark.parametrize("fresh", [False, True])
+def test_an_environment_with_a_space_in_its_path_is_reached_by_one_without(
+    start: Starter,
+    tmp_path: Path,
+    fresh: bool,  # noqa: FBT001
+    walls: bool,  # noqa: FBT001
+) -> None:
+    folder = tmp_path / "a b" / "environment"
+    venv.create(folder, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "linker.py").write_text("def options(): raise ValueError(__file__)\n")
+    path = case(
+        tmp_path,
+        "import os, sys, linker",
+        "assert len(f'{sys.prefix}{linker.__file__}'.split()) == 1, linker.__file__",
+        "assert not os.environ.get('WALLS') or not os.access(linker.__file__, os.W_OK)",
+        "linker.options()",
+    )
+    worker = start(folder / "bin" / "python", folder=folder, sandbox=walls, cases=[path])
+    environ = {"WALLS": "1"} if walls else {}
+    (answer,) = [one for _, one in worker.run([request(path, fresh=fresh, environ=environ)])]
+
+    assert (answer["error_class"], answer["message"]) == ("ValueError", str(packages / "linker.py"))
+    assert f'File "{packages / "linker.py"}"' in answer["traceback"]
 
 
 def test_a_worker_that_reads_nothing_is_not_written_to_for_ever(
