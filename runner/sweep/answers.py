@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,8 @@ class SweptAnswer:
     """Probes about which the releases on both sides do not agree, or that did not answer."""
     newest_good: str
     """The newest release on which all these probes hold; empty where there is none."""
+    classes: tuple[tuple[str, tuple[ProbeRecord, ...]], ...] = ()
+    """Further classes by name, with what does not hold of them and is not in `bad`."""
 
     @property
     def is_known(self) -> bool:
@@ -61,10 +64,43 @@ def named(history: SweepHistory, patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def swept(
-    history: SweepHistory, kinds: Sequence[str], version: str, precisions: Collection[Precision]
+    history: SweepHistory,
+    kinds: Sequence[str],
+    version: str,
+    precisions: Collection[Precision],
+    classes: SweepHistory | None = None,
 ) -> tuple[SweptAnswer, ...]:
-    """Return what is known of some architectures at a version; `version` may be empty."""
-    return tuple(_answer(history, kind, version, precisions) for kind in kinds)
+    """Return what is known of some architectures at a version; `version` may be empty.
+
+    `classes` is what was swept of their further classes.
+    """
+    found = (_answer(history, kind, version, precisions) for kind in kinds)
+    if classes is None:
+        return tuple(found)
+    by_kind: defaultdict[str, list[str]] = defaultdict(list)
+    for name in classes.architectures:
+        by_kind[name.partition(":")[0]].append(name)
+    return tuple(
+        dataclasses.replace(
+            one, classes=tuple(_further(one, classes, by_kind[one.architecture], precisions))
+        )
+        for one in found
+    )
+
+
+def _further(
+    whole: SweptAnswer,
+    classes: SweepHistory,
+    names: Iterable[str],
+    precisions: Collection[Precision],
+) -> Iterator[tuple[str, tuple[ProbeRecord, ...]]]:
+    """Yield the classes of which something does not hold that is not told of the architecture."""
+    known = {(record.headline, record.place) for record in whole.bad}
+    for name in names:
+        one = _answer(classes, name, whole.version, precisions)
+        bad = tuple(each for each in one.bad if (each.headline, each.place) not in known)
+        if bad:
+            yield one.class_name, bad
 
 
 def _answer(
@@ -131,13 +167,18 @@ def lines(answers: Sequence[SweptAnswer]) -> Iterator[str]:
         yield "Swept: tiny random models; what needs large values or trained weights does not show."
     for one in answers:
         yield f"  {one.architecture} ({one.class_name}): {_summary(one)}"
-        for record in one.bad:
-            place = f" ({record.place})" if record.place else ""
-            what = shorten(f"{record.headline}{place}", _WIDE)
-            yield f"    {DTYPES[record.key.probe]} {record.key.probe} {record.status}: {what}"
+        yield from (f"    {_told(record)}" for record in one.bad)
         if one.bad:
             where = f"{one.newest_good} is the newest" if one.newest_good else "There is no"
             yield f"    {where} swept release on which all of them hold."
+        for name, bad in one.classes:
+            yield from (f"    {name}: {_told(record)}" for record in bad)
+
+
+def _told(record: ProbeRecord) -> str:
+    place = f" ({record.place})" if record.place else ""
+    what = shorten(f"{record.headline}{place}", _WIDE)
+    return f"{DTYPES[record.key.probe]} {record.key.probe} {record.status}: {what}"
 
 
 def _summary(one: SweptAnswer) -> str:
@@ -160,19 +201,23 @@ def as_data(answers: Sequence[SweptAnswer]) -> list[Mapping[str, Any]]:
             "class": one.class_name,
             "level": str(one.level),
             "rests-on": list(one.rests_on),
-            "failing": [
-                {
-                    "probe": record.key.probe,
-                    "precision": DTYPES[record.key.probe],
-                    "outcome": str(record.status),
-                    "error": record.headline,
-                    "where": record.place,
-                }
-                for record in one.bad
-            ],
+            "failing": [*map(_failing, one.bad)],
             "holding": one.holding,
             "unknown": one.unknown,
             "newest-good": one.newest_good or None,
+            "classes": [
+                {"class": name, "failing": [*map(_failing, bad)]} for name, bad in one.classes
+            ],
         }
         for one in answers
     ]
+
+
+def _failing(record: ProbeRecord) -> Mapping[str, str]:
+    return {
+        "probe": record.key.probe,
+        "precision": DTYPES[record.key.probe],
+        "outcome": str(record.status),
+        "error": record.headline,
+        "where": record.place,
+    }

@@ -43,6 +43,8 @@ class SweptModels:
         if not models:
             return ()
         from repromatrix.runner.sweep import answers  # noqa: PLC0415
+        from repromatrix.runner.sweep.published import CLASSES, read_history  # noqa: PLC0415
 
         kinds = answers.named(self._history, models)
-        return answers.swept(self._history, kinds, version, precisions)
+        classes = read_history(self._paths.published, CLASSES) if kinds else None
+        return answers.swept(self._history, kinds, version, precisions, classes)

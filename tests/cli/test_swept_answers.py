@@ -39,8 +39,8 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     )
     files.write_all(texts(tmp_path, known, (), ()))
 
-    def read(_: Path) -> SweepHistory:
-        return read_history(tmp_path)
+    def read(_: Path, folder: str = published.FOLDER) -> SweepHistory:
+        return read_history(tmp_path, folder)
 
     monkeypatch.setattr(published, "read_history", read)
     return Paths()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
@@ -28,10 +29,14 @@ def numbers(kind: str, norm: float, weights: str = "0a") -> ProbeRecord:
     )
 
 
-def line(*of_releases: list[ProbeRecord], lacking: tuple[str, ...] = ()) -> SweepHistory:
+def line(
+    *of_releases: list[ProbeRecord],
+    lacking: tuple[str, ...] = (),
+    recipes: Sequence[tuple[str, str, str]] = RECIPES,
+) -> SweepHistory:
     names = LINE[: len(of_releases)]
     swept = [SweptRelease(name, "e1", "x86_64", 300, lacking, ()) for name in names]
     found = {
         name: {one.key: one for one in some} for name, some in zip(names, of_releases, strict=True)
     }
-    return history(swept, found, RECIPES)
+    return history(swept, found, recipes)

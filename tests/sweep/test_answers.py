@@ -92,8 +92,41 @@ def test_people_and_programs_are_told_the_same() -> None:
             "holding": found[0].holding,
             "unknown": 0,
             "newest-good": "5.0.0",
+            "classes": [],
         }
     ]
     assert [*lines([answer("")])][1] == (
         "  llama (LlamaForCausalLM): nothing is known of this set of packages"
     )
+
+
+def test_a_further_class_is_told_of_where_it_does_what_its_architecture_does_not() -> None:
+    base = [
+        record("llama:LlamaModel", "autocast-bf16", FAILS, "no way"),
+        record("llama:LlamaForTokenClassification", "static-bf16", FAILS, "size 3"),
+    ]
+    names = ("LlamaModel", "LlamaForTokenClassification")
+    recipes = [(f"llama:{name}", name, "4.49.0") for name in names]
+    classes = line([], base, base, base, recipes=recipes)
+    (found,) = swept(HISTORY, ["llama"], "4.50.0", BF16, classes)
+    (other,) = swept(HISTORY, ["llama"], "4.49.0", BF16, classes)
+
+    assert [name for name, _ in found.classes] == ["LlamaModel"]
+    assert [*lines([found])][-1] == (
+        "    LlamaModel: bf16 autocast-bf16 fails: ValueError: no way (transformers.m:f)"
+    )
+    assert as_data([found])[0]["classes"] == [
+        {
+            "class": "LlamaModel",
+            "failing": [
+                {
+                    "probe": "autocast-bf16",
+                    "precision": "bf16",
+                    "outcome": "fails",
+                    "error": "ValueError: no way",
+                    "where": "transformers.m:f",
+                }
+            ],
+        }
+    ]
+    assert other.classes == ()
