@@ -173,26 +173,27 @@ class Site:
         advised = {name: page.workarounds for name, page in self.cases.items()}
         return families(self.survey, advised, self.standings)
 
+    @property
+    def further(self) -> SweptSite:
+        """What was swept of further classes."""
+        return self.published.swept.classes or SweptSite()
+
     @cached_property
     def architectures(self) -> tuple[ArchitecturePage, ...]:
         """The pages of architectures."""
         links = {one.name: Link(text=one.name, href=one.href) for one in self.families}
-        swept = self.published.swept
-        classes = swept.classes or SweptSite()
-        return architectures(swept.history, links, classes.history)
+        return architectures(self.published.swept.history, links, self.further.history)
 
     @cached_property
     def overview(self) -> ArchitecturesPage:
         """All architectures on all releases."""
-        swept = self.published.swept
-        further = swept.classes.refused if swept.classes else ()
-        return architectures_page(swept.history, self.architectures, swept.refused, further)
+        swept, refused = self.published.swept, self.further.refused
+        return architectures_page(swept.history, self.architectures, swept.refused, refused)
 
     @cached_property
     def findings(self) -> FindingsPage:
         """What the sweep found, by release."""
-        swept = self.published.swept
-        classes = swept.classes or SweptSite()
+        swept, classes = self.published.swept, self.further
         further = findings_page(classes.history, classes.findings, swept.triage)
         return findings_page(swept.history, swept.findings, swept.triage, further)
 
@@ -523,7 +524,8 @@ def _exports(site: Site) -> Files:
     yield "data/decisions.js", assignment("decisions", decisions(view))
     yield "data/pins.js", assignment("pins", pins(view))
     pages = {page.name: page.href for page in site.architectures}
-    yield "data/swept.js", assignment("swept", swept_data(site.published.swept.history, pages))
+    swept = swept_data(site.published.swept.history, site.further.history, pages)
+    yield "data/swept.js", assignment("swept", swept)
     cells = encoded(as_csv(*listed(view.rows.values(), view.order)))
     yield "cells.csv", cells
     yield "cells.csv.gz", gzip.compress(cells, mtime=0)

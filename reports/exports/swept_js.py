@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Container, Mapping
 from typing import Any
 
 from repromatrix.reports.text import shortened, visible
 from repromatrix.runner.sweep.child.probes.names import DTYPES
-from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.history import ProbeRun, SweepHistory
 from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
 
 _LONGEST = 200
 
 
-def swept_data(history: SweepHistory, addresses: Mapping[str, str]) -> dict[str, Any]:
+def swept_data(
+    history: SweepHistory, classes: SweepHistory, addresses: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the tables; of what is bad with its words, of all else the kind of state alone.
 
-    Places count releases and probes; `addresses` are those of the pages of architectures.
+    Places count releases and probes; `addresses` are those of the pages of architectures. Of
+    further classes only those of which something does not hold are there.
     """
+    bad = {key.kind for key, runs in classes.outcomes.items() if any(map(_is_bad, runs))}
+    return {
+        "probes": [*DTYPES.items()],
+        "addresses": {visible(kind): href for kind, href in addresses.items()},
+        **_tables(history, history.architectures),
+        "classes": _tables(classes, bad),
+    }
+
+
+def _is_bad(run: ProbeRun) -> bool:
+    return run.record.status.is_bad
+
+
+def _tables(history: SweepHistory, kinds: Container[str]) -> dict[str, Any]:
+    """Return what is known of some of the architectures of a history."""
     number = {name: at for at, name in enumerate(DTYPES)}
-    runs: dict[str, list[list[Any]]] = {kind: [] for kind in history.architectures}
+    runs: defaultdict[str, list[list[Any]]] = defaultdict(list)
     for key, some in history.outcomes.items():
         runs[key.kind] += [
             [
@@ -36,8 +55,6 @@ def swept_data(history: SweepHistory, addresses: Mapping[str, str]) -> dict[str,
             [number[name] for name in release.lacking if name in number]
             for release in history.releases.values()
         ],
-        "probes": [*DTYPES.items()],
-        "addresses": {visible(kind): href for kind, href in addresses.items()},
         "architectures": {
             visible(kind): {
                 "class": visible(one.class_name),
@@ -50,6 +67,7 @@ def swept_data(history: SweepHistory, addresses: Mapping[str, str]) -> dict[str,
                 "runs": runs[kind],
             }
             for kind, one in history.architectures.items()
+            if kind in kinds
         },
     }
 

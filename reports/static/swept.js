@@ -30,6 +30,15 @@ const Swept = (() => {
       if (states.some((each) => each.kind === BAD)) return "unknown";
       return states.some((each) => each.kind === HOLDS) ? "holds" : "skipped";
     };
+    const further = tables.classes && open({ ...tables.classes, probes: tables.probes });
+    // What does not hold of further classes, and is not told of their architecture.
+    const beside = (name, failing, version, precisions) => {
+      const known = failing.map((one) => `${one.error} ${one.where}`);
+      return (further ? further.names : []).filter((each) => each.startsWith(`${name}:`))
+        .map((each) => further.answer(each, version, precisions))
+        .map((found) => ({ class: found.class, failing: found.failing.filter((one) => !known.includes(`${one.error} ${one.where}`)) }))
+        .filter((found) => found.failing.length);
+    };
     const answer = (name, version, precisions) => {
       const one = tables.architectures[name];
       const probes = tables.probes.map((_, number) => number).filter((number) => precisions.includes(tables.probes[number][1]));
@@ -38,17 +47,19 @@ const Swept = (() => {
       const told = rests.length ? probes.map((probe) => [probe, says(one, probe, rests)]) : [];
       const count = (words) => told.filter(([probe, said]) => probe !== 0 && said === words).length;
       const good = places.filter((place) => probes.every((probe) => state(one, probe, place)?.kind !== BAD)).at(-1);
+      const failing = told.filter(([, said]) => !STATES.includes(said)).map(([probe, [, , , , outcome, error, where]]) => ({
+        probe: tables.probes[probe][0], precision: tables.probes[probe][1], outcome, error, where,
+      }));
       return {
         architecture: name,
         class: one.class,
         level,
         "rests-on": rests.map((place) => tables.releases[place]),
-        failing: told.filter(([, said]) => !STATES.includes(said)).map(([probe, [, , , , outcome, error, where]]) => ({
-          probe: tables.probes[probe][0], precision: tables.probes[probe][1], outcome, error, where,
-        })),
+        failing,
         holding: count("holds"),
         unknown: count("unknown"),
         "newest-good": tables.releases[good] ?? null,
+        classes: beside(name, failing, version, precisions),
       };
     };
     const named = (model) => Object.keys(tables.architectures).filter((name) => plain(name) === plain(model));
@@ -63,11 +74,13 @@ const Swept = (() => {
     const counted = `${total} ${total === 1 ? "probe" : "probes"}`;
     return found.failing.length ? `${found.failing.length} of ${counted} do not hold${unknown} (${where})` : `${counted} hold${unknown} (${where})`;
   };
+  const said = (one, of = "") => element("p", {}, element("b", {}, `${one.precision} ${one.probe}`), ...of ? [" of ", element("code", {}, of)] : [], ` ${one.outcome}: ${one.error}`, ...one.where ? [" ", element("small", {}, "in ", element("code", {}, one.where))] : []);
   const card = (found, href) => element("li", { class: "hit", "data-architecture": found.architecture },
     element("h3", {}, element("a", { href }, found.architecture), " ", element("small", {}, found.class)),
     element("p", {}, `${summary(found)}.`),
-    ...found.failing.map((one) => element("p", {}, element("b", {}, `${one.precision} ${one.probe}`), ` ${one.outcome}: ${one.error}`, ...one.where ? [" ", element("small", {}, "in ", element("code", {}, one.where))] : [])),
-    found.failing.length ? element("p", { class: "quiet" }, found["newest-good"] ? `${found["newest-good"]} is the newest swept release on which all of them hold.` : "There is no swept release on which all of them hold.") : "");
+    ...found.failing.map((one) => said(one)),
+    found.failing.length ? element("p", { class: "quiet" }, found["newest-good"] ? `${found["newest-good"]} is the newest swept release on which all of them hold.` : "There is no swept release on which all of them hold.") : "",
+    ...found.classes.flatMap((one) => one.failing.map((each) => said(each, one.class))));
   const draw = (answers, hrefs) => (answers.length ? [
     element("h2", {}, "Swept: tiny random models"),
     element("p", { class: "quiet" }, "What needs large values or trained weights does not show."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from repromatrix.reports.text import shortened
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.answers import as_data, swept
-from repromatrix.runner.sweep.published import read_history
+from repromatrix.runner.sweep.published import CLASSES, read_history
 from repromatrix.runner.sweep.records import ProbeStatus
 
 if TYPE_CHECKING:
@@ -48,8 +49,21 @@ def _toy() -> SweepHistory:
     )
 
 
-def _page(browser: Browser, folder: Path, history: SweepHistory) -> Page:
-    render({}, (), (), folder, published=Published(swept=SweptSite(history=history)))
+def _toy_classes() -> SweepHistory:
+    """Return a class that fails as its architecture does, and one that fails otherwise."""
+    names = ("LlamaModel", "LlamaForTokenClassification")
+    recipes = [(f"llama:{name}", name, "4.49.0") for name in names]
+    fails = ProbeStatus.FAILS
+    some = [
+        record("llama:LlamaModel", "autocast-bf16", fails, "own"),
+        record("llama:LlamaForTokenClassification", "static-bf16", fails, "size"),
+    ]
+    return line([], some, some, some, recipes=recipes)
+
+
+def _page(browser: Browser, folder: Path, history: SweepHistory, classes: SweepHistory) -> Page:
+    site = SweptSite(history=history, classes=SweptSite(history=classes))
+    render({}, (), (), folder, published=Published(swept=site))
     page = browser.new_page()
     page.goto((folder / "check.html").as_uri())
     return page
@@ -57,7 +71,10 @@ def _page(browser: Browser, folder: Path, history: SweepHistory) -> Page:
 
 @pytest.mark.parametrize("which", ["toy", "published"])
 def test_the_page_answers_as_the_command_does(which: str, browser: Browser, tmp_path: Path) -> None:
-    history = _toy() if which == "toy" else read_history(Paths().published)
+    history, classes = _toy(), _toy_classes()
+    if which == "published":
+        history = read_history(Paths().published)
+        classes = read_history(Paths().published, CLASSES)
     chance = random.Random(SEED)  # noqa: S311 - the same questions each time
     several = [[*Precision], [Precision.BF16], [Precision.FP32, Precision.FP16]]
     names = [*history.architectures]
@@ -65,24 +82,25 @@ def test_the_page_answers_as_the_command_does(which: str, browser: Browser, tmp_
         (chance.choice(names), chance.choice(VERSIONS), chance.choice(several))
         for _ in range(COUNT)
     ]
-    page = _page(browser, tmp_path, history)
+    page = _page(browser, tmp_path, history, classes)
     shown = page.evaluate(ASK, asked)
     page.close()
 
     wanted = [
-        as_data(swept(history, [name], version, precisions))[0]
+        as_data(swept(history, [name], version, precisions, classes))[0]
         for name, version, precisions in asked
     ]
     for one in wanted:
-        for failing in one["failing"]:
+        for failing in chain(one["failing"], *(each["failing"] for each in one["classes"])):
             failing["error"] = shortened(failing["error"], LONGEST)
     assert shown == wanted
     assert any(one["failing"] for one in shown)
     assert any(one["level"] == "derived" for one in shown)
+    assert any(one["classes"] for one in shown)
 
 
 def test_a_model_that_no_case_is_about_can_be_chosen(browser: Browser, tmp_path: Path) -> None:
-    page = _page(browser, tmp_path, _toy())
+    page = _page(browser, tmp_path, _toy(), _toy_classes())
     address = page.url
     page.goto("about:blank")
     page.goto(f"{address}#transformers=4.50.0&model=llama&precision=bf16")
@@ -90,6 +108,8 @@ def test_a_model_that_no_case_is_about_can_be_chosen(browser: Browser, tmp_path:
     assert page.inner_text("#verdict") == "No case is about llama; the sweep has run it."
     card = page.inner_text("#answer [data-architecture=llama]")
     assert "bf16 static-bf16 fails: ValueError: size in transformers.m:f" in card
+    assert "bf16 autocast-bf16 of LlamaModel fails: ValueError: own in transformers.m:f" in card
+    assert "LlamaForTokenClassification" not in card
     assert page.get_attribute("#answer h3 a", "href") == "architecture/llama.html"
     assert page.inner_text("#fault") == ""
     page.close()
