@@ -88,7 +88,7 @@ _LINES = 60
 _NEEDS = frozenset({"cuda"})
 _VERSION_ATTRIBUTES = frozenset({"__version__", "version_info"})
 _VERSION_MODULES = frozenset({"importlib.metadata", "importlib_metadata", "pkg_resources"})
-_SETS_ENVIRONMENT = re.compile(r"environ(\[|\.(setdefault|update|pop)\()|putenv\(")
+_SETS_ENVIRONMENT = re.compile(r"environ\s*(\[|\.\s*(setdefault|update|pop)\s*\()|putenv\s*\(")
 _CaseFault = InvalidValue | Problem
 _SEED, _VARIANT = "REPRO_SEED", "REPRO_VARIANT"
 _SEEDERS = frozenset({"manual_seed", "manual_seed_all", "set_seed"})
@@ -184,8 +184,9 @@ def _source(case: Case) -> Iterator[_CaseFault]:
     if lines >= _LINES:
         fix = f"A case has fewer than {_LINES}, blank ones not counted."
         yield Problem("length", f"{lines} lines of code", fix)
-    yield from _versions_read(case, tree)
-    yield from _surroundings(case, tree)
+    nodes = [*ast.walk(tree)]
+    yield from _versions_read(case, nodes)
+    yield from _surroundings(case, nodes)
     yield from _messages_raised(case, tree)
     yield from _late_settings(case, tree)
 
@@ -196,18 +197,18 @@ def _line(case: Case, number: int) -> str:
     return f"line {above + number}"
 
 
-def _versions_read(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
-    for node in ast.walk(tree):
+def _versions_read(case: Case, nodes: Iterable[ast.AST]) -> Iterator[_CaseFault]:
+    for node in nodes:
         if name := _version_source(node):
             line = _line(case, getattr(node, "lineno", 1))
             fix = "Test behaviour: `fails` says which versions are affected."
             yield Problem(line, f"the case reads a version ({name})", fix)
 
 
-def _surroundings(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
+def _surroundings(case: Case, nodes: Sequence[ast.AST]) -> Iterator[_CaseFault]:
     """Hold a case to the environment variables that a runner sets: those of seed and variant."""
-    read = {name: default for node in ast.walk(tree) for name, default in _environment_read(node)}
-    seeds = [node for node in ast.walk(tree) if _is_seeding(node)]
+    read = {name: default for node in nodes for name, default in _environment_read(node)}
+    seeds = [node for node in nodes if _is_seeding(node)]
     fix = 'Write torch.manual_seed(int(os.environ.get("REPRO_SEED", "0"))).'
     for node in seeds:
         if _SEED not in {name for part in ast.walk(node) for name, _ in _environment_read(part)}:
@@ -308,6 +309,8 @@ def _late_settings(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
     """Refuse a case that sets environment variables before its imports and shares a process."""
     if case.block.isolation is Isolation.PROCESS:
         return
+    if not _SETS_ENVIRONMENT.search(case.script.code):
+        return  # most: to write a tree as text again takes long
     libraries = {canonicalize_name(item.name) for item in case.head.dependencies}
     set_at = 0
     for node in tree.body:
@@ -383,16 +386,14 @@ def _overlaps(
     if len(case.block.fails) < 2:  # noqa: PLR2004
         return
     for name, environment in environments.items():
-        held = live(case, environment) if belongs(case, environment) else ()
-        if len(held) < 2:  # noqa: PLR2004
+        # By identity: to compare entries means to compare all that they say.
+        live_here = set(map(id, live(case, environment) if belongs(case, environment) else ()))
+        if len(live_here) < 2:  # noqa: PLR2004
             continue
+        held = [pair for pair in enumerate(case.block.fails) if id(pair[1]) in live_here]
         cells = (cells_of(each, name, precisions, device) for each in by_variant(case))
         for cell in chain.from_iterable(cells):
-            numbers = [
-                number
-                for number, entry in enumerate(case.block.fails)
-                if entry in held and covers(entry, cell)
-            ]
+            numbers = [number for number, entry in held if covers(entry, cell)]
             for first, second in combinations(numbers, 2):
                 if (first, second) not in reported:
                     reported.add((first, second))
