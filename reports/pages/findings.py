@@ -12,6 +12,7 @@ from repromatrix.reports.text import Link, link_to, page_of, shortened, visible
 from repromatrix.runner.sweep.findings import Kind
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.published import BAD_IN_16_BIT, BAD_IN_FP32, PublishedFinding
+from repromatrix.runner.sweep.records import counted_kinds
 from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
 from repromatrix.runner.text import join, plural
 
@@ -31,6 +32,8 @@ class FindingLine:
 
     name: str
     architectures: tuple[Link, ...]
+    counted: str
+    """How many architectures, or further classes, these are."""
     probes: str
     says: str
     place: str
@@ -149,6 +152,7 @@ def _finding(one: PublishedFinding, triage: Mapping[str, TriagedFinding]) -> Fin
         architectures=tuple(
             Link(text=visible(kind), href=address_of(kind)) for kind in one.architectures.split()
         ),
+        counted=counted_kinds(one.architectures.split()),
         probes=", ".join(one.probes.split()),
         says=shortened(one.what, _LONGEST),
         place=visible(one.place),

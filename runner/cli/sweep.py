@@ -60,6 +60,7 @@ from repromatrix.runner.sweep.measure import (
     releases_of,
 )
 from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
+from repromatrix.runner.sweep.records import counted_kinds
 from repromatrix.runner.sweep.script import script_of
 from repromatrix.runner.sweep.triage import TriagedFinding, load_triage
 from repromatrix.runner.text import plural
@@ -354,8 +355,7 @@ def _print(
         lines.append("Nothing changed.")
     kinds = {kind for finding in live for kind in finding.kinds}
     lines.append(
-        f"In 16 bit on {release}: {plural(len(live), 'finding')} in"
-        f" {plural(len(kinds), 'architecture')}"
+        f"In 16 bit on {release}: {plural(len(live), 'finding')} in {counted_kinds(kinds)}"
     )
     lines += list(render.told(live, listed, triage))[1:]
     cli.print_stdout("\n".join(lines) + "\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from repromatrix.runner.model.observation import Observation, signature
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.sweep.cells import kind_and_probes
 from repromatrix.runner.sweep.child.probes.names import BUILD
+from repromatrix.runner.text import plural
 
 _LONGEST = 200
 """Characters of what is published of a message."""
@@ -46,6 +47,13 @@ class ProbeKey(NamedTuple):
     def architecture(self) -> str:
         """The architecture, whatever the class."""
         return self.kind.partition(":")[0]
+
+
+def counted_kinds(kinds: Collection[str]) -> str:
+    """Return how many architectures or further classes are named: `1 architecture`, `3 classes`."""
+    if any(":" in kind for kind in kinds):
+        return plural(len(kinds), "class", "classes")
+    return plural(len(kinds), "architecture")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from repromatrix.runner.sweep.child.probes.names import BUILD, WEIGHTS
 from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
 from repromatrix.runner.sweep.making import MadeRecipes
-from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
+from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus, counted_kinds
 from repromatrix.runner.sweep.triage import TriagedFinding
 from repromatrix.runner.text import join, plural, shorten
 
@@ -47,7 +47,7 @@ def told(
 def _lines(finding: SweepFinding) -> Iterator[str]:
     kinds = finding.kinds
     more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
-    yield f"  {finding.name}  {plural(len(kinds), 'architecture')}: {join(kinds[:_NAMED])}{more}"
+    yield f"  {finding.name}  {counted_kinds(kinds)}: {join(kinds[:_NAMED])}{more}"
     probes = finding.probes
     yield f"      {join(probes[:_NAMED])}: {shorten(_placed(finding.changes[0]), _WIDE)}"
 

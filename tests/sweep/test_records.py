@@ -11,7 +11,13 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus, records
+from repromatrix.runner.sweep.records import (
+    ProbeKey,
+    ProbeRecord,
+    ProbeStatus,
+    counted_kinds,
+    records,
+)
 
 CELL = Cell("llama/generate", "", "4.50.0", Precision.FP32, Device.CPU)
 HOLDS = {"probe": "cached", "status": "holds", "seconds": 0.1}
@@ -69,3 +75,9 @@ def test_a_process_that_ended_badly_makes_its_probes_unknown() -> None:
     assert {one.status for one in found.values()} == {ProbeStatus.UNKNOWN}
     assert "crashes: SIGSEGV" in found[ProbeKey("llama", "cached")].why
     assert records([answered([])]) == records([dataclasses.replace(answered(0), output="{")])
+
+
+def test_classes_are_not_counted_as_architectures() -> None:
+    counts = [counted_kinds(kinds) for kinds in (["bert"], ["bert:BertModel", "t5:T5Model"], [])]
+
+    assert counts == ["1 architecture", "2 classes", "0 architectures"]
