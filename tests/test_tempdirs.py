@@ -19,6 +19,7 @@ from programs import started
 
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.tempdirs import TempDir, scratch, settle, sweep
+from repromatrix.runner.worker import process_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +74,19 @@ def test_what_a_killed_run_left_is_swept_with_what_still_runs_there(temporary: P
         while processes_of(folder) and time.monotonic() < deadline:
             time.sleep(0.01)  # whoever is killed on a busy machine is not gone at once
         assert processes_of(folder) == []
+
+
+def test_what_began_just_now_is_ended_before_its_environment_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        folder = str(tmp_path / f"folder-{number}")
+        with started(["sleep", "600"], env={"HOME": folder}) as process:
+            # To look through all others first would give it the time that it needs.
+            monkeypatch.setattr(process_control, "_processes", lambda one=process.pid: [one])
+            process_control.end_strays(folder)
+
+            assert process.wait(timeout=5) == -signal.SIGKILL
 
 
 def test_what_is_in_use_is_not_swept(temporary: Path) -> None:

@@ -19,6 +19,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform == "linux"
 _TRIES = 100  # a killed process takes a moment to be gone
 _MOMENT = 0.0005
+_ENV_END = 51 - 3  # 0 until a process has its environment, be that empty
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 MAXRSS_UNIT = 1024 if _LINUX else 1
 """Bytes in what `getrusage` counts the resident memory in."""
@@ -76,10 +77,15 @@ def has_ended(pid: int) -> bool:
 
 def _state(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/stat", errors="replace", encoding="utf-8") as file:  # noqa: PTH123
-            return file.read().rpartition(")")[2].split()[0]
+        return _stat(pid)[0]
     except (OSError, IndexError):
         return ""
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of proc(5) from the third on: the second, a name, may hold anything."""
+    with open(f"/proc/{pid}/stat", errors="replace", encoding="utf-8") as file:  # noqa: PTH123
+        return file.read().rpartition(")")[2].split()
 
 
 def hold(folder: int) -> bool:
@@ -279,10 +285,12 @@ def end_users(folder: str) -> None:
     _end_those(lambda pid: pid != os.getpid() and _uses(pid, folder))
 
 
-def _end_those(meant: Callable[[int], bool]) -> None:
+def _end_those(meant: Callable[[int], bool | None]) -> None:
+    """Kill what is meant, and ask again while there is any, or somebody of whom it is not known."""
     for _ in range(_TRIES):
-        found = [pid for pid in _processes() if meant(pid)]
-        if not found:
+        answers = {pid: meant(pid) for pid in _processes()}
+        found = [pid for pid, is_meant in answers.items() if is_meant]
+        if not found and None not in answers.values():
             return
         kill(found)
         time.sleep(0.01)
@@ -295,12 +303,27 @@ def _processes() -> list[int]:
         return []
 
 
-def _names(pid: int, folder: str) -> bool:
+def _names(pid: int, folder: str) -> bool | None:
+    """Say whether the environment of a process names a folder; None while it is not known yet.
+
+    The kernel closes the descriptors of a process that begins a program, by which its parent
+    knows, before it gives it an environment; on a busy machine long before.
+    """
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
-            return os.fsencode(folder) in file.read()
-    except OSError:
+        environ = _environ(pid)
+        if not environ:
+            os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115 - the dead and the kernel's own have none
+            if int(_stat(pid)[_ENV_END]) == 0:
+                return None
+            environ = _environ(pid)  # it may have come meanwhile
+    except (OSError, IndexError):
         return False
+    return os.fsencode(folder) in environ
+
+
+def _environ(pid: int) -> bytes:
+    with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+        return file.read()
 
 
 def _uses(pid: int, folder: str) -> bool:
