@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from repromatrix.runner.errors import Fault, InvalidValue, Problem
 from repromatrix.runner.judging.ranges import fails
-from repromatrix.runner.judging.verdicts import Judged, covers, described, live
+from repromatrix.runner.judging.verdicts import Judged, covers, described, meets
 from repromatrix.runner.model.case import (
     EVERY,
     PLAIN,
@@ -386,11 +386,12 @@ def _overlaps(
     if len(case.block.fails) < 2:  # noqa: PLR2004
         return
     for name, environment in environments.items():
-        # By identity: to compare entries means to compare all that they say.
-        live_here = set(map(id, live(case, environment) if belongs(case, environment) else ()))
-        if len(live_here) < 2:  # noqa: PLR2004
+        if not belongs(case, environment):
             continue
-        held = [pair for pair in enumerate(case.block.fails) if id(pair[1]) in live_here]
+        entries = enumerate(case.block.fails)
+        held = [(number, entry) for number, entry in entries if meets(environment, entry.when)]
+        if len(held) < 2:  # noqa: PLR2004
+            continue
         cells = (cells_of(each, name, precisions, device) for each in by_variant(case))
         for cell in chain.from_iterable(cells):
             numbers = [number for number, entry in held if covers(entry, cell)]
