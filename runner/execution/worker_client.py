@@ -381,7 +381,8 @@ def _link(built: Built, scratch: Path) -> Path | None:
 
     torch's compiler does not quote the folders that it gives to the linker.
     """
-    if len(str(built.folder).split()) == 1 or not built.python.is_relative_to(built.folder):
+    has_space = any(map(str.isspace, str(built.folder)))
+    if not has_space or not built.python.is_relative_to(built.folder):
         return None
     link = scratch / "environment"
     link.symlink_to(built.folder.absolute())
