@@ -8,7 +8,7 @@ from typing import Any
 
 from repromatrix.reports.text import shortened, visible
 from repromatrix.runner.sweep.child.probes.names import DTYPES
-from repromatrix.runner.sweep.history import ProbeRun, SweepHistory
+from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
 
 _LONGEST = 200
@@ -22,17 +22,17 @@ def swept_data(
     Places count releases and probes; `addresses` are those of the pages of architectures. Of
     further classes only those of which something does not hold are there.
     """
-    bad = {key.kind for key, runs in classes.outcomes.items() if any(map(_is_bad, runs))}
+    bad = {
+        key.kind
+        for key, runs in classes.outcomes.items()
+        if any(run.record.status.is_bad for run in runs)
+    }
     return {
         "probes": [*DTYPES.items()],
         "addresses": {visible(kind): href for kind, href in addresses.items()},
         **_tables(history, history.architectures),
         "classes": _tables(classes, bad),
     }
-
-
-def _is_bad(run: ProbeRun) -> bool:
-    return run.record.status.is_bad
 
 
 def _tables(history: SweepHistory, kinds: Container[str]) -> dict[str, Any]:

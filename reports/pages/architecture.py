@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -169,11 +169,13 @@ def architectures(
     `classes` is what was found of further classes.
     """
     known = {plain(name): link for name, link in families.items()}
-    further: defaultdict[str, list[ArchitecturePage]] = defaultdict(list)
-    for name in sorted(classes.architectures):
-        further[name.partition(":")[0]].append(_page(classes, name, None))
     return tuple(
-        _page(history, kind, known.get(plain(kind)), further[kind])
+        _page(
+            history,
+            kind,
+            known.get(plain(kind)),
+            [_page(classes, name, None) for name in sorted(classes.classes_of(kind))],
+        )
         for kind in sorted(history.architectures)
     )
 

@@ -32,8 +32,6 @@ class FindingLine:
 
     name: str
     architectures: tuple[Link, ...]
-    counted: str
-    """How many architectures, or further classes, these are."""
     probes: str
     says: str
     place: str
@@ -44,6 +42,11 @@ class FindingLine:
     reports: tuple[Link, ...]
     searched: str
     """With what reports were looked for in vain; empty where one was found."""
+
+    @property
+    def counted(self) -> str:
+        """How many architectures, or further classes, these are."""
+        return counted_kinds([link.text for link in self.architectures])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +155,6 @@ def _finding(one: PublishedFinding, triage: Mapping[str, TriagedFinding]) -> Fin
         architectures=tuple(
             Link(text=visible(kind), href=address_of(kind)) for kind in one.architectures.split()
         ),
-        counted=counted_kinds(one.architectures.split()),
         probes=", ".join(one.probes.split()),
         says=shortened(one.what, _LONGEST),
         place=visible(one.place),

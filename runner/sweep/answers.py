@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.text import plural, shorten
 
 _WIDE = 160
+_NONE = SweepHistory()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,35 +69,24 @@ def swept(
     kinds: Sequence[str],
     version: str,
     precisions: Collection[Precision],
-    classes: SweepHistory | None = None,
+    classes: SweepHistory = _NONE,
 ) -> tuple[SweptAnswer, ...]:
     """Return what is known of some architectures at a version; `version` may be empty.
 
     `classes` is what was swept of their further classes.
     """
     found = (_answer(history, kind, version, precisions) for kind in kinds)
-    if classes is None:
-        return tuple(found)
-    by_kind: defaultdict[str, list[str]] = defaultdict(list)
-    for name in classes.architectures:
-        by_kind[name.partition(":")[0]].append(name)
     return tuple(
-        dataclasses.replace(
-            one, classes=tuple(_further(one, classes, by_kind[one.architecture], precisions))
-        )
-        for one in found
+        dataclasses.replace(one, classes=tuple(_further(one, classes, precisions))) for one in found
     )
 
 
 def _further(
-    whole: SweptAnswer,
-    classes: SweepHistory,
-    names: Iterable[str],
-    precisions: Collection[Precision],
+    whole: SweptAnswer, classes: SweepHistory, precisions: Collection[Precision]
 ) -> Iterator[tuple[str, tuple[ProbeRecord, ...]]]:
     """Yield the classes of which something does not hold that is not told of the architecture."""
     known = {(record.headline, record.place) for record in whole.bad}
-    for name in names:
+    for name in classes.classes_of(whole.architecture):
         one = _answer(classes, name, whole.version, precisions)
         bad = tuple(each for each in one.bad if (each.headline, each.place) not in known)
         if bad:

@@ -22,7 +22,7 @@ from repromatrix.runner.sweep.findings import (
     same_numbers,
     same_outcome,
 )
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus, architecture_of
 
 _SIZES = 3.0
 """How many times another a difference may be that is published as one with it."""
@@ -100,6 +100,17 @@ class SweepHistory:
         return tuple(
             name for name, release in [*self.releases.items()][first:] if release.ran(kind)
         )
+
+    def classes_of(self, architecture: str) -> tuple[str, ...]:
+        """Return the further classes of an architecture; of their own history, not of its."""
+        return tuple(self._classes.get(architecture, ()))
+
+    @cached_property
+    def _classes(self) -> Mapping[str, list[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for kind in self.architectures:
+            found[architecture_of(kind)].append(kind)
+        return found
 
     def record(self, key: ProbeKey, release: str) -> ProbeRecord | None:
         """Return what a probe found on a release; None where it was not run."""

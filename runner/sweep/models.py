@@ -30,6 +30,12 @@ class SweptModels:
 
         return read_history(self._paths.published)
 
+    @cached_property
+    def _classes(self) -> SweepHistory:
+        from repromatrix.runner.sweep.published import CLASSES, read_history  # noqa: PLC0415
+
+        return read_history(self._paths.published, CLASSES)
+
     def is_known(self, model: str) -> bool:
         """Say whether a name or glob means an architecture that was swept."""
         from repromatrix.runner.sweep import answers  # noqa: PLC0415
@@ -43,8 +49,6 @@ class SweptModels:
         if not models:
             return ()
         from repromatrix.runner.sweep import answers  # noqa: PLC0415
-        from repromatrix.runner.sweep.published import CLASSES, read_history  # noqa: PLC0415
 
         kinds = answers.named(self._history, models)
-        classes = read_history(self._paths.published, CLASSES) if kinds else None
-        return answers.swept(self._history, kinds, version, precisions, classes)
+        return answers.swept(self._history, kinds, version, precisions, self._classes)

@@ -46,7 +46,12 @@ class ProbeKey(NamedTuple):
     @property
     def architecture(self) -> str:
         """The architecture, whatever the class."""
-        return self.kind.partition(":")[0]
+        return architecture_of(self.kind)
+
+
+def architecture_of(kind: str) -> str:
+    """Return the architecture, be it named alone or with a further class of it."""
+    return kind.partition(":")[0]
 
 
 def counted_kinds(kinds: Collection[str]) -> str:
