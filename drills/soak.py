@@ -138,17 +138,16 @@ def tell(tally: Tally, counted: Account, ever: Account) -> None:
     """Count what rows added up to."""
     since = counted.commits[0] if counted.commits else "none"
     note = f"{counted.seconds / 3600:.1f} hours, since commit {since}"
+    old = (
+        f"ever: {ever.passes} passes and {ever.drills} drills in {ever.seconds / 3600:.1f} hours,"
+        f" {len(ever.failed)} failed"
+    )
     of_tests = [name for name in counted.failed if name not in DRILLS]
     tally.count(
         "whole passes of the quick tests", counted.passes, "tests failed", len(of_tests), note
     )
     number = len(counted.failed) - len(of_tests)
-    tally.count("quick drills beside them", counted.drills, "failed", number)
-    print(
-        f"ever: {ever.passes} passes and {ever.drills} drills in {ever.seconds / 3600:.1f} hours,"
-        f" {len(ever.failed)} failed",
-        flush=True,
-    )
+    tally.count("quick drills beside them", counted.drills, "failed", number, old)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -97,8 +97,9 @@ def test_the_table_says_how_long_and_since_when(tmp_path: Path) -> None:
     tally = Tally("soak", tmp_path / "none")
     tell(tally, *accounted([row("a"), row("a", "store", failed=("store",))]))
 
+    ever = "ever: 1 passes and 1 drills in 0.0 hours, 1 failed"
     assert tally.table().splitlines()[2:] == [
         "| whole passes of the quick tests | 1 | tests failed | 0 | 0.0 hours, since commit of-a |",
-        "| quick drills beside them | 1 | failed | 1 |  |",
+        f"| quick drills beside them | 1 | failed | 1 | {ever} |",
     ]
     assert not tally.passed
