@@ -42,6 +42,7 @@ DRILLS: tuple[str, ...] = (
     "bounds",
     "chance",
     "construction",
+    "busy",
     "mutation",
 )
 SOAK = "soak"

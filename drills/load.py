@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
+from typing import TYPE_CHECKING
 
+from repromatrix.runner.paths import ROOT
 from repromatrix.runner.worker import process_control
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 _TURN = (5.0, 30.0)
 """Seconds for which one of them is taken."""
@@ -16,6 +23,7 @@ _MEMORY, _FILE, _CHUNK = 1 << 30, 256 << 20, 1 << 20
 _PAGE = 4096
 _SHARE = 8
 """At most this part of the memory that is free."""
+_GRACE = 30.0
 
 
 def processor(until: float) -> None:
@@ -43,12 +51,38 @@ def disk(until: float) -> None:
                 file.seek(0)
 
 
+KINDS = {"processor": processor, "memory": memory, "disk": disk}
+
+
+@contextlib.contextmanager
+def loaded(
+    seed: int, kinds: Sequence[str] = tuple(KINDS), folder: str = tempfile.gettempdir()
+) -> Iterator[None]:
+    """Load the machine for the length of a block, by a program for each core."""
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "drills.load", str(seed + number), str(os.getpid()), *kinds],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": folder},
+            start_new_session=True,
+        )
+        for number in range(os.cpu_count() or 1)
+    ]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait(timeout=_GRACE)
+
+
 def main() -> None:
-    """Take turns, drawn by the seed in the first argument; the second is whom to end with."""
-    process_control.die_with_parent(int(sys.argv[2]))
-    drawn = random.Random(int(sys.argv[1]))
+    """Take turns between KINDS, drawn by SEED, until PID ends: the arguments are SEED PID KINDS."""
+    seed, pid, *kinds = sys.argv[1:]
+    process_control.die_with_parent(int(pid))
+    drawn = random.Random(int(seed))
     while True:
-        drawn.choice((processor, memory, disk))(time.monotonic() + drawn.uniform(*_TURN))
+        KINDS[drawn.choice(kinds)](time.monotonic() + drawn.uniform(*_TURN))
 
 
 if __name__ == "__main__":

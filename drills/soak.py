@@ -16,12 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drills.kill import processes_of
+from drills.load import loaded
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.worker import process_control
 
@@ -180,7 +181,7 @@ class Soak:
         """Soak for that long, or until Ctrl-C; what is not at its end then counts no pass."""
         drawn, self.last = random.Random(self.seed), time.monotonic()
         until = self.last + seconds
-        with tempfile.TemporaryDirectory(prefix="soak-") as name, loaded(self.seed, Path(name)):
+        with tempfile.TemporaryDirectory(prefix="soak-") as name, loaded(self.seed, folder=name):
             try:
                 while time.monotonic() < until:
                     self._fill(Path(name), drawn)
@@ -332,24 +333,3 @@ def _git(root: Path, *words: str) -> str:
     command = ["git", "-C", str(root), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_GIT)
     return done.stdout.strip()
-
-
-@contextlib.contextmanager
-def loaded(seed: int, folder: Path) -> Iterator[None]:
-    """Load the machine for the length of a block."""
-    environ: Mapping[str, str] = {**os.environ, "TMPDIR": str(folder)}
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "drills.load", str(seed + number), str(os.getpid())],
-            cwd=ROOT,
-            env=dict(environ),
-            start_new_session=True,
-        )
-        for number in range(AT_ONCE)
-    ]
-    try:
-        yield
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait(timeout=_GRACE)
