@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TICK = 0.5
+_OLD = 'data-upload-time="2025-01-01T00:00:00Z"'
+"""Before any day up to which a lock is written."""
 
 
 class Way(StrEnum):
@@ -130,7 +132,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
             path = self.server.wheels / name
             return path.read_bytes() if path.is_file() else b""
         names = sorted(path.name for path in self.server.wheels.glob(f"{folder}-*.whl"))
-        links = "".join(f'<a href="../../files/{one}">{one}</a>\n' for one in names)
+        links = "".join(f'<a href="../../files/{one}" {_OLD}>{one}</a>\n' for one in names)
         page = f"<!DOCTYPE html><html><body>\n{links}</body></html>"
         return page.encode() if names else b""
 

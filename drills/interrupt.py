@@ -7,6 +7,7 @@ Commands that build and write run in a checkout of toys, those that read in this
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import os
 import random
@@ -23,8 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drills.checkout import FAILS, RELEASES, Checkout, made, made_wheels
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from histories import History
+
+from drills.checkout import FAILS, RELEASES, Checkout, made, made_wheel, made_wheels
+from drills.index import serving
 from drills.kill import processes_of, quick_disk
+from repromatrix.runner.execution.bundle.pack import carried
 from repromatrix.runner.execution.ray.task import packages_of
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.worker import process_control
@@ -44,8 +50,21 @@ _TOO_LATE = 0.3
 _PYTHONS = re.compile(
     r"^(Traceback|Exception ignored|Fatal Python error|KeyboardInterrupt)", re.MULTILINE
 )
-_WRITTEN = ("cases", "reports/published", "reports/site", ".repromatrix", ".nox", ".user")
+_WRITTEN = (
+    "cases",
+    "environments",
+    "reports/published",
+    "reports/site",
+    ".repromatrix",
+    ".nox",
+    ".user",
+)
 """What commands write to below a checkout of toys."""
+_DRAFTS = ("*.draft", "*.part")
+_KINDS = {".csv", ".html", ".json", ".md", ".py", ".toml", ".txt", ".xz"}
+"""What commands write, but for stores."""
+_TEXTS = ("cases", "environments/locks")
+"""Of these it counts what is in them, too."""
 _VERSION = ("transformers.__version__", 'vars(transformers)["__{}__".format("version")]')
 _ABOUT = ('models = ["toy"]', 'models = ["toy"]\n# trigger = ["load"]\n# symptom = ["error"]')
 """What of a toy is refused where cases are checked, and what stands there instead."""
@@ -53,6 +72,9 @@ _RUN = ("--release", RELEASES[0], "--precision", "bf16")
 _BLAMED = ("--precision", "fp32", "--good", RELEASES[0], "--bad", RELEASES[1])
 _SIDES = ("--release", "5.23.0", "--against", "5.22.2")
 _SWEPT = (*_SIDES, "--model", "llama", "--probe", "outputs-fp32")
+_COMMITS = ("1.0.0 1.0.0", "1.1.0 1.0.0", "1.1.0 1.1.0", "1.1.0 1.1.0", "1.2.0 1.1.0")
+"""What version the sources of a commit claim, and as which release they behave."""
+_PACKED = ("bundle", "--python-version", "3.11", "--output")
 _DID_IT = {0, 1}
 """Exit codes of a command that did what it is there for."""
 _LISTED = "transformers==4.50.3\naccelerate==1.6.0\n"
@@ -261,7 +283,7 @@ def left(place: Place) -> list[str]:
     process_control.kill(living)  # each is left once
     found += [f"left {path}" for path in place.temporary.iterdir()]
     for path in place.written:
-        found += [f"left {draft}" for draft in path.rglob("*.draft")]
+        found += [f"left {draft}" for kind in _DRAFTS for draft in path.rglob(kind)]
         for store in path.rglob("*.sqlite"):
             with closing(sqlite3.connect(store)) as database:
                 said = database.execute("PRAGMA integrity_check").fetchall()
@@ -311,10 +333,14 @@ def ended(command: Command) -> Usual:
             str(path)
             for folder in place.written
             for path in folder.rglob("*")
-            if path.suffix in {".csv", ".html", ".json", ".py", ".toml"}
+            if path.suffix in _KINDS
         ),
         "cells": _cells(place),
-        "cases": [path.read_text() for path in sorted((place.root / "cases").glob("*.py"))],
+        "texts": [
+            path.read_text()
+            for folder in _TEXTS
+            for path in sorted((place.root / folder).glob("*.*"))
+        ],
     }
     if command.reads:
         state["words"] = (place.folder / "told").read_text()
@@ -364,6 +390,17 @@ def toys(folder: Path, temporary: Path) -> Iterator[Command]:
     yield Command(place=place, words=("bisect", "toy_1", "--precision", "fp32"), saved=new)
     yield Command(place=place, words=("blame", "toy_1", *_BLAMED), saved=new)
     yield Command(place=place, words=("diff", *RELEASES), saved=new, name="diff")
+    history = ("history", "--repo", str(_clone(folder / "clone")), "--every", "1")
+    yield Command(place=place, words=history, saved=new)
+    for needed in carried():
+        name, _, version = needed.partition("==")
+        made_wheel(wheels, name, version)
+    packed = (*_PACKED, str(checkout.root / "environments" / "bundle.tar.xz"))
+    yield Command(place=place, words=packed, saved=new)
+    with serving(wheels) as index:
+        there = {name: place.environ[name] for name in place.environ if not name.startswith("PIP_")}
+        served = dataclasses.replace(place, environ={**there, "PIP_INDEX_URL": index.address})
+        yield Command(place=served, words=("lock",), saved=new)
     ray = (*grid, "--ray", "local")
     yield Command(place=place, words=ray, saved=new, soon=RAY_SOON, name="matrix --ray")
     place.put_back(new)
@@ -377,6 +414,16 @@ def toys(folder: Path, temporary: Path) -> Iterator[Command]:
     yield Command(place=place, words=("report",), saved=measured)
     yield Command(place=place, words=("publish",), saved=measured)
     yield Command(place=place, words=("accept", "--allow-regressions"), saved=measured)
+
+
+def _clone(folder: Path) -> Path:
+    """Make a clone of the toys' package, in whose middle a toy breaks."""
+    clone = History()
+    for number, (claims, acts) in enumerate(map(str.split, _COMMITS)):
+        text = f'__version__ = "{claims}.dev0"\n__version__ = "{acts}"\nnumber = {number}\n'
+        files = {"src/transformers/__init__.py": text, "setup.py": "setup(install_requires=[])\n"}
+        clone.commit(str(number), files)
+    return clone.write(folder)
 
 
 def corpus(folder: Path) -> Iterator[Command]:
@@ -405,4 +452,6 @@ def corpus(folder: Path) -> Iterator[Command]:
         ("check",),
     ):
         yield Command(place=place, words=words, saved=new, reads=True)
+    issues = ("issues", str(folder / "corpus" / "written" / "issues"))
+    yield Command(place=place, words=issues, saved=new, reads=True)
     yield Command(place=place, words=("sweep", *_SWEPT), saved=new)

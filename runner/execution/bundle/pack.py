@@ -141,13 +141,16 @@ def _build(paths: Paths, recipe: Recipe, scratch: Path, folder: Path) -> str:
     return f"compiled for this machine: {', '.join(compiled)}" if compiled else ""
 
 
+def carried() -> list[str]:
+    """Return the requirements of the runner's own packages that go into a bundle."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    group = tomllib.loads(text)["dependency-groups"]["node"]
+    return [one for one in group if one.partition("==")[0] in _OURS]
+
+
 def tools(target: Target, folder: Path) -> Path:
     """Install what the runner itself needs there; raises RunnerError where it cannot be had."""
-    group = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
-        "dependency-groups"
-    ]["node"]
-    wanted = [one for one in group if one.partition("==")[0] in _OURS]
-    why = _install(folder / "tools", target, *wanted)
+    why = _install(folder / "tools", target, *carried())
     if why:
         raise refuse(Problem("the runner", f"{target.cannot_have}: {why}"), ExitCode.UNBUILDABLE)
     return folder / "tools"
