@@ -21,6 +21,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # As root, as in most containers, Chromium does not start with its own sandbox.
 ARGUMENTS = ("--disable-gpu", *(("--no-sandbox",) if os.geteuid() == 0 else ()))
 
+PATIENCE = 120_000.0
+"""Milliseconds for whatever is waited for: of Playwright's 30 s, others may have taken the most."""
+
 
 def executable() -> str:
     """Return the path of a Chromium, or nothing."""
@@ -41,7 +44,10 @@ def opened() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - not everybody has it
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=[*ARGUMENTS])
+        browser = playwright.chromium.launch(
+            executable_path=executable(), args=[*ARGUMENTS], timeout=PATIENCE
+        )
+        browser.on("context", lambda context: context.set_default_timeout(PATIENCE))
         try:
             yield browser
         finally:

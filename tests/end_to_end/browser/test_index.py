@@ -62,7 +62,7 @@ REFUSED = """(query) => {
 
 def eventually(page: Page, ask: Callable[[], object], expected: object) -> None:
     """Ask again until the page has come to it; its policy lets nobody wait inside of it."""
-    for _ in range(100):
+    for _ in range(1000):
         if ask() == expected:
             break
         page.wait_for_timeout(20)

@@ -45,7 +45,7 @@ class Reader:
         """Wait until an element holds all of these facts; two actions are the most allowed."""
         element = self.page.locator(selector).first
         for fact in facts:
-            element.filter(has_text=re.compile(fact)).wait_for(timeout=10_000)
+            element.filter(has_text=re.compile(fact)).wait_for()
         assert self.actions <= 2
 
 
