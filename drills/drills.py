@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from drills.tally import Tally
-from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.errors import ExitCode, Interrupted
+from repromatrix.runner.signals import Interruption
 
 # In the order in which they run: quick ones first. Each is a module here with `drill(tally)`.
 DRILLS: tuple[str, ...] = (
@@ -54,6 +55,9 @@ OPTIONS = {
 }
 """Set as REPRO_SEED and so on, which is where drills look."""
 
+_TWICE = 3.0
+"""Seconds: Ctrl-C through nox arrives twice."""
+
 
 def main() -> int:
     """Run the drills that were asked for, all where none was; tell which did not pass."""
@@ -69,7 +73,9 @@ def main() -> int:
     os.environ |= {f"REPRO_{name.upper()}": chosen[name] for name in OPTIONS if chosen[name]}
     os.environ["REPRO_HOURS"] = chosen[SOAK] or ""
     # In the background of a script it is ignored, and so it would be in what we start.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    interruption = Interruption(_TWICE)
+    signal.signal(signal.SIGINT, interruption)
+    sys.unraisablehook = interruption.ignored
     failed = []
     for name in [name for name in modules if chosen[name]] or DRILLS:
         tally = Tally(name)
@@ -86,6 +92,6 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except KeyboardInterrupt:
+    except Interrupted:
         print("interrupted: tables that were not finished stay as they were")
         sys.exit(ExitCode.INTERRUPTED)

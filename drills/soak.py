@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from drills.kill import processes_of
 from drills.load import loaded
+from repromatrix.runner.errors import Interrupted
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.worker import process_control
 
@@ -186,7 +187,7 @@ class Soak:
                 while time.monotonic() < until:
                     self._fill(Path(name), drawn)
                     self._disturb(drawn, min(until, time.monotonic() + drawn.uniform(*_SIGNALS)))
-            except KeyboardInterrupt:
+            except Interrupted:
                 print("interrupted: what was counted is kept", flush=True)
             finally:
                 while self.running:  # a later soak begins with none

@@ -49,3 +49,36 @@ def test_an_interrupted_drill_ends_with_a_sentence(
 
     assert (first, complaint, drills.returncode) == ("# isolation\n", "", 130)
     assert said == "interrupted: tables that were not finished stay as they were\n"
+
+
+DEAF = """
+import os, runpy, signal, sys, time
+import drills.isolation
+
+class Deaf:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+
+def drill(tally):
+    Deaf()
+    time.sleep(600)
+
+drills.isolation.drill = drill
+sys.argv = ["drills.py", "--isolation"]
+runpy.run_path("drills/drills.py", run_name="__main__")
+"""
+
+
+def test_an_interruption_that_python_ignores_ends_a_drill_all_the_same() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DEAF],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+    assert (done.stderr, done.returncode) == ("", 130)
+    assert done.stdout.endswith("interrupted: tables that were not finished stay as they were\n")
