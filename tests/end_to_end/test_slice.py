@@ -1,8 +1,8 @@
 """A slice of the real matrix: the committed evidence is the expectation.
 
 Every cell of a release with many failures, and one of each case on the oldest release and on the
-newest; a failing one where there is one. A fresh process costs seconds, so one cell of each case
-has one. `nox -s tests -- -m whole` runs every cell of the three releases in each way (about an hour
+newest; a failing one where there is one. A fresh process costs seconds, so every fourth case has
+one. `nox -s tests -- -m whole` runs every cell of the three releases in each way (about an hour
 on two cores), and a random tenth of all that is published.
 """
 
@@ -76,7 +76,9 @@ def test_a_fresh_process_gives_the_outcome_of_a_fork(
     telling: frozenset[Cell], forked: Seen
 ) -> None:
     by_outcome = sorted(telling, key=lambda cell: (forked[cell].outcome.is_failure, cell))
-    cells = frozenset({cell.case: cell for cell in by_outcome}.values())
+    # The drill `truth` tries every case.
+    by_case = {cell.case: cell for cell in by_outcome}
+    cells = frozenset(sorted(by_case.values())[::4])
     fresh = measure(LOADED, Way(fork=False), only=cells)
 
     assert unlike({cell: forked[cell] for cell in cells}, fresh) == {}
