@@ -46,13 +46,13 @@ class Interruption:
         self.last = -math.inf
 
     def __call__(self, _signal: int, frame: FrameType | None) -> None:
-        """Raise Interrupted, a moment later where it is held or Python is about to import.
+        """Raise Interrupted, a moment later where it is held or Python imports something.
 
         Raised between its taking of the import lock and its giving it back, the lock would stay
-        taken, and a thread that imports something would wait for ever.
+        taken, and a thread that imports something would wait for ever. Raised while a module runs,
+        pandas for one makes an AttributeError of it, and our program ends as by a fault of its own.
         """
-        importing = frame is not None and frame.f_code.co_filename.startswith(_IMPORTING)
-        if _held or importing:
+        if _held or _imports(frame):
             self._call_again()
             return
         again, self.last = time.monotonic() - self.last < self.quiet, time.monotonic()
@@ -73,3 +73,12 @@ class Interruption:
     def _call_again(self) -> None:
         signal.signal(signal.SIGALRM, self)
         signal.setitimer(signal.ITIMER_REAL, _SOON)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Say whether a frame, or one of its callers, is of Python's import."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_IMPORTING):
+            return True
+        frame = frame.f_back
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from repromatrix.runner.paths import ROOT
 from repromatrix.runner.signals import Interruption
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import FrameType
 
 
@@ -92,6 +94,36 @@ def test_what_python_imports_is_interrupted_behind_it() -> None:
             time.sleep(10)
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+TURNS = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.1)
+except BaseException:
+    raise AttributeError("half imported")
+"""
+
+
+def test_a_module_that_is_imported_hears_of_no_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "turns_it_into_its_own.py").write_text(TURNS)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    signal.signal(signal.SIGINT, Interruption())
+    try:
+        with pytest.raises(Interrupted):
+            import_and_wait("turns_it_into_its_own")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def import_and_wait(name: str) -> None:
+    importlib.import_module(name)
+    time.sleep(10)
 
 
 class InterruptedAtItsEnd:
