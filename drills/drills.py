@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from drills.tally import Tally
 from repromatrix.runner.errors import ExitCode, Interrupted
-from repromatrix.runner.signals import Interruption
+from repromatrix.runner.signals import answer
 
 # In the order in which they run: quick ones first. Each is a module here with `drill(tally)`.
 DRILLS: tuple[str, ...] = (
@@ -55,9 +55,6 @@ OPTIONS = {
 }
 """Set as REPRO_SEED and so on, which is where drills look."""
 
-_TWICE = 3.0
-"""Seconds: Ctrl-C through nox arrives twice."""
-
 
 def main() -> int:
     """Run the drills that were asked for, all where none was; tell which did not pass."""
@@ -73,9 +70,7 @@ def main() -> int:
     os.environ |= {f"REPRO_{name.upper()}": chosen[name] for name in OPTIONS if chosen[name]}
     os.environ["REPRO_HOURS"] = chosen[SOAK] or ""
     # In the background of a script it is ignored, and so it would be in what we start.
-    interruption = Interruption(_TWICE)
-    signal.signal(signal.SIGINT, interruption)
-    sys.unraisablehook = interruption.ignored
+    answer(signal.SIGINT)
     failed = []
     for name in [name for name in modules if chosen[name]] or DRILLS:
         tally = Tally(name)

@@ -15,6 +15,8 @@ from repromatrix.runner.errors import Interrupted
 
 _IMPORTING = "<frozen importlib"
 _SOON = 0.01
+_TWICE = 3.0
+"""Seconds: Ctrl-C through nox arrives twice."""
 
 _held = 0
 """How many blocks of the main thread want none of its steps left out."""
@@ -35,6 +37,14 @@ def held() -> Iterator[None]:
 def forget() -> None:
     """Drop an interruption that was put off: where a program ends it would be one of the system."""
     signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def answer(*numbers: signal.Signals) -> None:
+    """Let these signals interrupt the program, whatever whoever started it ignored."""
+    interruption = Interruption(_TWICE)
+    for number in numbers:
+        signal.signal(number, interruption)
+    sys.unraisablehook = interruption.ignored
 
 
 class Interruption:

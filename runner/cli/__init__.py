@@ -15,14 +15,12 @@ from repromatrix.runner.cli.options import app
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.files import unwritable
 from repromatrix.runner.paths import INSTALLED
-from repromatrix.runner.signals import Interruption, forget
+from repromatrix.runner.signals import answer, forget
 from repromatrix.runner.text import printable_lines
 from repromatrix.runner.worker import process_control
 
 PROGRAM = "repromatrix" if INSTALLED else "python -m repromatrix"
 """The name in the help, whether nox, a test or a script started the program."""
-_TWICE = 3.0
-"""Seconds: Ctrl-C through nox arrives twice."""
 COMMANDS = (
     *("matrix", "sweep", "shards", "environment", "bundle", "run", "report", "results"),
     *("bisect", "history", "blame", "issues", "diff", "audit", "advise", "doctor"),
@@ -103,10 +101,7 @@ def _end_beside_ray(code: int) -> None:
 
 
 def _run() -> None:
-    interruption = Interruption(_TWICE)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interruption)
-    sys.unraisablehook = interruption.ignored
+    answer(signal.SIGINT, signal.SIGTERM)
     try:
         tempdirs.settle()
         _end_with_door()
