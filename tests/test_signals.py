@@ -53,6 +53,33 @@ def test_an_interruption_that_was_put_off_until_the_end_is_forgotten() -> None:
     assert done.returncode == 0
 
 
+BESIDE_RAY = """
+import atexit, ctypes, sys, types
+from repromatrix.runner import cli
+from repromatrix.runner.errors import Interrupted
+
+def interrupted() -> None:
+    raise Interrupted
+
+libc = ctypes.CDLL(None)
+libc.on_exit(libc.abort, None)  # as Ray's own code does where its threads are still at work
+atexit.register(print, "Python's last act")
+sys.modules["ray"] = types.ModuleType("ray")
+cli.app, cli.register = lambda prog_name: interrupted(), lambda asked: None
+print("printed")
+cli.main()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="on_exit is glibc's")
+def test_an_interruption_beside_ray_ends_before_what_ray_does_at_an_ordinary_end() -> None:
+    command = [sys.executable, "-c", BESIDE_RAY]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (130, "printed\nPython's last act\n")
+    assert done.stderr == "Interrupted.\n"
+
+
 def a_frame(file: str) -> FrameType:
     """Return where a program stands that was compiled from a file."""
     found: dict[str, FrameType] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import os
@@ -88,15 +89,18 @@ def main() -> None:
         raise
 
 
-def _end_beside_ray(code: int) -> None:
-    """End here and now where a thread is stuck in Ray."""
+def _end_beside_ray(code: int) -> NoReturn:
+    """End here and now: an ordinary end frees what Ray's own threads may still use."""
     from repromatrix.runner.execution.ray import connect  # noqa: PLC0415
 
-    # An ordinary end frees what Ray's own threads still use, which is a segmentation fault.
-    if connect.is_stuck():
+    try:
+        if not connect.is_stuck():
+            # Other libraries' last acts; Ray's own leaves a cluster that we have left before.
+            atexit._run_exitfuncs()  # noqa: SLF001 - nothing else runs them without an end
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError):  # nobody reads it any more
                 stream.flush()
+    finally:
         os._exit(code)
 
 
