@@ -18,6 +18,7 @@ from repromatrix.runner.paths import ROOT
 from repromatrix.runner.signals import Interruption
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from types import FrameType
 
@@ -80,6 +81,15 @@ def test_an_interruption_beside_ray_ends_before_what_ray_does_at_an_ordinary_end
     assert done.stderr == "Interrupted.\n"
 
 
+@pytest.fixture
+def answered() -> Iterator[None]:
+    """What answers signals in a test is its own alone."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def a_frame(file: str) -> FrameType:
     """Return where a program stands that was compiled from a file."""
     found: dict[str, FrameType] = {}
@@ -112,15 +122,12 @@ def test_a_program_answers_signals_although_sigint_was_ignored_where_it_was_star
     assert (program.returncode, begun + said) == (130, "begun\nInterrupted.\n")
 
 
+@pytest.mark.usefixtures("answered")
 def test_what_python_imports_is_interrupted_behind_it() -> None:
     # Between taking the import lock and giving it back, every other thread would wait for ever.
-    before = signal.getsignal(signal.SIGALRM)
-    try:
-        Interruption()(signal.SIGINT, a_frame("<frozen importlib._bootstrap>"))
-        with pytest.raises(Interrupted):
-            time.sleep(10)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    Interruption()(signal.SIGINT, a_frame("<frozen importlib._bootstrap>"))
+    with pytest.raises(Interrupted):
+        time.sleep(10)
 
 
 TURNS = """
@@ -133,19 +140,15 @@ except BaseException:
 """
 
 
+@pytest.mark.usefixtures("answered")
 def test_a_module_that_is_imported_hears_of_no_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "turns_it_into_its_own.py").write_text(TURNS)
     monkeypatch.syspath_prepend(tmp_path)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
     signal.signal(signal.SIGINT, Interruption())
-    try:
-        with pytest.raises(Interrupted):
-            import_and_wait("turns_it_into_its_own")
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with pytest.raises(Interrupted):
+        import_and_wait("turns_it_into_its_own")
 
 
 def import_and_wait(name: str) -> None:
@@ -166,17 +169,13 @@ def free_and_wait() -> None:
     time.sleep(10)
 
 
+@pytest.mark.usefixtures("answered")
 def test_an_interruption_that_python_ignores_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt = Interruption()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
     monkeypatch.setattr(sys, "unraisablehook", interrupt.ignored)
     signal.signal(signal.SIGINT, interrupt)
-    try:
-        with pytest.raises(Interrupted):
-            free_and_wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with pytest.raises(Interrupted):
+        free_and_wait()
 
 
 def ended(code: str, *arguments: str) -> tuple[int, str]:
