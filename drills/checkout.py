@@ -83,18 +83,21 @@ _METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 _WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
-def made_wheel(folder: Path, name: str, version: str, ballast: int = 0) -> Path:
+def made_wheel(
+    folder: Path, name: str, version: str, ballast: int = 0, *, module: str = ""
+) -> Path:
     """Make a wheel of one module that says its version; `ballast` are bytes that do not shrink."""
+    module = module or name
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     path = folder / f"{name}-{version}-py3-none-any.whl"
     content = {
-        f"{name}/__init__.py": f'__version__ = "{version}"\n'.encode(),
+        f"{module}/__init__.py": f'__version__ = "{version}"\n'.encode(),
         f"{info}/METADATA": _METADATA.format(name=name, version=version).encode(),
         f"{info}/WHEEL": _WHEEL.encode(),
     }
     if ballast:
-        content[f"{name}/ballast.bin"] = os.urandom(ballast)
+        content[f"{module}/ballast.bin"] = os.urandom(ballast)
     record = "".join(f"{place},,\n" for place in (*content, f"{info}/RECORD"))
     with zipfile.ZipFile(path, "w") as wheel:
         for place, data in {**content, f"{info}/RECORD": record.encode()}.items():
@@ -107,7 +110,8 @@ def made_wheels(folder: Path, ballast: int = 0) -> Path:
     """Make every package of the made-up releases; return their folder."""
     for release in RELEASES:
         made_wheel(folder, "transformers", release, ballast)
-    made_wheel(folder, "torch", f"{TORCH}+cpu")
+    # No module of the name: what can be imported is asked what dtypes are computed.
+    made_wheel(folder, "torch", f"{TORCH}+cpu", module="toy_torch")
     return folder
 
 

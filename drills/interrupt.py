@@ -19,20 +19,23 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from evidence_archives import packed, publications
 from histories import History
 
 from drills.checkout import FAILS, RELEASES, Checkout, made, made_wheel, made_wheels
 from drills.index import serving
 from drills.kill import processes_of, quick_disk
+from repromatrix.runner.evidence import archive
 from repromatrix.runner.execution.bundle.pack import carried
 from repromatrix.runner.execution.ray.task import packages_of
-from repromatrix.runner.paths import ROOT
+from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.worker import process_control
 
 if TYPE_CHECKING:
@@ -60,7 +63,7 @@ _WRITTEN = (
     ".user",
 )
 """What commands write to below a checkout of toys."""
-_DRAFTS = ("*.draft", "*.part")
+_DRAFTS = ("*.draft", "*.part", "draft-*")
 _KINDS = {".csv", ".html", ".json", ".md", ".py", ".toml", ".txt", ".xz"}
 """What commands write, but for stores."""
 _TEXTS = ("cases", "environments/locks")
@@ -69,6 +72,7 @@ _VERSION = ("transformers.__version__", 'vars(transformers)["__{}__".format("ver
 _ABOUT = ('models = ["toy"]', 'models = ["toy"]\n# trigger = ["load"]\n# symptom = ["error"]')
 """What of a toy is refused where cases are checked, and what stands there instead."""
 _RUN = ("--release", RELEASES[0], "--precision", "bf16")
+_BISECTED = ("bisect", "toy_1", "--precision", "fp32")
 _BLAMED = ("--precision", "fp32", "--good", RELEASES[0], "--bad", RELEASES[1])
 _SIDES = ("--release", "5.23.0", "--against", "5.22.2")
 _SWEPT = (*_SIDES, "--model", "llama", "--probe", "outputs-fp32")
@@ -162,7 +166,8 @@ def drill(tally: Tally) -> None:
         # A short path: Ray has sockets in it.
         tempfile.TemporaryDirectory(prefix="i", dir=quick_disk()) as temporary,
     ):
-        for command in itertools.chain(corpus(Path(name)), toys(Path(name), Path(temporary))):
+        makers = (corpus(Path(name)), installation(Path(name)), toys(Path(name), Path(temporary)))
+        for command in itertools.chain.from_iterable(makers):
             if not chosen or command.title in chosen.split(","):
                 drawn = random.Random(f"{seed} {command.title}")
                 counted(tally, command, [drawn.random() for _ in range(count)], seed)
@@ -387,10 +392,13 @@ def toys(folder: Path, temporary: Path) -> Iterator[Command]:
     yield Command(place=place, words=grid, saved=new)
     yield Command(place=place, words=("environment", *RELEASES), saved=new)
     yield Command(place=place, words=("run", "toy_0", *_RUN), saved=new)
-    yield Command(place=place, words=("bisect", "toy_1", "--precision", "fp32"), saved=new)
+    yield Command(place=place, words=_BISECTED, saved=new)
+    clone = str(_clone(folder / "clone"))
+    words = (*_BISECTED, "--commits", "--repo", clone)
+    yield Command(place=place, words=words, saved=new, name="bisect --commits")
     yield Command(place=place, words=("blame", "toy_1", *_BLAMED), saved=new)
     yield Command(place=place, words=("diff", *RELEASES), saved=new, name="diff")
-    history = ("history", "--repo", str(_clone(folder / "clone")), "--every", "1")
+    history = ("history", "--repo", clone, "--every", "1")
     yield Command(place=place, words=history, saved=new)
     for needed in carried():
         name, _, version = needed.partition("==")
@@ -414,6 +422,34 @@ def toys(folder: Path, temporary: Path) -> Iterator[Command]:
     yield Command(place=place, words=("report",), saved=measured)
     yield Command(place=place, words=("publish",), saved=measured)
     yield Command(place=place, words=("accept", "--allow-regressions"), saved=measured)
+
+
+def installation(folder: Path) -> Iterator[Command]:
+    """Yield the command that only an installation has: it takes all the evidence there is."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=_LONG)
+    packages = folder / "packages"
+    with zipfile.ZipFile(next((folder / "dist").iterdir())) as wheel:
+        wheel.extractall(packages)
+    old = Paths(root=packages / "repromatrix").published / "publications.toml"
+    old.write_text(publications("2020-01-01"))
+    newer = folder / archive.NAME
+    newer.write_bytes(packed(Paths()))
+    root = folder / "installation"
+    place = Place(
+        root=root,
+        folder=root,
+        temporary=root / "temporary",
+        environ=Checkout(root=root, wheels=root).environ(
+            TMPDIR=str(root / "temporary"),
+            XDG_CACHE_HOME=str(root / "cache"),
+            PYTHONPATH=str(packages),
+        ),
+        written=(root / "cache",),
+    )
+    place.temporary.mkdir(parents=True)
+    new = place.save(folder / "uncached")
+    yield Command(place=place, words=("update", str(newer)), saved=new)
 
 
 def _clone(folder: Path) -> Path:
