@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
+    from repromatrix.reports.view import Survey
     from repromatrix.runner.model.matrix import Matrix
     from repromatrix.runner.project import Project
 
@@ -124,11 +125,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def real_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the site that the published evidence gives."""
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Survey]:
+    """Return the folder of the site that the published evidence gives, and what it is about."""
     folder = tmp_path_factory.mktemp("real")
-    draw_real_site(folder)
-    return folder
+    return folder, draw_real_site(folder)
+
+
+@pytest.fixture(scope="session")
+def real_site(drawn: tuple[Path, Survey]) -> Path:
+    """Return the folder of the site that the published evidence gives."""
+    return drawn[0]
 
 
 @pytest.fixture

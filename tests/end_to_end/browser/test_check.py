@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chromium import violations
+from chromium import processor_time, violations
 from packaging.markers import Marker
 from packaging.version import Version
 
@@ -55,9 +54,10 @@ ASK = """(asked) => {
       precisions: one.precisions.map((name) => decisions.precisions.indexOf(name)),
       model: one.model ?? "",
     };
-    return { audit: decide.audit(mine, chosen), advise: decide.advise(chosen) };
+    return JSON.stringify({ audit: decide.audit(mine, chosen), advise: decide.advise(chosen) });
   });
 }"""
+"""Its answers are texts: value by value, Playwright takes many times as long to bring them."""
 # Without `broken-by` and `fixed-by`: the page links to the page of the case, which has the commits.
 OF_HIT = (
     *("case", "title", "kind", "verdict", "by-shared-code", "error"),
@@ -225,7 +225,7 @@ def test_the_page_answers_as_the_commands_do(page: Page, evidence: KnownEvidence
         one = _asked(evidence, chance)
         if one["cases"]:
             asked.append(one)
-    shown = [_compared(answer) for answer in page.evaluate(ASK, asked)]
+    shown = [_compared(json.loads(answer)) for answer in page.evaluate(ASK, asked)]
     differing = [
         (one["pins"], part, field, got[part][field], wanted[part][field])
         for one, got in zip(asked, shown, strict=True)
@@ -596,15 +596,6 @@ def test_a_version_that_nobody_measured_is_said_to_be_so(page: Page, link: str) 
     assert page.evaluate("window.harmed") is None
 
 
-GAPS = """() => {
-  let last = performance.now();
-  window.gap = 0;
-  setInterval(() => {
-    const now = performance.now();
-    window.gap = Math.max(window.gap, now - last);
-    last = now;
-  }, 5);
-}"""
 PASTE = """(megabytes) => {
   const data = new DataTransfer();
   data.setData("text", "transformers==4.51.3\\n".repeat(megabytes * 1e6 / 21));
@@ -617,7 +608,7 @@ PASTE = """(megabytes) => {
 def test_ten_megabytes_are_refused_at_once(blank: Page, tmp_path: Path, how: str) -> None:
     blank.fill("#packages", "mine==1.0")
     blank.wait_for_selector("#fault p")
-    blank.evaluate(GAPS)
+    worked = processor_time(blank)
     if how == "pasted":
         blank.evaluate(PASTE, 10)
     else:
@@ -628,36 +619,37 @@ def test_ten_megabytes_are_refused_at_once(blank: Page, tmp_path: Path, how: str
 
     assert "10.0 MB; this page reads up to" in blank.inner_text("#fault").replace("10.2", "10.0")
     assert blank.input_value("#packages") == "mine==1.0"
-    assert blank.evaluate("window.gap") < 1000
+    assert worked() < 1
 
 
 def test_a_large_lock_is_held_beside_the_box_and_read(blank: Page, tmp_path: Path) -> None:
     file = '    { url = "x", hash = "sha256:00", size = 1 },\n'
     path = tmp_path / "uv.lock"
     path.write_text(UV.replace(file, file * 60_000))
-    blank.evaluate(GAPS)
+    worked = processor_time(blank)
     blank.set_input_files("#file", path)
 
     assert _verdict(blank).startswith("transformers 4.51.3")
     assert blank.inner_text("#held").startswith("Read from uv.lock (2.")
     assert blank.input_value("#packages") == ""
-    assert blank.evaluate("window.gap") < 1000
+    assert worked() < 1
 
 
 def test_an_answer_takes_less_than_a_fifth_of_a_second(blank: Page) -> None:
     blank.fill("#version-transformers", "4.51.3")
     _verdict(blank)
     asked = """(precision) => {
-      const began = performance.now();
       const choice = document.getElementById("precision");
       choice.value = precision;
       choice.dispatchEvent(new Event("change"));
       document.body.getBoundingClientRect();
-      return performance.now() - began;
     }"""
-    took = [blank.evaluate(asked, name) for name in ("", "bf16", "fp16", "fp32", "")]
+    worked = processor_time(blank)
+    chosen = ("", "bf16", "fp16", "fp32", "")
+    for name in chosen:
+        blank.evaluate(asked, name)
 
-    assert median(took) < 200
+    assert worked() / len(chosen) < 0.2
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])

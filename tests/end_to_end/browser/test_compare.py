@@ -8,13 +8,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-import real_site
 from chromium import violations
 
 from repromatrix.reports.sections.release_changes import compared, sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -56,9 +56,8 @@ class Real:
 
 
 @pytest.fixture(scope="module")
-def real(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
-    folder = tmp_path_factory.mktemp("real")
-    found = real_site.draw(folder)
+def real(browser: Browser, drawn: tuple[Path, Survey]) -> Iterator[Real]:
+    folder, found = drawn
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto((folder / "compare.html").as_uri())
     yield Real(page=page, found=found, by_release=sides(found))
