@@ -1,5 +1,6 @@
 """Ctrl-C at random moments of each command that takes a second: it ends soon and with 130, leaves
-nothing, and the next run ends as ever. Set REPRO_COUNT for another number of moments.
+nothing, and the next run ends as ever. Set REPRO_COUNT for another number of moments, and
+REPRO_COMMANDS to try some commands only, such as `sweep,matrix --ray`: rows of others stay.
 
 Commands that build and write run in a checkout of toys, those that read in this one.
 """
@@ -161,6 +162,7 @@ def drill(tally: Tally) -> None:
     seed, count = int(os.environ.get("REPRO_SEED", SEED)), int(os.environ.get("REPRO_COUNT", COUNT))
     chosen = os.environ.get("REPRO_COMMANDS", "")
     print(f"seed {seed}", flush=True)
+    tally.is_part = bool(chosen)
     with (
         tempfile.TemporaryDirectory(prefix="interrupt-", dir=quick_disk()) as name,
         # A short path: Ray has sockets in it.
@@ -488,8 +490,10 @@ def corpus(folder: Path) -> Iterator[Command]:
         yield Command(place=place, words=words, saved=new, reads=True)
     issues = ("issues", str(folder / "corpus" / "written" / "issues"))
     yield Command(place=place, words=issues, saved=new, reads=True)
+    # With the user's own index, of which commands in a drill know nothing.
+    build = [sys.executable, "-m", "repromatrix", "environment", *_SIDES[1::2]]
+    subprocess.run(build, cwd=ROOT, check=True, timeout=_LONG)
     yield Command(place=place, words=("sweep", *_SWEPT), saved=new)
-    # Looked for only here: where nothing was measured before, the sweep has built it.
-    virtual = min(map(str, (ROOT / ".nox" / "environments").glob("*-*")), default="")
+    virtual = str(min((ROOT / ".nox" / "environments").glob("*-*")))
     asked = dataclasses.replace(place, environ={**place.environ, "VIRTUAL_ENV": virtual})
     yield Command(place=asked, words=("doctor",), saved=new, reads=True)

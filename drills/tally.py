@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from drills.documents import put
+from drills.documents import put, taken
 
+_HEAD = ("| tried | times | must not happen | times | note |", "| --- | ---: | --- | ---: | --- |")
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 
 
@@ -31,6 +32,8 @@ class Tally:
         self.drill = drill
         self.page = page
         self.counts: list[Count] = []
+        self.is_part = False
+        """Whether only some of the drill was run: lines of the rest stay in the table."""
 
     def count(self, tried: str, times: int, wrong: str, found: int, note: str = "") -> None:
         """Print a line, and keep it; `found` must be 0 for the drill to pass."""
@@ -44,17 +47,22 @@ class Tally:
         tried = bool(self.counts) and all(one.times for one in self.counts)
         return tried and not any(one.found for one in self.counts)
 
-    def table(self) -> str:
-        """Return the counts as Markdown."""
-        head = (
-            "| tried | times | must not happen | times | note |\n| --- | ---: | --- | ---: | --- |"
-        )
-        rows = (
+    def table(self, before: str = "") -> str:
+        """Return the counts as Markdown; `before` is a table whose other lines stay."""
+        rows = [
             f"| {one.tried} | {one.times:,} | {one.wrong} | {one.found:,} | {one.note} |"
             for one in self.counts
-        )
-        return "\n".join([head, *rows])
+        ]
+        there = {_what(row): row for row in [*before.splitlines()[len(_HEAD) :], *rows]}
+        return "\n".join([*_HEAD, *there.values()])
 
     def write(self) -> bool:
         """Put the table into its place in the page; say whether there is one."""
-        return put(self.page, f"drill: {self.drill}", self.table())
+        place = f"drill: {self.drill}"
+        return put(self.page, place, self.table(taken(self.page, place) if self.is_part else ""))
+
+
+def _what(row: str) -> tuple[str, str]:
+    """Return what a line of a table is about: what was tried, and what must not happen."""
+    cells = row.split(" | ")
+    return cells[0], cells[2]

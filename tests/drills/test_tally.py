@@ -38,6 +38,24 @@ def test_counts_take_the_place_of_the_old_ones_and_of_nothing_else(page: Path) -
     assert page.read_text() == PAGE.replace("old", table)
 
 
+def test_where_a_part_is_run_again_the_counts_of_the_rest_stay(page: Path) -> None:
+    for times, part in ((1, ("nox", "cells")), (2, ("cells", "workers"))):
+        tally = Tally("kill", page)
+        tally.is_part = times > 1
+        for killed in part:
+            tally.count(f"kills of {killed}", times, "cells lost", 0)
+        tally.write()
+
+    table = (
+        "| tried | times | must not happen | times | note |\n"
+        "| --- | ---: | --- | ---: | --- |\n"
+        "| kills of nox | 1 | cells lost | 0 |  |\n"
+        "| kills of cells | 2 | cells lost | 0 |  |\n"
+        "| kills of workers | 2 | cells lost | 0 |  |"
+    )
+    assert page.read_text() == PAGE.replace("old", table)
+
+
 def test_a_drill_without_a_place_writes_nothing(page: Path) -> None:
     tally = Tally("network", page)
     tally.count("indexes", 1, "results", 0)
