@@ -63,22 +63,25 @@ def interrupted() -> None:
     raise Interrupted
 
 libc = ctypes.CDLL(None)
-libc.on_exit(libc.abort, None)  # as Ray's own code does where its threads are still at work
+libc.__cxa_atexit(libc.abort, None, None)  # as Ray's own code does where its threads are still at work
 atexit.register(print, "Python's last act")
 sys.modules["ray"] = types.ModuleType("ray")
 cli.app, cli.register = lambda prog_name: interrupted(), lambda asked: None
+if "late" in sys.argv:
+    cli._run = interrupted
 print("printed")
 cli.main()
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="on_exit is glibc's")
-def test_an_interruption_beside_ray_ends_before_what_ray_does_at_an_ordinary_end() -> None:
-    command = [sys.executable, "-c", BESIDE_RAY]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(("when", "told"), [("early", "Interrupted.\n"), ("late", "")])
+def test_an_interruption_beside_ray_ends_before_what_ray_does_at_an_ordinary_end(
+    when: str, told: str
+) -> None:
+    done = finished(BESIDE_RAY, when)
 
     assert (done.returncode, done.stdout) == (130, "printed\nPython's last act\n")
-    assert done.stderr == "Interrupted.\n"
+    assert done.stderr == told
 
 
 @pytest.fixture
@@ -178,9 +181,9 @@ def test_an_interruption_that_python_ignores_comes_again(monkeypatch: pytest.Mon
         free_and_wait()
 
 
-def ended(code: str, *arguments: str) -> tuple[int, str]:
-    """Return how a Python that runs this code ends, and what it says of errors."""
-    done = subprocess.run(
+def finished(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python that runs this code to its end."""
+    return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=ROOT,
         capture_output=True,
@@ -188,6 +191,11 @@ def ended(code: str, *arguments: str) -> tuple[int, str]:
         timeout=60,
         check=False,
     )
+
+
+def ended(code: str, *arguments: str) -> tuple[int, str]:
+    """Return how a Python that runs this code ends, and what it says of errors."""
+    done = finished(code, *arguments)
     return done.returncode, done.stderr
 
 

@@ -82,15 +82,15 @@ def main() -> None:
                 signal.signal(number, handler)
             forget()
     except Interrupted:  # behind the last line of a command
-        sys.exit(int(ExitCode.INTERRUPTED))
+        _leave(int(ExitCode.INTERRUPTED))
     except SystemExit as end:
-        if "ray" in sys.modules:
-            _end_beside_ray(int(end.code or 0))
-        raise
+        _leave(end.code)
 
 
-def _end_beside_ray(code: int) -> NoReturn:
-    """End here and now: an ordinary end frees what Ray's own threads may still use."""
+def _leave(code: str | int | None) -> NoReturn:
+    """End: beside Ray here and now, as an ordinary end frees what its own threads may still use."""
+    if "ray" not in sys.modules:
+        sys.exit(code)
     from repromatrix.runner.execution.ray import connect  # noqa: PLC0415
 
     try:
@@ -101,7 +101,7 @@ def _end_beside_ray(code: int) -> NoReturn:
             with contextlib.suppress(OSError):  # nobody reads it any more
                 stream.flush()
     finally:
-        os._exit(code)
+        os._exit(int(code or 0))
 
 
 def _run() -> None:
