@@ -63,7 +63,8 @@ def interrupted() -> None:
     raise Interrupted
 
 libc = ctypes.CDLL(None)
-libc.__cxa_atexit(libc.abort, None, None)  # as Ray's own code does where its threads are still at work
+# As Ray's own code does where its threads are still at work.
+libc.__cxa_atexit(libc.abort, None, None)
 atexit.register(print, "Python's last act")
 sys.modules["ray"] = types.ModuleType("ray")
 cli.app, cli.register = lambda prog_name: interrupted(), lambda asked: None

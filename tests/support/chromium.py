@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-# The first has no windows, whose own pages take three times as long as the page of a test.
+# The first has no windows, whose own pages take longer than the page of a test.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 # As root, as in most containers, Chromium does not start with its own sandbox.
 ARGUMENTS = ("--disable-gpu", *(("--no-sandbox",) if os.geteuid() == 0 else ()))
