@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from distributions import build
 from evidence_archives import packed, publications
 from histories import History
 
@@ -428,10 +429,8 @@ def toys(folder: Path, temporary: Path) -> Iterator[Command]:
 
 def installation(folder: Path) -> Iterator[Command]:
     """Yield the command that only an installation has: it takes all the evidence there is."""
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=_LONG)
     packages = folder / "packages"
-    with zipfile.ZipFile(next((folder / "dist").iterdir())) as wheel:
+    with zipfile.ZipFile(build("wheel", ROOT, folder / "dist")) as wheel:
         wheel.extractall(packages)
     old = Paths(root=packages / "repromatrix").published / "publications.toml"
     old.write_text(publications("2020-01-01"))
@@ -491,8 +490,8 @@ def corpus(folder: Path) -> Iterator[Command]:
     issues = ("issues", str(folder / "corpus" / "written" / "issues"))
     yield Command(place=place, words=issues, saved=new, reads=True)
     # With the user's own index, of which commands in a drill know nothing.
-    build = [sys.executable, "-m", "repromatrix", "environment", *_SIDES[1::2]]
-    subprocess.run(build, cwd=ROOT, check=True, timeout=_LONG)
+    builds = [sys.executable, "-m", "repromatrix", "environment", *_SIDES[1::2]]
+    subprocess.run(builds, cwd=ROOT, check=True, timeout=_LONG)
     yield Command(place=place, words=("sweep", *_SWEPT), saved=new)
     virtual = str(min((ROOT / ".nox" / "environments").glob("*-*")))
     asked = dataclasses.replace(place, environ={**place.environ, "VIRTUAL_ENV": virtual})

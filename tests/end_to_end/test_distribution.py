@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
+from distributions import build
 from evidence_archives import packed, published
 
 from repromatrix.runner.cli import COMMANDS, WITHOUT_CHECKOUT
@@ -35,13 +36,6 @@ try:
 finally:
     print(sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
 """
-
-
-def build(kind: str, source: Path, folder: Path) -> Path:
-    """Build a wheel or a source distribution of a folder."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
-    subprocess.run(command, cwd=source, check=True, capture_output=True)
-    return next(folder.iterdir())
 
 
 @pytest.fixture(scope="session")
