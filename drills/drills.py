@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 # In place of this folder: a drill may be called as a module of the standard library is.
 sys.path.pop(0)
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from drills.tally import Tally
 from repromatrix.runner.errors import ExitCode, Interrupted
-from repromatrix.runner.signals import answer
+from repromatrix.runner.signals import answering
 
 # In the order in which they run: quick ones first. Each is a module here with `drill(tally)`.
 DRILLS: tuple[str, ...] = (
@@ -70,18 +71,21 @@ def main() -> int:
     os.environ |= {f"REPRO_{name.upper()}": chosen[name] for name in OPTIONS if chosen[name]}
     os.environ["REPRO_HOURS"] = chosen[SOAK] or ""
     # In the background of a script it is ignored, and so it would be in what we start.
-    answer(signal.SIGINT)
-    failed = []
-    for name in [name for name in modules if chosen[name]] or DRILLS:
-        tally = Tally(name)
-        begin = time.perf_counter()
-        print(f"# {name}", flush=True)
-        modules[name].drill(tally)
-        written = "written into docs/reliability.md" if tally.write() else "not in the document"
-        print(f"{time.perf_counter() - begin:.0f} s, {written}", flush=True)
-        failed += [] if tally.passed else [name]
+    with answering(signal.SIGINT):
+        asked = [name for name in modules if chosen[name]] or DRILLS
+        failed = [name for name in asked if not _passes(name, modules[name])]
     print(f"failed: {', '.join(failed)}" if failed else "all passed")
     return 1 if failed else 0
+
+
+def _passes(name: str, drill: ModuleType) -> bool:
+    tally = Tally(name)
+    begin = time.perf_counter()
+    print(f"# {name}", flush=True)
+    drill.drill(tally)
+    written = "written into docs/reliability.md" if tally.write() else "not in the document"
+    print(f"{time.perf_counter() - begin:.0f} s, {written}", flush=True)
+    return tally.passed
 
 
 if __name__ == "__main__":

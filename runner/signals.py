@@ -39,12 +39,27 @@ def forget() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def answer(*numbers: signal.Signals) -> None:
-    """Let these signals interrupt the program, whatever whoever started it ignored."""
-    interruption = Interruption(_TWICE)
+@contextlib.contextmanager
+def answering(*numbers: signal.Signals, quiet: float = _TWICE) -> Iterator[None]:
+    """Let these signals interrupt the program, whatever whoever started it ignored.
+
+    Within so many quiet seconds they do so once. Raises Interrupted also for what fails while an
+    interruption is put off, as it may have failed by it: where pydantic is interrupted while it
+    reads a pattern (CPython looks for signals in `PyObject_Str`), it ignores that, and its
+    validator then refuses whatever it is given.
+    """
+    interruption = Interruption(quiet)
     for number in numbers:
         signal.signal(number, interruption)
     sys.unraisablehook = interruption.ignored
+    try:
+        yield
+    except Exception:
+        if interruption.is_put_off:
+            raise Interrupted from None
+        raise
+    finally:
+        forget()
 
 
 class Interruption:
@@ -54,6 +69,7 @@ class Interruption:
         """Nothing came yet."""
         self.quiet = quiet
         self.last = -math.inf
+        self.is_put_off = False
 
     def __call__(self, _signal: int, frame: FrameType | None) -> None:
         """Raise Interrupted, a moment later where it is held or Python imports something.
@@ -65,6 +81,7 @@ class Interruption:
         if _held or _imports(frame):
             self._call_again()
             return
+        self.is_put_off = False
         again, self.last = time.monotonic() - self.last < self.quiet, time.monotonic()
         if not again:
             raise Interrupted
@@ -81,6 +98,7 @@ class Interruption:
             sys.__unraisablehook__(what)
 
     def _call_again(self) -> None:
+        self.is_put_off = True
         signal.signal(signal.SIGALRM, self)
         signal.setitimer(signal.ITIMER_REAL, _SOON)
 

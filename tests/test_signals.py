@@ -182,6 +182,29 @@ def test_an_interruption_that_python_ignores_comes_again(monkeypatch: pytest.Mon
         free_and_wait()
 
 
+REFUSES = r"""
+import os, signal
+from pydantic_core import SchemaValidator, core_schema
+from repromatrix.runner import cli
+
+class InterruptedAsItIsRead(str):
+    def __str__(self) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().__str__()
+
+def app(prog_name: str) -> None:
+    pattern = InterruptedAsItIsRead(r"^\d$")
+    SchemaValidator(core_schema.str_schema(pattern=pattern)).validate_python("3")
+
+cli.app, cli.register = app, lambda asked: None
+cli.main()
+"""
+
+
+def test_what_fails_since_python_ignored_an_interruption_is_not_told_as_an_error() -> None:
+    assert ended(REFUSES, "results") == (130, "Interrupted.\n")
+
+
 def finished(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a Python that runs this code to its end."""
     return subprocess.run(

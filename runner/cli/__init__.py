@@ -16,7 +16,7 @@ from repromatrix.runner.cli.options import app
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
 from repromatrix.runner.files import unwritable
 from repromatrix.runner.paths import INSTALLED
-from repromatrix.runner.signals import answer, forget
+from repromatrix.runner.signals import answering, forget
 from repromatrix.runner.text import printable_lines
 from repromatrix.runner.worker import process_control
 
@@ -105,13 +105,13 @@ def _leave(code: str | int | None) -> NoReturn:
 
 
 def _run() -> None:
-    answer(signal.SIGINT, signal.SIGTERM)
     try:
-        tempdirs.settle()
-        _end_with_door()
-        register(sys.argv[1] if len(sys.argv) > 1 else "")
-        _refuse_plan(sys.argv[1:])
-        app(prog_name=PROGRAM)
+        with answering(signal.SIGINT, signal.SIGTERM):
+            tempdirs.settle()
+            _end_with_door()
+            register(sys.argv[1] if len(sys.argv) > 1 else "")
+            _refuse_plan(sys.argv[1:])
+            app(prog_name=PROGRAM)
     except RunnerError as error:
         _end(error.code, *map(str, error.faults))
     except Interrupted:

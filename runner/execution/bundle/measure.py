@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import re
 import shutil
@@ -35,7 +36,7 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.project import Project
-from repromatrix.runner.signals import Interruption
+from repromatrix.runner.signals import answering
 from repromatrix.runner.subprocesses import lock as lock_file
 from repromatrix.runner.text import join, plural
 
@@ -251,11 +252,10 @@ _AT_ONCE = 4
 
 def measure(here: str, arguments: Sequence[str]) -> int:
     """Do what the command line says; return the exit code."""
-    once = Interruption()  # what is being ended must not be interrupted again
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, once)
     try:
-        return _measure(Path(here), _options(arguments))
+        # What is being ended must not be interrupted again.
+        with answering(signal.SIGINT, signal.SIGTERM, quiet=math.inf):
+            return _measure(Path(here), _options(arguments))
     except RunnerError as error:
         for fault in error.faults:
             _say(str(fault))

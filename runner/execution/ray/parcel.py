@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import hashlib
 import io
+import math
 import os
 import pickle
 import re
@@ -34,7 +35,7 @@ from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.project import Project
-from repromatrix.runner.signals import Interruption
+from repromatrix.runner.signals import answering
 from repromatrix.runner.subprocesses import anonymous
 from repromatrix.runner.worker import process_control
 
@@ -163,22 +164,24 @@ def shipped(case: Case, paths: Paths) -> str:
 def main() -> None:
     """Run the unit; a worker that ends ends this process, and with it everything below."""
     _root, _packages, worker, answers = sys.argv[1:]
-    once = Interruption()  # what is being ended must not be interrupted again
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, once)
-    # Ray's workers block signals, and a cell inherits what this process has.
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    process_control.interrupt_with_parent(int(worker))
-    if os.getppid() != int(worker):  # it ended before we asked
-        sys.exit(ExitCode.INTERRUPTED)
     try:
-        parcel = unpacked(sys.stdin.buffer.read())
-        with os.fdopen(int(answers), "wb") as pipe, contextlib.closing(_events(parcel)) as events:
-            for event in events:
-                pipe.write(framed(event))
-                pipe.flush()
+        # What is being ended must not be interrupted again.
+        with answering(signal.SIGINT, signal.SIGTERM, quiet=math.inf):
+            # Ray's workers block signals, and a cell inherits what this process has.
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            process_control.interrupt_with_parent(int(worker))
+            if os.getppid() != int(worker):  # it ended before we asked
+                sys.exit(ExitCode.INTERRUPTED)
+            _answer(unpacked(sys.stdin.buffer.read()), int(answers))
     except (Interrupted, BrokenPipeError):
         sys.exit(ExitCode.INTERRUPTED)
+
+
+def _answer(parcel: Parcel, descriptor: int) -> None:
+    with os.fdopen(descriptor, "wb") as pipe, contextlib.closing(_events(parcel)) as events:
+        for event in events:
+            pipe.write(framed(event))
+            pipe.flush()
 
 
 def _events(parcel: Parcel) -> Generator[Event]:
