@@ -23,7 +23,7 @@ from laboratory import (
     measure,
     straight,
 )
-from programs import started
+from programs import started, wait_until
 
 from repromatrix.runner.bisect import commit_trials
 from repromatrix.runner.bisect.clone import open_clone
@@ -37,7 +37,7 @@ from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize("at", [1, 171])
@@ -585,16 +585,9 @@ def searching(lab: Laboratory) -> Iterator[subprocess.Popen[str]]:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     state = lab.folder / "ours/.repromatrix/bisect/1/tree" / STATE
     with started([sys.executable, "-c", code], env=environ) as process:
-        until(lambda: state.exists() and state.read_text() == "slow")
+        wait_until(lambda: state.exists() and state.read_text() == "slow")
         time.sleep(1)
         yield process
-
-
-def until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_an_interrupted_search_goes_on_from_there(

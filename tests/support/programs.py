@@ -6,10 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 _PATIENCE = 60.0
@@ -52,3 +53,11 @@ def started(  # noqa: PLR0913 - what a process is started with
 def ignoring_sigint(command: Sequence[str | Path]) -> list[str | Path]:
     """Return a command started as a script starts `command &`: its SIGINT is ignored."""
     return ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command]
+
+
+def wait_until(true: Callable[[], object], seconds: float = _PATIENCE) -> None:
+    """Wait for what other processes do; raises AssertionError where it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"waited in vain for {seconds:g} s"
+        time.sleep(0.01)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from fakes import is_alive, processes_of
 from needs import bubblewrap
-from programs import started
+from programs import started, wait_until
 from worker_requests import case, request
 
 from repromatrix.runner.environments.building import Built
@@ -470,13 +470,6 @@ def _is_swept(folder: Path) -> bool:
     """Sweep; a lock is freed a moment after its process has been seen for the last time."""
     sweep()
     return not list(folder.iterdir())
-
-
-def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
