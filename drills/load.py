@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,29 +59,38 @@ KINDS = {"processor": processor, "memory": memory, "disk": disk}
 def loaded(
     seed: int, kinds: Sequence[str] = tuple(KINDS), folder: str = tempfile.gettempdir()
 ) -> Iterator[None]:
-    """Load the machine for the length of a block, by a program for each core."""
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "drills.load", str(seed + number), str(os.getpid()), *kinds],
-            cwd=ROOT,
-            env={**os.environ, "TMPDIR": folder},
-            start_new_session=True,
-        )
-        for number in range(os.cpu_count() or 1)
-    ]
+    """Load the machine for the length of a block, by a process for each core.
+
+    They are one session, as what somebody builds in another terminal is: where the kernel shares
+    processors among sessions (`sched_autogroup`), one each would take more than its part.
+    """
+    program = subprocess.Popen(
+        [sys.executable, "-m", "drills.load", str(seed), str(os.getpid()), *kinds],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": folder},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+    )
     try:
         yield
     finally:
-        for program in programs:
-            program.kill()
-            program.wait(timeout=_GRACE)
+        os.killpg(program.pid, signal.SIGKILL)
+        program.communicate(timeout=_GRACE)  # until the last of them has closed it
 
 
 def main() -> None:
-    """Take turns between KINDS, drawn by SEED, until PID ends: the arguments are SEED PID KINDS."""
+    """Take turns between KINDS, drawn by SEED, until PID ends: the arguments are SEED PID KINDS.
+
+    There is a process for each core; they end together.
+    """
     seed, pid, *kinds = sys.argv[1:]
     process_control.die_with_parent(int(pid))
-    drawn = random.Random(int(seed))
+    first, number = os.getpid(), (os.cpu_count() or 1) - 1
+    while number and os.fork():
+        number -= 1
+    if number:
+        process_control.die_with_parent(first)
+    drawn = random.Random(int(seed) + number)
     while True:
         KINDS[drawn.choice(kinds)](time.monotonic() + drawn.uniform(*_TURN))
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fakes import processes_of
+from programs import wait_until
 
 from drills.busy import judged
 from drills.load import loaded
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def test_a_load_takes_every_core_and_ends_with_its_block(tmp_path: Path) -> None:
     with loaded(0, ["processor"], str(tmp_path)):
-        assert len(processes_of(tmp_path)) == os.cpu_count()
+        wait_until(lambda: len(processes_of(tmp_path)) == os.cpu_count())
 
     assert processes_of(tmp_path) == []
 
