@@ -35,8 +35,13 @@ def held() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Drop an interruption that was put off: where a program ends it would be one of the system."""
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    """Drop an interruption that was put off: where a program ends it would be one of the system.
+
+    An alarm of somebody else stays: pytest ends by one a test that takes too long.
+    """
+    alarm = signal.getsignal(signal.SIGALRM)
+    if isinstance(alarm, Interruption) and alarm.is_put_off:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @contextlib.contextmanager

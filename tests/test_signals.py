@@ -201,6 +201,25 @@ cli.main()
 """
 
 
+WITH_AN_ALARM = """
+import signal
+from repromatrix.runner import cli
+
+signal.setitimer(signal.ITIMER_REAL, 600)
+cli.app, cli.register = lambda prog_name: None, lambda asked: None
+try:
+    cli.main()
+except SystemExit:
+    pass
+seconds_left, _ = signal.getitimer(signal.ITIMER_REAL)
+print(seconds_left > 0)
+"""
+
+
+def test_an_alarm_of_whoever_calls_the_program_goes_on() -> None:
+    assert finished(WITH_AN_ALARM).stdout == "True\n"
+
+
 def test_what_fails_since_python_ignored_an_interruption_is_not_told_as_an_error() -> None:
     assert ended(REFUSES, "results") == (130, "Interrupted.\n")
 
