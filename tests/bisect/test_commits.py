@@ -585,7 +585,7 @@ def searching(lab: Laboratory) -> Iterator[subprocess.Popen[str]]:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     state = lab.folder / "ours/.repromatrix/bisect/1/tree" / STATE
     with started([sys.executable, "-c", code], env=environ) as process:
-        wait_until(lambda: state.exists() and state.read_text() == "slow")
+        wait_until(lambda: state.exists() and state.read_text() == "slow", seconds=30)
         time.sleep(1)
         yield process
 

@@ -55,7 +55,7 @@ def ignoring_sigint(command: Sequence[str | Path]) -> list[str | Path]:
     return ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command]
 
 
-def wait_until(true: Callable[[], object], seconds: float = _PATIENCE) -> None:
+def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
     """Wait for what other processes do; raises AssertionError where it takes too long."""
     deadline = time.monotonic() + seconds
     while not true():
