@@ -1,8 +1,8 @@
 """How long tests may take."""
 
-LONGER = {"browser": 420, "builds": 1800, "door": 1800, "whole": 5400}
+LONGER = {"browser": 900, "builds": 1800, "door": 1800, "whole": 5400}
 """Seconds for tests with a marker. The longest that builds took ten minutes on a busy machine, and
 the first that needs an environment builds it besides. The first of a module that looks at the real
-site draws it: 40 s on a quiet machine, and with its first test more than 180 on a loaded one."""
+site draws it: 80 s on a quiet machine of two cores, five times that beside two more suites."""
 SLOW = {*LONGER, "cluster"}
 """The markers of the tests that `--quick` leaves out."""
