@@ -1,5 +1,6 @@
-"""The quick tests in random order and quick drills, over and over for HOURS, two at once, beside a
-load and with signals that must not change anything; what they did is added to drills/soak.jsonl.
+"""The quick tests in random order and quick drills, begun over and over for HOURS, two at once,
+beside a load and with signals that must not change anything; what they did is added to
+drills/soak.jsonl.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ class Soaking:
 
 @dataclass(kw_only=True)
 class Soak:
-    """Runs tests and drills until its time is over, and adds what they did to a file."""
+    """Begins tests and drills until its time is over, and adds what they did to a file."""
 
     seed: int
     files: Sequence[str]
@@ -179,27 +180,36 @@ class Soak:
     begun: int = 0
 
     def go_on(self, seconds: float) -> None:
-        """Soak for that long, or until Ctrl-C; what is not at its end then counts no pass."""
+        """Begin tests and drills for that long, and let them end; Ctrl-C cuts off what runs.
+
+        What is cut off counts no pass.
+        """
         drawn, self.last = random.Random(self.seed), time.monotonic()
         until = self.last + seconds
         with tempfile.TemporaryDirectory(prefix="soak-") as name, loaded(self.seed, folder=name):
             try:
-                while time.monotonic() < until:
-                    self._fill(Path(name), drawn)
-                    self._disturb(drawn, min(until, time.monotonic() + drawn.uniform(*_SIGNALS)))
+                while time.monotonic() < until or self.running:
+                    self._take()
+                    if time.monotonic() < until:
+                        self._fill(Path(name), drawn)
+                    if self.running:
+                        self._disturb(drawn, time.monotonic() + drawn.uniform(*_SIGNALS))
             except Interrupted:
                 print("interrupted: what was counted is kept", flush=True)
             finally:
                 while self.running:  # a later soak begins with none
                     self._cut(self.running.pop())
 
-    def _fill(self, folder: Path, drawn: random.Random) -> None:
-        """Take what has ended, and begin as many as may run."""
+    def _take(self) -> None:
+        """Take what has ended, and end what has no end."""
         for one in [*self.running]:
             is_late = time.monotonic() - one.begin > _LONG
             if is_late or one.process.poll() is not None:
                 self.running.remove(one)
                 self._cut(one, (f"{one.what}: no end",)) if is_late else self._keep(one)
+
+    def _fill(self, folder: Path, drawn: random.Random) -> None:
+        """Begin as many as may run."""
         while len(self.running) < AT_ONCE:
             what = drawn.choice((TESTS, drawn.choice(self.drills))) if self.drills else TESTS
             self.running.append(self._begin(what, folder, drawn))
