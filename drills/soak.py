@@ -184,16 +184,18 @@ class Soak:
 
         What is cut off counts no pass.
         """
-        drawn, self.last = random.Random(self.seed), time.monotonic()
-        until = self.last + seconds
+        drawn = random.Random(self.seed)
         with tempfile.TemporaryDirectory(prefix="soak-") as name, loaded(self.seed, folder=name):
+            self.last = time.monotonic()
+            until = self.last + seconds
             try:
-                while time.monotonic() < until or self.running:
+                while True:
                     self._take()
                     if time.monotonic() < until:
                         self._fill(Path(name), drawn)
-                    if self.running:
-                        self._disturb(drawn, time.monotonic() + drawn.uniform(*_SIGNALS))
+                    elif not self.running:
+                        break
+                    self._disturb(drawn)
             except Interrupted:
                 print("interrupted: what was counted is kept", flush=True)
             finally:
@@ -237,8 +239,9 @@ class Soak:
         begin = time.monotonic()
         return Soaking(what=what, process=process, folder=own, begin=begin, state=state())
 
-    def _disturb(self, drawn: random.Random, until: float) -> None:
+    def _disturb(self, drawn: random.Random) -> None:
         """Wait, and send a signal that must not change anything; sooner where something ends."""
+        until = time.monotonic() + drawn.uniform(*_SIGNALS)
         while time.monotonic() < until:
             if any(one.process.poll() is not None for one in self.running):
                 return

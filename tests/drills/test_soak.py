@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from fakes import processes_of
@@ -70,7 +71,7 @@ def test_a_soak_counts_what_failed_and_leaves_nothing(tmp_path: Path) -> None:
     record = tmp_path / "soak.jsonl"
     files = [str(tmp_path / "test_made_up.py")]
     soak = Soak(seed=7, files=files, drills=(), record=record, options=own)
-    soak.go_on(0.5)
+    soak.go_on(5.0)
     rows = [*read(record)]
 
     assert len(rows) >= 2
@@ -87,6 +88,7 @@ def test_what_an_interruption_cut_off_is_no_part_of_the_next_soak(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
+        time.sleep(0.5)
         raise Interrupted
 
     monkeypatch.setattr(Soak, "_disturb", interrupt)
