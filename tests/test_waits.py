@@ -37,7 +37,7 @@ KILLED = "It was killed, and the kernel ends it."
 READY = "Asked only where something is there to be read."
 IN_A_THREAD = "In the thread that is left behind where the cluster does not answer."
 UV = "Its calls of uv have their limits."
-RAY_ENDS_IT = "Ray has limits of its own here, which `_PATIENCE` shortens."
+RAY_ENDS_IT = "Ray has limits of its own here: `_PATIENCE` shortens some, `patience` adds to one."
 
 ALLOWED = {
     "bisect/releases.py: thread.join()": "A build has its limits, and `end_all` ends it.",

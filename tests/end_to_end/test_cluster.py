@@ -463,7 +463,7 @@ def test_a_cluster_of_this_machine_leaves_no_folder_and_no_process(
         check=False,
     )
 
-    assert done.stdout == "True [] False\n"
+    assert done.stdout == "True [] False\n", done.stderr
     assert list(temporary.iterdir()) == []
 
 
@@ -491,7 +491,7 @@ def test_a_cluster_of_another_ray_is_named_with_both_versions(three: Nodes) -> N
     )
 
 
-def test_something_else_at_the_address_is_refused_within_seconds() -> None:
+def test_something_else_at_the_address_is_refused_long_before_ray_would_do_so() -> None:
     pytest.importorskip("ray")
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -515,4 +515,4 @@ def test_something_else_at_the_address_is_refused_within_seconds() -> None:
 
     assert done.returncode == 2
     assert f"--ray: no Ray cluster can be joined at {address} (" in done.stderr
-    assert time.monotonic() - begin < 40
+    assert time.monotonic() - begin < 300  # Ray alone asks for a quarter of an hour

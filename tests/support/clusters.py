@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from repromatrix.runner.execution.ray import connect
 from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class Nodes:
         # Its workers inherit what we ignore: that is how a script's background job starts one.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            node = self.cluster.add_node(**_NODE, **own)
+            with connect.patience():
+                node = self.cluster.add_node(**_NODE, **own)
         finally:
             signal.signal(signal.SIGINT, before)
         return str(node.node_id)

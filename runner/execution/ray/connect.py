@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -27,6 +28,9 @@ _FORMS = "HOST:PORT of a cluster that this machine is a node of, `auto`, or `loc
 _ANSWERS = 3.0
 _LEAVING = 5.0
 """Seconds for Ray's goodbye, which takes about one, or two where it ends a cluster."""
+_STARTING = 120.0
+"""Seconds in which Ray's own processes have to start, where Ray gives them 30."""
+_LOOK = 0.5
 _STORE = 100 << 20
 _SHORT = "/tmp"  # noqa: S108 - where Ray itself has its folder
 _LONGEST = (103 if sys.platform == "darwin" else 107) - len(
@@ -183,10 +187,39 @@ def _join(address: str, own: Mapping[str, object]) -> None:
         options |= {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
         options |= {"num_cpus": cores(), "object_store_memory": _STORE}
     try:
-        with _our_signals():
+        with _our_signals(), patience() if address == LOCAL else contextlib.nullcontext():
             ray.init(address=address, **options)
     except Exception as error:  # Ray raises a bare one where its own processes start too slowly
         raise _refused(address, error) from error
+
+
+@contextlib.contextmanager
+def patience() -> Iterator[None]:
+    """Give Ray's own processes more time to start than Ray does, which a busy machine needs.
+
+    A node of Ray is given up 30 s after its start, a number in the middle of Ray's
+    `Node.__init__`, which goes by only between two questions to the cluster if the node is there.
+    So one question is repeated here until it has an answer, or `_STARTING` is over.
+    """
+    from ray._private import services
+
+    ask = services.get_node
+
+    def asked(*args: object) -> object:
+        end = time.monotonic() + _STARTING
+        while True:
+            try:
+                return ask(*args)
+            except RuntimeError:  # it is not there
+                if time.monotonic() > end:
+                    raise
+            time.sleep(_LOOK)
+
+    services.get_node = asked
+    try:
+        yield
+    finally:
+        services.get_node = ask
 
 
 @contextlib.contextmanager
@@ -214,6 +247,10 @@ def _refused(address: str, error: BaseException) -> RunnerError:
         fix = "Install the cluster's versions here, or these there."
         return refuse(Problem("--ray", what, fix))
     said = subprocesses.anonymous(" ".join(texts[0].split()))[:300]
+    if address == LOCAL:
+        what = f"no Ray cluster could be started on this machine ({said})"
+        fix = "Is it short of memory or of disk? Without `--ray` a run needs no cluster."
+        return refuse(Problem("--ray", what, fix))
     what = f"no Ray cluster can be joined at {address} ({said})"
     fix = "Is it Ray's own port, and is this machine a node of the cluster (`ray status`)?"
     return refuse(Problem("--ray", what, fix))
