@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 from typing import TYPE_CHECKING
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from repromatrix.reports.view import Survey
     from repromatrix.runner.model.matrix import Matrix
     from repromatrix.runner.project import Project
 
@@ -125,16 +125,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Survey]:
-    """Return the folder of the site that the published evidence gives, and what it is about."""
-    folder = tmp_path_factory.mktemp("real")
-    return folder, draw_real_site(folder)
+def real_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the site that the published evidence gives: for reading alone.
 
-
-@pytest.fixture(scope="session")
-def real_site(drawn: tuple[Path, Survey]) -> Path:
-    """Return the folder of the site that the published evidence gives."""
-    return drawn[0]
+    The processes of a run share it, as its drawing keeps one busy for a minute.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder, whole = shared / "real", shared / "real is whole"
+    with (shared / "real.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waits is bound by the time limit of its test
+        if not whole.exists():
+            draw_real_site(folder)
+            whole.touch()
+    return folder
 
 
 @pytest.fixture

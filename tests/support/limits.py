@@ -2,8 +2,8 @@
 
 LONGER = {"browser": 900, "builds": 1800, "door": 1800, "whole": 5400}
 """Seconds for tests with a marker. The longest that builds took ten minutes on a busy machine, and
-the first that needs an environment builds it besides. The first of a module that looks at the real
-site draws it: 80 s on a quiet machine. Beside two more suites, one that drew it and held 19 of its
-pages to axe was not at its end after 420 s."""
+the first that needs an environment builds it besides. The first that looks at the real site draws
+it: 80 s on a quiet machine. Beside two more suites, one that drew it and held 19 of its pages to
+axe was not at its end after 420 s."""
 SLOW = {*LONGER, "cluster"}
 """The markers of the tests that `--quick` leaves out."""

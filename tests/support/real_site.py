@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from repromatrix.reports.build import Published, render
 from repromatrix.reports.view import survey
@@ -15,30 +15,48 @@ from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from repromatrix.reports.view import Survey
+    from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
+    from repromatrix.runner.evidence.history import MainHistory
+    from repromatrix.runner.judging.verdicts import Judged
+    from repromatrix.runner.model.case import Case
+    from repromatrix.runner.model.cell import Environment
+
+    _Arranged = tuple[Mapping[str, Case], Sequence[Environment], Sequence[Judged]]
 
 
-def draw(folder: Path) -> Survey:
-    """Render the site; return everything that it is about."""
+class _More(TypedDict):
+    dates: Mapping[str, str]
+    commits: Mapping[ChangeKey, PinnedCommit]
+    main: MainHistory | None
+
+
+def draw(folder: Path) -> None:
+    """Render the site."""
     paths = Paths()
-    loaded = project.load(paths)
-    known, rows = site.judged_grid(loaded, list(answers.published_rows(paths)))
-    environments = list(known.environments.values())
-    dates = {release.name: release.date.isoformat() for release in known.matrix.releases}
     told = Published(
         publications=read_publications(paths.published),
         records=read_changes(paths.published),
         checkout=paths.root,
     )
+    arranged, more = _published(paths)
+    render(*arranged, folder, published=told, **more)
+
+
+def surveyed() -> Survey:
+    """Return everything that the site is about, without rendering it."""
+    arranged, more = _published(Paths())
+    return survey(*arranged, **more)
+
+
+def _published(paths: Paths) -> tuple[_Arranged, _More]:
+    """Return what a site is made from, in the order in which that is asked for, and by name."""
+    loaded = project.load(paths)
+    known, rows = site.judged_grid(loaded, list(answers.published_rows(paths)))
+    dates = {release.name: release.date.isoformat() for release in known.matrix.releases}
     commits, main = published_commits(paths), published_history(paths)
-    arranged = survey(loaded.cases, environments, rows, dates=dates, commits=commits, main=main)
-    render(
-        *(loaded.cases, environments, rows, folder),
-        dates=dates,
-        commits=commits,
-        main=main,
-        published=told,
-    )
-    return arranged
+    more: _More = {"dates": dates, "commits": commits, "main": main}
+    return (loaded.cases, list(known.environments.values()), rows), more

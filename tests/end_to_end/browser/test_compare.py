@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chromium import violations
+from real_site import surveyed
 
 from repromatrix.reports.sections.release_changes import compared, sides
 
@@ -56,10 +57,10 @@ class Real:
 
 
 @pytest.fixture(scope="module")
-def real(browser: Browser, drawn: tuple[Path, Survey]) -> Iterator[Real]:
-    folder, found = drawn
+def real(browser: Browser, real_site: Path) -> Iterator[Real]:
+    found = surveyed()
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto((folder / "compare.html").as_uri())
+    page.goto((real_site / "compare.html").as_uri())
     yield Real(page=page, found=found, by_release=sides(found))
     page.close()
 
