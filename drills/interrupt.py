@@ -252,25 +252,17 @@ def _late(process: subprocess.Popen[bytes], soon: float) -> tuple[float, list[st
 
     Those in which it waited for a core are not counted: others may keep the machine busy.
     """
-    at, waited = time.monotonic(), _waited(process.pid)
+    at, waited = time.monotonic(), process_control.waited(process.pid)
     while time.monotonic() - at < _PATIENCE * soon:
         # Not awaited before the system was asked how long it waited.
         if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            seconds = time.monotonic() - at - (_waited(process.pid) - waited)
+            seconds = time.monotonic() - at - (process_control.waited(process.pid) - waited)
             process.wait()
             return seconds, [f"an end after {seconds:.1f} s"] if seconds > soon else []
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     return _PATIENCE * soon, [f"no end within {_PATIENCE * soon:.0f} s"]
-
-
-def _waited(pid: int) -> float:
-    """Return the seconds for which a process was ready to run and had no core."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, IndexError):  # another system
-        return 0.0
 
 
 def wrong_end(code: int, said: str, is_early: bool) -> list[str]:  # noqa: FBT001

@@ -30,6 +30,7 @@ from repromatrix.runner.subprocesses import anonymous
 from repromatrix.runner.tempdirs import TempDir
 from repromatrix.runner.worker import gpu_probe, process_control
 from repromatrix.runner.worker.cell import THREADS, Request
+from repromatrix.runner.worker.cell_process import LONGEST
 from repromatrix.runner.worker.main import BOOT
 from repromatrix.runner.worker.overlay import Overlay
 
@@ -257,7 +258,7 @@ class Worker:
             if sent == answered:
                 return
             # Each has its own deadline inside; twice, because a case that compiles runs twice.
-            answer = self._read(2 * longest + _GRACE)
+            answer = self._read(2 * LONGEST * longest + _GRACE)
             answered += 1
             yield answer.pop("id"), answer
 

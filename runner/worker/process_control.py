@@ -102,6 +102,18 @@ def hold(folder: int) -> bool:
     return True
 
 
+def waited(pid: int) -> float:
+    """Return the seconds for which the first thread of a process was ready and had no core.
+
+    Linux counts them (sched-stats of its documentation); 0 elsewhere, and once it is gone.
+    """
+    try:
+        with open(f"/proc/{pid}/schedstat", encoding="utf-8") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
 def threads() -> int:
     """Return the number of operating-system threads of this process; 1 where it cannot be known."""
     try:
