@@ -214,7 +214,7 @@ def _without_report(status: int) -> dict[str, Any]:
 
 
 LONGEST = 5
-"""How often its time limit a cell may take in all, where others have the cores."""
+"""How many times its limit a cell may take in all, where others have the cores."""
 _HIGH = 200
 _MOMENT = 0.2  # seconds
 _NOT_INITIALIZED = 3
@@ -358,24 +358,23 @@ class CellProcess:
         # Looked at first, because it is quick: among a crowd a worker has little time.
         if len(self.settings.rest(self, most)) > most:
             self._stop(CROWD)
-        elif ended:  # one that ended in time is not too late because it is looked at late
-            return
-        elif self._is_late():
-            self._stop("times-out")
-        else:
+        elif not ended:  # one that ended in time is not too late because it is looked at late
             self._hold_tree(self.tree(), most)
 
-    def _is_late(self) -> bool:
+    def _is_late(self, tree: set[int]) -> bool:
         """Say whether its time is over; that others had the cores says nothing about a case."""
         taken, seconds = time.monotonic() - self.began, self.request["seconds"]
-        if not seconds < taken < LONGEST * seconds:
-            return taken > seconds
-        return taken - max(map(process_control.waited, self.tree())) > seconds
+        if taken <= seconds:
+            return False
+        waited = max(map(process_control.waited, tree))
+        return taken - waited > seconds or taken > LONGEST * seconds
 
     def _hold_tree(self, tree: set[int], most: int) -> None:
         held = sum(max(0, process_control.resident(pid) - self.baseline) for pid in tree)
         self.peak = max(self.peak, held)
-        if sum(map(process_control.tasks, tree)) > most:
+        if self._is_late(tree):
+            self._stop("times-out")
+        elif sum(map(process_control.tasks, tree)) > most:
             self._stop(CROWD)
         elif held > self.request["memory"] << 20:
             self._stop("out-of-memory")

@@ -822,8 +822,7 @@ def crowded() -> Iterator[int]:
         others = [stack.enter_context(started(command)) for _ in range(11)]
         for other in others:
             stack.callback(other.kill)
-        if len(os.sched_getaffinity(0)) > 1:
-            wait_until(lambda: all(os.sched_getaffinity(one.pid) == {core} for one in others))
+        wait_until(lambda: all(os.sched_getaffinity(one.pid) == {core} for one in others))
         yield core
 
 
