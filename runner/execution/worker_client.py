@@ -309,10 +309,16 @@ class Worker:
                 self.process.stdin.close()
 
     def abandon(self) -> None:
-        """Kill it while it starts, from another thread, and let it not begin anew."""
+        """Kill it while it starts, from another thread, and let it not begin anew.
+
+        With its group: bubblewrap forks before it asks the kernel to end both of it together, and
+        the one that is left would hold our pipe until its imports are done.
+        """
         self.abandoned = True
-        if (process := self.process) is not None:
-            process.kill()
+        process = self.process
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End it and everything below it, and remove its folder."""

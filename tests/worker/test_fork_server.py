@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import venv
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -440,10 +440,33 @@ def test_a_worker_in_the_middle_of_its_imports_ends_when_nobody_waits_for_it(
     with ThreadPoolExecutor(1) as waiting:
         worker = waiting.submit(start, preload=preload, front=front, sandbox=walls)
         wait_until(begun.exists)
-        worker_client.end_starting()
-        said = worker.exception(timeout=20)
+        said = ended(worker)
 
-    assert str(said).startswith("it ended with signal SIGKILL")
+    assert said.startswith("it ended with signal SIGKILL")
+
+
+def test_a_worker_that_is_ended_as_it_starts_leaves_nobody_who_holds_its_pipe(
+    start: Starter, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    forks = python(tmp_path, "sleep 600 &", f"touch '{begun}'", "wait")
+    with ThreadPoolExecutor(1) as waiting:
+        worker = waiting.submit(start, forks)
+        wait_until(begun.exists)
+        said = ended(worker)
+
+    assert said == "it ended with signal SIGKILL"
+
+
+def ended(worker: Future[Worker]) -> str:
+    """End a worker that starts, as the pool does, until it is known to us; return what it said."""
+
+    def is_over() -> bool:
+        worker_client.end_starting()
+        return worker.done()
+
+    wait_until(is_over)
+    return str(worker.exception(timeout=0))
 
 
 def runner_of(tmp_path: Path, temporary: Path, terms: str, *begin: str) -> tuple[Path, str]:
