@@ -1,5 +1,6 @@
 """Every kind of page under axe, sizes of targets included: the small site in three widths, light
-and dark, with all that is folded opened; the real one in two of these six."""
+and dark, with all that is folded opened; the real one by turns in two of these six, and in both
+where `-m whole` asks for it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import pytest
 from chromium import violations
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser
@@ -53,6 +55,13 @@ def _found(
     return found
 
 
+def _by_turns() -> Iterator[object]:
+    for place, name in enumerate(REAL):
+        for turn, (way, look) in enumerate((("wide-light", LOOKS[0]), ("narrow-dark", LOOKS[-1]))):
+            later = [] if name == "index" or (place + turn) % 2 else [pytest.mark.whole]
+            yield pytest.param(name, look, id=f"{name}-{way}", marks=later)
+
+
 @pytest.mark.parametrize("look", LOOKS, ids=[f"{width}-{scheme}" for width, scheme in LOOKS])
 def test_every_kind_of_page_leaves_nobody_out(browser: Browser, site: Path, look: Look) -> None:
     pages = [path for folder in FOLDERS for path in site.glob(f"{folder}/*.html")]
@@ -65,8 +74,7 @@ def test_every_kind_of_page_leaves_nobody_out(browser: Browser, site: Path, look
     assert _found(browser, site, names, look, OPEN) == {}
 
 
-@pytest.mark.parametrize("look", [LOOKS[0], LOOKS[-1]], ids=["wide-light", "narrow-dark"])
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize(("name", "look"), list(_by_turns()))
 def test_a_real_page_leaves_nobody_out(
     browser: Browser, real_site: Path, name: str, look: Look
 ) -> None:
