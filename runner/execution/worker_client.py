@@ -311,8 +311,8 @@ class Worker:
     def abandon(self) -> None:
         """Kill it while it starts, from another thread, and let it not begin anew.
 
-        With its group: bubblewrap forks before it asks the kernel to end both of it together, and
-        the one that is left would hold our pipe until its imports are done.
+        With its group: bubblewrap forks before it asks the kernel to end its child with it. One
+        that is left holds our pipe until its imports are done.
         """
         self.abandoned = True
         process = self.process
