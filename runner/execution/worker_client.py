@@ -317,8 +317,7 @@ class Worker:
         self.abandoned = True
         process = self.process
         if process is not None and process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            process_control.end_group(process.pid)
 
     def close(self) -> None:
         """End it and everything below it, and remove its folder."""

@@ -255,7 +255,7 @@ def end_every(listed: Callable[[], Iterable[int]]) -> None:
 
 
 def end_group(leader: int) -> None:
-    """Kill the process group of a cell, whose leader is not reaped yet."""
+    """Kill the process group of a cell or a worker, whose leader is not reaped yet."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
