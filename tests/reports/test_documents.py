@@ -7,21 +7,21 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
+from limits import LONGER
 from one_case import CASE, ENVIRONMENTS, judged
 from rendered import Markup
 
-from repromatrix.reports.build import Published, Site, draw, render
+from repromatrix.reports.build import Published, render
 from repromatrix.reports.drawing import with_code
 from repromatrix.reports.pages.documents import documents, pictures
-from repromatrix.reports.view import survey
 from repromatrix.runner import project
-from repromatrix.runner.evidence import answers
 from repromatrix.runner.paths import ROOT, Paths
-from repromatrix.runner.site import judged_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
+
+may_draw = pytest.mark.timeout(LONGER["browser"])
+"""The first test of a run that reads the real site draws it."""
 
 SOURCE = "https://github.com/someone/repromatrix"
 DOCUMENT = """# The `first` one
@@ -197,36 +197,25 @@ class _Raw(HTMLParser):
             self.found.append(data)
 
 
-@pytest.fixture(scope="module")
-def real() -> Mapping[str, bytes]:
-    """Return every file of the site of the published evidence."""
-    paths = Paths(root=ROOT)
-    rows = [*answers.published_rows(paths)]
-    loaded, rows_judged = judged_grid(project.load(paths), rows)
-    view = survey(loaded.cases, [*loaded.environments.values()], rows_judged, {})
-    return dict(draw(Site(survey=view, published=Published(checkout=ROOT))))
-
-
-def test_no_page_of_the_real_cases_shows_a_backtick(real: Mapping[str, bytes]) -> None:
-    raw = {
-        name: found
-        for name, content in real.items()
-        if name.endswith(".html") and (found := _Raw(content.decode()).found)
-    }
+@may_draw
+def test_no_page_of_the_real_cases_shows_a_backtick(real_site: Path) -> None:
+    pages = [*real_site.rglob("*.html")]
+    raw = {page: found for page in pages if (found := _Raw(page.read_text(encoding="utf-8")).found)}
 
     assert raw == {}
+    assert len(pages) > len(project.load(Paths(root=ROOT)).cases)
 
 
-def test_each_page_of_a_case_is_described_by_its_title(real: Mapping[str, bytes]) -> None:
+@may_draw
+def test_each_page_of_a_case_is_described_by_its_title(real_site: Path) -> None:
     described = {
-        name: attributes["content"]
-        for name, content in real.items()
-        if name.startswith("case/") and name.endswith(".html")
-        for tag, attributes in Markup(content.decode()).found
+        page.stem: attributes["content"]
+        for page in (real_site / "case").glob("*.html")
+        for tag, attributes in Markup(page.read_text(encoding="utf-8")).found
         if tag == "meta" and attributes.get("name") == "description"
     }
     cases = project.load(Paths(root=ROOT)).cases
 
     assert len({*described.values()}) == len(described) == len(cases)
     for name, case in cases.items():
-        assert case.block.title.replace("`", "") in described[f"case/{name}.html"]
+        assert case.block.title.replace("`", "") in described[name]
