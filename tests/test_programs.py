@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from fakes import is_alive
-from programs import started
+from programs import started, wait_until
 
 HERE = Path(__file__).parent
 
@@ -26,10 +25,8 @@ def test_a_program_is_killed_with_its_group_where_its_block_fails() -> None:
     with pytest.raises(pytest.fail.Exception):
         fail()
 
-    deadline = time.monotonic() + 20
-    while any(map(is_alive, below)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert (len(below), list(map(is_alive, below))) == (2, [False, False])
+    assert len(below) == 2
+    wait_until(lambda: not any(map(is_alive, below)))
 
 
 def test_a_program_that_ends_is_left_alone() -> None:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from programs import ignoring_sigint, started
+from programs import PATIENCE, ignoring_sigint, started
 
 from repromatrix.runner.errors import Interrupted
 from repromatrix.runner.paths import ROOT
@@ -121,7 +121,7 @@ def test_a_program_answers_signals_although_sigint_was_ignored_where_it_was_star
         assert program.stdout is not None
         begun = program.stdout.readline()
         program.send_signal(number)
-        said, _ = program.communicate(timeout=20)
+        said, _ = program.communicate(timeout=PATIENCE)
 
     assert (program.returncode, begun + said) == (130, "begun\nInterrupted.\n")
 

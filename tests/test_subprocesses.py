@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fakes import is_alive, processes_of
-from programs import started
+from programs import PATIENCE, started, wait_until
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.errors import Interrupted
@@ -97,16 +97,11 @@ def test_a_program_ends_when_we_are_killed(tmp_path: Path) -> None:
     )
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     with started([sys.executable, "-c", code], env=environ) as runner:
-        deadline = time.monotonic() + 20
-        while not (found := processes_of(tmp_path)):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: processes_of(tmp_path))
+        (child,) = processes_of(tmp_path)
         runner.kill()
-    while is_alive(found[0]):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
-    assert len(found) == 1
+    wait_until(lambda: not is_alive(child))
 
 
 ESCAPES = "import os, time; os.fork() or (os.setsid(), time.sleep(600)); time.sleep(600)"
@@ -141,7 +136,7 @@ def test_a_lock_that_is_held_is_waited_for_and_taken_once_it_is_free(tmp_path: P
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(subprocesses.lock, other.fileno(), 60)
             fcntl.flock(first, fcntl.LOCK_UN)
-            taken.append(waiting.result(timeout=60))
+            taken.append(waiting.result(timeout=PATIENCE))
         with pytest.raises(BlockingIOError):
             fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

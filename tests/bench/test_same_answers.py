@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import same_answers
-from programs import started
+from programs import PATIENCE, started, wait_until
 from questions import Printed, Question, as_csv, as_json, gathered
 from same_answers import Accepted, Side
 
@@ -265,11 +264,9 @@ def test_an_interrupted_comparison_leaves_no_process(tmp_path: Path) -> None:
     script = ROOT / "bench" / "same_answers.py"
     command = [sys.executable, str(script), "--before", str(old), "--after", str(old)]
     with started(command, stderr=subprocess.PIPE) as program:
-        until = time.monotonic() + 60
-        while not (old / "pid").exists() and time.monotonic() < until:
-            time.sleep(0.02)
+        wait_until((old / "pid").exists)
         program.terminate()
-        _, told = program.communicate(timeout=60)
+        _, told = program.communicate(timeout=PATIENCE)
 
     assert (program.returncode, told.strip()) == (130, "Interrupted: what is printed is not all.")
     with pytest.raises(ProcessLookupError):

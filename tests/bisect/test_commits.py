@@ -23,7 +23,7 @@ from laboratory import (
     measure,
     straight,
 )
-from programs import started, wait_until
+from programs import PATIENCE, started, wait_until
 
 from repromatrix.runner.bisect import commit_trials
 from repromatrix.runner.bisect.clone import open_clone
@@ -585,7 +585,7 @@ def searching(lab: Laboratory) -> Iterator[subprocess.Popen[str]]:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     state = lab.folder / "ours/.repromatrix/bisect/1/tree" / STATE
     with started([sys.executable, "-c", code], env=environ) as process:
-        wait_until(lambda: state.exists() and state.read_text() == "slow", seconds=30)
+        wait_until(lambda: state.exists() and state.read_text() == "slow")
         time.sleep(1)
         yield process
 
@@ -598,7 +598,7 @@ def test_an_interrupted_search_goes_on_from_there(
     with searching(lab) as process:
         process.send_signal(signal.SIGINT)
 
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=PATIENCE) == 130
     assert [path.name for path in (tmp_path / "ours/.repromatrix/bisect").iterdir()] == ["1.lock"]
     assert fingerprint(lab.clone) == before
     again = hurried(lab, monkeypatch)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fakes import processes_of
 from histories import fingerprint, git
-from programs import started
+from programs import PATIENCE, started, wait_until
 from real_history import CASE, MODEL, Real, found
 
 from repromatrix.runner import project
@@ -183,14 +183,11 @@ def test_an_interrupted_search_leaves_no_process_and_no_checkout(
         ours=str(tmp_path / "ours"),
     )
     with started([sys.executable, "-c", code], env=environ) as search:
-        deadline = time.monotonic() + 60
-        while not any(path.name == "cells" for path in tmp_path.glob("repromatrix-*/*")):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: list(tmp_path.glob("repromatrix-*/cells")))
         time.sleep(2)  # in the middle of importing
         search.send_signal(signal.SIGINT)
 
-        assert search.wait(timeout=30) == ExitCode.INTERRUPTED
+        assert search.wait(timeout=PATIENCE) == ExitCode.INTERRUPTED
     assert processes_of(tmp_path) == []
     home = tmp_path / "ours" / ".repromatrix"
     assert [path.name for path in (home / "bisect").iterdir()] == ["1.lock"]

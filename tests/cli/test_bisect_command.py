@@ -14,7 +14,7 @@ import factories
 import pytest
 import small_checkout
 from laboratory import measure, straight
-from programs import started
+from programs import PATIENCE, started
 from rich.console import Console
 from small_checkout import Toy
 
@@ -67,7 +67,7 @@ def test_an_interrupted_search_of_a_script_of_ones_own_resumes_and_then_runs_not
             if "asking 4.50.1" in line:
                 program.send_signal(signal.SIGINT)
                 break
-        out, _ = program.communicate(timeout=60)
+        out, _ = program.communicate(timeout=PATIENCE)
     resumed, again = (call(environ, *command[len(COMMAND) :]) for _ in range(2))
     (so_far,), (found,), (known,) = (json.loads(one) for one in (out, resumed.stdout, again.stdout))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from programs import ignoring_sigint, started
+from programs import PATIENCE, ignoring_sigint, started
 
 from repromatrix.runner.paths import ROOT
 
@@ -45,7 +45,7 @@ def test_an_interrupted_drill_ends_with_a_sentence(
         assert drills.stdout
         first = drills.stdout.readline()
         drills.send_signal(signal.SIGINT)
-        said, complaint = drills.communicate(timeout=60)
+        said, complaint = drills.communicate(timeout=PATIENCE)
 
     assert (first, complaint, drills.returncode) == ("# isolation\n", "", 130)
     assert said == "interrupted: tables that were not finished stay as they were\n"

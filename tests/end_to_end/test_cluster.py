@@ -20,7 +20,7 @@ import pytest
 from clusters import Nodes, nodes
 from factories import case_text
 from fakes import CORPUS, LIMITS, load
-from programs import ignoring_sigint, started
+from programs import PATIENCE, ignoring_sigint, started
 
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence.store import Store
@@ -62,7 +62,6 @@ FAKES = (
     "segfaults",
 )
 RELEASES = ("4.49.0", "4.50.0")
-PATIENCE = 60.0
 BEGINNING = 150.0
 """Seconds in which a run on a fresh cluster has measured a cell: each node installs and imports."""
 

@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case_text
 from needs import bubblewrap
-from programs import ignoring_sigint, started
+from programs import PATIENCE, ignoring_sigint, started, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +33,6 @@ COLUMNS = (
     "transformers,accelerate,peft,torch,seconds"
 )
 DOCUMENTED = '"""A toy must not break. It is a toy."""\n\n'
-PATIENCE = 60.0
 
 # fp32 ends at once; bf16 begins to sleep and then never ends, whatever it is told.
 HANGS = (
@@ -252,13 +250,6 @@ def test_a_reader_who_has_seen_enough_is_no_fault(door: Door) -> None:
 # Ctrl-C -----------------------------------------------------------------------------------------
 
 
-def _wait_for(happened: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.05)
-
-
 def _to_nox_alone(nox: subprocess.Popen[str]) -> None:
     nox.send_signal(signal.SIGINT)
 
@@ -291,9 +282,9 @@ def _begun(
 
 
 def _ended(nox: subprocess.Popen[str], interrupt: Callable[[subprocess.Popen[str]], None]) -> str:
-    """Interrupt, and return what was said until the end, which must come soon."""
+    """Interrupt, and return what was said until the end; the site is drawn before it."""
     interrupt(nox)
-    said, _ = nox.communicate(timeout=15)
+    said, _ = nox.communicate(timeout=PATIENCE)
     return said
 
 
@@ -327,9 +318,9 @@ def test_an_interrupted_run_keeps_what_was_measured_and_renders_it(
 ) -> None:
     path, hangs = _hanging(door)
     with _begun(door, how, "--case", path) as nox:
-        _wait_for(hangs, "one cell was stored and another hung")
+        wait_until(hangs)
         said = _ended(nox, interrupt)
-        _wait_for(lambda: not door.processes(), "no process was left")
+        wait_until(lambda: not door.processes())
 
     assert (nox.returncode, door.stored()) == (130, [("fp32", "passes")]), said
     assert "Interrupted. Results so far are kept" in said
@@ -342,9 +333,9 @@ def test_a_run_can_be_interrupted_before_its_first_cell(doing: str, door: Door) 
     code = f"{DOCUMENTED}import torch\nfrom transformers import Trainer\n"
     there = {} if doing == "serve" else {"REPROMATRIX_ENVIRONMENTS": str(door.folder / "built")}
     with _begun(door, list, "--case", _case(door.folder, code), **there) as nox:
-        _wait_for(lambda: any(doing in one for one in door.processes().values()), doing)
+        wait_until(lambda: any(doing in one for one in door.processes().values()))
         said = _ended(nox, _to_everyone)
-        _wait_for(lambda: not door.processes(), "no process was left")
+        wait_until(lambda: not door.processes())
 
     assert (nox.returncode, door.stored()) == (130, []), said
     assert list(door.folder.glob("built/*/complete.json")) == []
@@ -356,8 +347,8 @@ def test_a_run_can_be_interrupted_before_its_first_cell(doing: str, door: Door) 
 def test_a_killed_door_leaves_no_process_behind(walls: str, door: Door) -> None:
     path, hangs = _hanging(door)
     with _begun(door, list, "--case", path, walls) as nox:
-        _wait_for(hangs, "one cell was stored and another hung")
+        wait_until(hangs)
         nox.kill()
-        _wait_for(lambda: not door.processes(), "no process was left")
+        wait_until(lambda: not door.processes())
 
     assert door.stored() == [("fp32", "passes")]

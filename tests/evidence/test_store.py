@@ -18,7 +18,7 @@ import pytest
 from factories import case, cell, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import started
+from programs import PATIENCE, started
 
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import database
@@ -243,7 +243,7 @@ def test_two_processes_that_write_at_once_lose_and_double_nothing(path: Path) ->
             writer.stdin.write("go\n")
             writer.stdin.flush()
         for writer in writers:
-            writer.communicate(timeout=60)
+            writer.communicate(timeout=PATIENCE)
 
     expected = sorted(f"toy_{number}" for number in range(100))
     actual = sorted(row.cell.case for row in stored(path))
@@ -260,7 +260,7 @@ def test_a_writer_that_is_killed_leaves_what_it_had_written(path: Path) -> None:
         writer.stdin.flush()
         said = [writer.stdout.readline() for _ in range(51)]
         writer.kill()
-        writer.communicate(timeout=60)
+        writer.communicate(timeout=PATIENCE)
 
     rows = stored(path)
     expected = [f"toy_{number}" for number in range(len(rows))]

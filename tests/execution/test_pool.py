@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from factories import BREAKS, case, cell, environment
+from programs import wait_until
 
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.errors import Interrupted
@@ -41,9 +42,7 @@ def test_an_interruption_does_not_wait_for_imports(tmp_path: Path) -> None:
         "building",
         "importing",
     ]
-    until = time.monotonic() + 20
-    while not begun.exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_until(begun.exists)
     begin = time.monotonic()
     events.close()
 

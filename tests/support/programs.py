@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-_PATIENCE = 60.0
+PATIENCE = 60.0
+"""Seconds after which a test waits in vain: a busy machine is many times as slow."""
 
 
 @contextlib.contextmanager
@@ -43,7 +44,7 @@ def started(  # noqa: PLR0913 - what a process is started with
     ) as program:
         try:
             yield program
-            program.wait(timeout=_PATIENCE)
+            program.wait(timeout=PATIENCE)
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)
@@ -55,9 +56,9 @@ def ignoring_sigint(command: Sequence[str | Path]) -> list[str | Path]:
     return ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command]
 
 
-def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(true: Callable[[], object]) -> None:
     """Wait for what other processes do; raises AssertionError where it takes too long."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while not true():
-        assert time.monotonic() < deadline, f"waited in vain for {seconds:g} s"
-        time.sleep(0.01)
+        assert time.monotonic() < deadline, f"waited in vain for {PATIENCE:g} s"
+        time.sleep(0.05)
