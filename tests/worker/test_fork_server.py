@@ -866,6 +866,7 @@ def test_the_time_in_which_others_have_the_core_is_none_of_a_cell(
 
     ended = {number: one["outcome"] for number, one in answers.items()}
     assert ended == {0: "passes", 1: "times-out", 2: "times-out"}
+    assert answers[0]["wall"] > 2, "it ended within its limit"
 
 
 @with_walls_and_without
