@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
-from limits import LONGER
 from one_case import CASE, ENVIRONMENTS, judged
 from rendered import Markup
 
@@ -19,9 +18,6 @@ from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-may_draw = pytest.mark.timeout(LONGER["browser"])
-"""The first test of a run that reads the real site draws it."""
 
 SOURCE = "https://github.com/someone/repromatrix"
 DOCUMENT = """# The `first` one
@@ -197,7 +193,7 @@ class _Raw(HTMLParser):
             self.found.append(data)
 
 
-@may_draw
+@pytest.mark.real_site
 def test_no_page_of_the_real_cases_shows_a_backtick(real_site: Path) -> None:
     pages = [*real_site.rglob("*.html")]
     raw = {page: found for page in pages if (found := _Raw(page.read_text(encoding="utf-8")).found)}
@@ -206,7 +202,7 @@ def test_no_page_of_the_real_cases_shows_a_backtick(real_site: Path) -> None:
     assert len(pages) > len(project.load(Paths(root=ROOT)).cases)
 
 
-@may_draw
+@pytest.mark.real_site
 def test_each_page_of_a_case_is_described_by_its_title(real_site: Path) -> None:
     described = {
         page.stem: attributes["content"]
