@@ -436,6 +436,47 @@ def test_an_interrupted_run_ends_where_nobody_answers_any_more(
     assert hanging.stored() == stored
 
 
+# Read as Python starts, by the agents of Ray's nodes too: the first is late for its raylet.
+LATE = """
+import sys, time
+from pathlib import Path
+
+if any(word.endswith("dashboard/agent.py") for word in sys.orig_argv):
+    there = Path({there!r})
+    with there.open("a") as file:
+        file.write("an agent\\n")
+    if there.read_text().count("\\n") == 1:
+        time.sleep(60)
+"""
+
+
+def test_a_node_whose_agents_are_late_is_started_again_and_leaves_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    there = tmp_path / "there"
+    (tmp_path / "sitecustomize.py").write_text(LATE.format(there=str(there)))
+    script = (
+        "import os, ray; from pathlib import Path\n"
+        "from repromatrix.runner.execution.ray import connect\n"
+        "from repromatrix.runner.worker.process_control import descendants, has_ended\n"
+        "with connect.connected('local', Path()):\n"
+        " alive = [node['Alive'] for node in ray.nodes()]\n"
+        " there = descendants(os.getpid())\n"
+        " heads = ['gcs_server' in Path(f'/proc/{one}/cmdline').read_text() for one in there]\n"
+        "print(alive, sum(heads), [pid for pid in there if not has_ended(pid)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert there.read_text() == "an agent\n" * 2, done.stderr
+    assert done.stdout == "[True] 1 []\n", done.stderr
+
+
 @pytest.mark.parametrize("goodbye", ["", "connect._leave = lambda: None"])
 def test_a_cluster_of_this_machine_leaves_no_folder_and_no_process(
     tmp_path: Path, goodbye: str

@@ -53,8 +53,7 @@ class Nodes:
         # Its workers inherit what we ignore: that is how a script's background job starts one.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            with connect.patience():
-                node = self.cluster.add_node(**_NODE, **own)
+            node = connect.begin(lambda: self.cluster.add_node(**_NODE, **own))
         finally:
             signal.signal(signal.SIGINT, before)
         return str(node.node_id)
