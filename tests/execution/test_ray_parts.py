@@ -359,8 +359,7 @@ class FakeRay:
         self.ended = ended
         self.nodes: list[FakeNode] = []
         self.services = SimpleNamespace(get_node=self.get_node)
-        constants = SimpleNamespace(PROCESS_TYPE_RAYLET="raylet")
-        private = SimpleNamespace(services=self.services, ray_constants=constants)
+        private = SimpleNamespace(services=self.services)
         monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=self.init))
         monkeypatch.setitem(sys.modules, "ray._private", private)
         monkeypatch.setitem(sys.modules, "ray._private.node", SimpleNamespace(Node=FakeNode))

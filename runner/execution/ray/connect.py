@@ -228,7 +228,7 @@ def _patience() -> Iterator[None]:
     So one question is repeated here until it has an answer, its raylet has ended, or `_STARTING`
     is over.
     """
-    from ray._private import ray_constants, services
+    from ray._private import services
     from ray._private.node import Node
 
     ask, start = services.get_node, Node.start_ray_processes
@@ -246,11 +246,9 @@ def _patience() -> Iterator[None]:
             except RuntimeError:  # it is not there
                 if time.monotonic() > end:
                     raise
-            for node in begun:
-                (raylet,) = node.all_processes[ray_constants.PROCESS_TYPE_RAYLET]
-                if raylet.process.poll() is not None:
-                    what = "the raylet ended while it started"
-                    raise _RayletEndedError(what)
+            if any(node.all_processes["raylet"][0].process.poll() is not None for node in begun):
+                what = "the raylet ended while it started"
+                raise _RayletEndedError(what)
             time.sleep(_LOOK)
 
     services.get_node, Node.start_ray_processes = asked, started
