@@ -436,6 +436,20 @@ def test_an_interrupted_run_ends_where_nobody_answers_any_more(
     assert hanging.stored() == stored
 
 
+def run_script(
+    script: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run it in a process of its own: Ray connects a process once, and its end is looked at."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 # Read as Python starts, by the agents of Ray's nodes too: the first is late for its raylet.
 LATE = """
 import sys, time
@@ -464,14 +478,7 @@ def test_a_node_whose_agents_are_late_is_started_again_and_leaves_nothing(tmp_pa
         " heads = ['gcs_server' in Path(f'/proc/{one}/cmdline').read_text() for one in there]\n"
         "print(alive, sum(heads), [pid for pid in there if not has_ended(pid)])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_script(script, PYTHONPATH=str(tmp_path))
 
     assert there.read_text() == "an agent\n" * 2, done.stderr
     assert done.stdout == "[True] 1 []\n", done.stderr
@@ -494,14 +501,7 @@ def test_a_cluster_of_this_machine_leaves_no_folder_and_no_process(
     )
     temporary = tmp_path / ("long" * 12)
     temporary.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=os.environ | {"TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_script(script, TMPDIR=str(temporary))
 
     assert done.stdout == "True [] False\n", done.stderr
     assert list(temporary.iterdir()) == []
@@ -515,13 +515,7 @@ def test_a_cluster_of_another_ray_is_named_with_both_versions(three: Nodes) -> N
         "try:\n with connected(sys.argv[1], Path()): print('connected')\n"
         "except RunnerError as error: print(error)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, three.address],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_script(script, three.address)
     version = metadata.version("ray")
     here = ".".join(map(str, sys.version_info[:3]))
     assert done.stdout.strip() == (
