@@ -28,7 +28,7 @@ from rich.console import Console  # noqa: E402
 
 from repromatrix.runner import project  # noqa: E402
 from repromatrix.runner.cli import results  # noqa: E402
-from repromatrix.runner.cli.matrix import Strategy, narrowed  # noqa: E402
+from repromatrix.runner.cli.matrix import narrowed  # noqa: E402
 from repromatrix.runner.evidence import answers  # noqa: E402
 from repromatrix.runner.evidence.store import Store  # noqa: E402
 from repromatrix.runner.execution.events import Terms  # noqa: E402
@@ -180,17 +180,13 @@ def campaign(made: Project, known: dict[Cell, Observation]) -> Run:
 
 
 def plan() -> dict[str, float]:
-    """Plan a million cells of which nothing is known: all of them, by boundaries, by value."""
+    """Plan a million cells of which nothing is known: all of them, and for a budget."""
     made = checkout(CASES, RELEASES)
     whole = campaign(made, {})
     found = {}
-    for name, strategy, seconds in (
-        ("all", Strategy.ALL, None),
-        ("boundaries", Strategy.BOUNDARIES, None),
-        ("budget", Strategy.ALL, 600),
-    ):
+    for name, seconds in (("all", None), ("budget", 600)):
         begin, spent = time.perf_counter(), time.process_time()
-        units = narrowed(whole, strategy, seconds, time.monotonic()).units()
+        units = narrowed(whole, seconds, time.monotonic()).units()
         found[name] = time.perf_counter() - begin
         found[f"{name} spent"] = time.process_time() - spent
         found[f"{name} cells"] = sum(len(unit.cells) for unit in units)
@@ -301,10 +297,9 @@ def _apart(name: str, kept: str = "") -> dict[str, float]:
 def measure(row: Row) -> None:
     """Measure every part; one line per number."""
     found = _apart("plan")
-    for name in ("all", "boundaries", "budget"):
+    for name in ("all", "budget"):
         what = f"plan {found['all cells']:,.0f} cells: {name}"
         row(what, found[name], "s", f"wanted: under 5; {found[f'{name} spent']:.1f} core-seconds")
-    row("run by boundaries", found["boundaries cells"], "cells")
     row("peak memory of the three", found["peak"] / 2**20, "MiB", "wanted: under 1024")
     found = _apart("replan")
     what = f"plan where {found['known']:,.0f} are known"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from repromatrix.reports.text import shortened, visible
 from repromatrix.runner.evidence.answering import dispute
-from repromatrix.runner.judging.verdicts import Inferred, Judged, elsewhere
+from repromatrix.runner.judging.verdicts import Judged, elsewhere
 from repromatrix.runner.model.cell import NEEDS_GPU
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
@@ -32,7 +32,7 @@ class Mark(StrEnum):
     OUT_OF_MEMORY = "out-of-memory"
     UNBUILDABLE = "unbuildable"
     NOT_RUN = "not-run"
-    INFERRED = "inferred"
+    NOT_DUE = "not-due"
 
     @property
     def glyph(self) -> str:
@@ -60,7 +60,7 @@ class Mark(StrEnum):
                 | Mark.OUT_OF_MEMORY
                 | Mark.UNBUILDABLE
                 | Mark.NOT_RUN
-                | Mark.INFERRED
+                | Mark.NOT_DUE
             ):
                 return Verdict.UNPROVEN
 
@@ -94,9 +94,7 @@ _LOOKS = {
     Mark.OUT_OF_MEMORY: _Look("M", "out of memory", "{happened}"),
     Mark.UNBUILDABLE: _Look("U", "environment not buildable", "{happened}"),
     Mark.NOT_RUN: _Look("·", "not run", "{happened}"),
-    Mark.INFERRED: _Look(
-        "=", "inferred: not run, between two measured cells that agree", "not run, inferred"
-    ),
+    Mark.NOT_DUE: _Look("∘", "not due: no rule asks for it, nothing is known", "{happened}"),
 }
 
 
@@ -116,14 +114,14 @@ def mark_of(row: Judged) -> Mark:
         case Verdict.REGRESSED | Verdict.FIXED | Verdict.CHANGED | Verdict.NOT_APPLICABLE:
             return Mark(row.verdict.value)
         case Verdict.UNPROVEN:
-            return _unproven(row.seen) if row.inferred is None else Mark.INFERRED
+            return _unproven(row.seen)
 
 
 def _unproven(seen: Observation) -> Mark:
     if seen.unstable:
         return Mark.UNSTABLE
     match seen.outcome:
-        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+        case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN | Outcome.NOT_DUE:
             return Mark(seen.outcome.value)
         case (
             Outcome.PASSES
@@ -194,8 +192,8 @@ def _seen(  # noqa: PLR0913, PLR0917 - all that the words depend on
     clause = _LOOKS[mark].clause.format(happened=happened, repeats=repeats, precision=precision)
     headline = shortened(detail, _HEADLINE)
     words = shortened(error or happened, _WORD)
-    if mark in {Mark.INFERRED, Mark.NEEDS_GPU}:
-        words = "not run, inferred" if mark is Mark.INFERRED else "not measured, needs a GPU"
+    if mark is Mark.NEEDS_GPU:
+        words = "not measured, needs a GPU"
     return SeenMark(
         mark=mark,
         style=f"{mark.value} stale" if stale else mark.value,
@@ -206,36 +204,9 @@ def _seen(  # noqa: PLR0913, PLR0917 - all that the words depend on
 
 def explained(row: Judged) -> str:
     """Return the headline of the failure, else the reason, whatever its length."""
-    if row.inferred is not None:
-        return inference(row.inferred)
     failed = row.seen.failed
     if failed is None:
         return row.seen.reason
     place = f" (in {where})" if (where := elsewhere(row)) else ""
     kernel = "CPU kernel only: " if failed.is_of_cpu_kernel else ""
     return f"{kernel}{failed.headline}{place}"
-
-
-def inference(found: Inferred) -> str:
-    """Return what a cell that was not run is inferred from; the words are not a verdict."""
-    return f"{found.older} and {found.newer} both {_of_both(found.outcome)}"
-
-
-def _of_both(outcome: Outcome) -> str:
-    match outcome:
-        case Outcome.PASSES:
-            return "pass"
-        case Outcome.FAILS:
-            return "fail in the same way"
-        case Outcome.CRASHES:
-            return "crash"
-        case Outcome.TIMES_OUT:
-            return "time out"
-        case (
-            Outcome.OUT_OF_MEMORY
-            | Outcome.DECLINES
-            | Outcome.NOT_APPLICABLE
-            | Outcome.UNBUILDABLE
-            | Outcome.NOT_RUN
-        ):
-            raise ValueError(outcome)  # nothing is inferred from these

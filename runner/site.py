@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.evidence import archive
-from repromatrix.runner.evidence.answering import Grid, answering_rows, dispute, survey
+from repromatrix.runner.evidence.answering import (
+    Grid,
+    answering_rows,
+    contradictions,
+    dispute,
+    survey,
+)
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import read_publications
-from repromatrix.runner.judging.verdicts import Judged, infer, judge_all
+from repromatrix.runner.judging.verdicts import Judged, judge_all
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
@@ -52,7 +58,12 @@ def judged_grid(
         },
     )
     judged = judge_all(survey(grid, known), known_to.cases, known_to.environments)
-    return known_to, infer(judged, known_to.cases, known_to.environments)
+    denied = contradictions(rows, known_to.cases, known_to.environments)
+    if denied:
+        judged = tuple(
+            dataclasses.replace(each, published=denied.get(each.seen.cell)) for each in judged
+        )
+    return known_to, judged
 
 
 def judged_under_torches(

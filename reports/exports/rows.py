@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from repromatrix.reports.marks import inference
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.outcomes import Precision
@@ -30,7 +29,7 @@ COLUMNS = (
 
 WIDE = (
     *("unstable", "stale", "simulated", "repeats", "source", "reason", "signature"),
-    *("disputed", "inferred", "peak", "where"),
+    *("disputed", "peak", "where"),
 )
 """What `--wide` adds."""
 
@@ -123,7 +122,6 @@ def _flags(row: Judged, simulated: Collection[str]) -> tuple[Value, ...]:
         seen.reason,
         failed.signature if failed is not None else "",
         dispute(seen),
-        inference(row.inferred) if row.inferred is not None else "",
         seen.memory.peak if seen.memory is not None else None,
         failed.place if failed is not None else "",
     )
@@ -178,7 +176,7 @@ def encoded(text: str) -> bytes:
 
 CASE_COLUMNS = (
     *(column for column in COLUMNS if column != "seconds"),
-    *("python", "source", "unstable", "stale", "simulated", "computed", "measured", "inferred"),
+    *("python", "source", "unstable", "stale", "simulated", "computed", "measured"),
 )
 _ERROR, _SECONDS = COLUMNS.index("error"), COLUMNS.index("seconds")
 
@@ -205,7 +203,6 @@ def _case_row(row: Judged, *, simulated: bool) -> tuple[Value, ...]:
         simulated,
         _numbers(tuple(seen.computed.items())) if seen.computed else "",
         _numbers(tuple(seen.measured.items())) if seen.measured else "",
-        inference(row.inferred) if row.inferred is not None else "",
     )
 
 

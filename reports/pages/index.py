@@ -194,9 +194,7 @@ def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
     for cell, seen in zip(survey.cells, survey.shown, strict=True):
         if seen.mark.verdict is Verdict.UNPROVEN:
             row = survey.rows.get(cell)
-            # What is inferred has two neighbours for a reason, others in every gap.
-            told = row is not None and row.inferred is None
-            reason = shortened(row.seen.reason, _REASON) if row is not None and told else ""
+            reason = shortened(row.seen.reason, _REASON) if row is not None else ""
             groups.setdefault((seen.mark, reason), []).append(cell)
     places = {name: place for place, name in enumerate(survey.order)}
     return tuple(

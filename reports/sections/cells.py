@@ -22,7 +22,7 @@ from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import COMPANIONS
 
 _ONE_REASON_FOR_ALL = frozenset(
-    {Mark.NOT_APPLICABLE, Mark.NEEDS_GPU, Mark.UNBUILDABLE, Mark.NOT_RUN, Mark.INFERRED}
+    {Mark.NOT_APPLICABLE, Mark.NEEDS_GPU, Mark.UNBUILDABLE, Mark.NOT_RUN, Mark.NOT_DUE}
 )
 
 

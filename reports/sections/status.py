@@ -93,7 +93,7 @@ def _failing(
 def unjudged(survey: Survey, name: str) -> frozenset[str]:
     """Return where a plain cell of a case may fail for all that is known: nothing there passes.
 
-    It was not run, inferred or not, or machines or runs deny each other, or the machine decided.
+    It was not run or is not due, or machines or runs deny each other, or the machine decided.
     """
     return frozenset(
         environment

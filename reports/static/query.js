@@ -34,7 +34,7 @@ const Query = (() => {
   };
   const DEEPEST = 100;
   const VERSION = /^\d+(\.\d+)*$/;
-  const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "inferred", "out-of-memory", "not-applicable", "needs-gpu"];
+  const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "not-due", "out-of-memory", "not-applicable", "needs-gpu"];
 
   // Releases in time -------------------------------------------------------------------------
   const version = (name) => (name === "main" ? [Infinity] : /^\d/.test(name) ? name.split("+")[0].split(".").map(Number) : null);

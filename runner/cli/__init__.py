@@ -33,11 +33,15 @@ WITHOUT_CHECKOUT = frozenset(
 )
 """What an installation offers: it has no cases of its own to measure, and publishes nothing."""
 
-_PLAN = {
-    "matrix": "Use --dry-run to print what would run, or --strategy boundaries to run less.",
-    "bisect": "Use --evidence-only.",
+_REMOVED = {
+    ("matrix", "--plan"): "Use --dry-run to print what would run.",
+    ("matrix", "--strategy"): "Use --all: it runs the cells that are due, and infers nothing.",
+    ("matrix", "--trust-published"): (
+        "`matrix` alone confirms published results; --all measures what is due."
+    ),
+    ("bisect", "--plan"): "Use --evidence-only.",
 }
-"""What replaced `--plan`, which meant three things."""
+"""What replaced an option of a command."""
 
 
 def register(typed: str) -> None:
@@ -110,7 +114,7 @@ def _run() -> None:
             tempdirs.settle()
             _end_with_door()
             register(sys.argv[1] if len(sys.argv) > 1 else "")
-            _refuse_plan(sys.argv[1:])
+            _refuse_removed(sys.argv[1:])
             app(prog_name=PROGRAM)
     except RunnerError as error:
         _end(error.code, *map(str, error.faults))
@@ -123,11 +127,12 @@ def _run() -> None:
         _end(disk.code, *map(str, disk.faults))
 
 
-def _refuse_plan(arguments: list[str]) -> None:
-    """Raise RunnerError for `--plan`, with or without a value, and name what replaced it."""
-    fix = _PLAN.get(arguments[0], "") if arguments else ""
-    if fix and any(word.partition("=")[0] == "--plan" for word in arguments):
-        raise refuse(Problem("--plan", "the option was removed", fix))
+def _refuse_removed(arguments: list[str]) -> None:
+    """Raise RunnerError for an option that was removed, and name what replaced it."""
+    for word in arguments[1:]:
+        option = word.partition("=")[0]
+        if fix := _REMOVED.get((arguments[0], option), ""):
+            raise refuse(Problem(option, "the option was removed", fix))
 
 
 def _end(code: ExitCode, *lines: str) -> NoReturn:

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +37,7 @@ from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.budget import Budget, Costs, Values, Worth, costs
 from repromatrix.runner.planning.budget import seconds as seconds_of
-from repromatrix.runner.planning.plan import Axes, Why, applicable, deciding
+from repromatrix.runner.planning.plan import Axes, Why, deciding
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
@@ -56,13 +55,6 @@ _WORTH = {
     Worth.GAP: "in between",
     Worth.KNOWN: "measured before",
 }
-
-
-class Strategy(StrEnum):
-    """Which of the cells that are due are run."""
-
-    ALL = "all"
-    BOUNDARIES = "boundaries"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,13 +91,6 @@ class MatrixOptions(cli.CellOptions):
         ),
     ] = ""
     ray: cli.OnRay = ""
-    strategy: Annotated[
-        Strategy,
-        typer.Option(
-            help="`all` runs every cell without a current result; `boundaries` runs only those that"
-            " decide where a case begins or ceases to fail, and infers the others."
-        ),
-    ] = Strategy.ALL
     budget: Annotated[
         str,
         cli.checked(
@@ -118,9 +103,6 @@ class MatrixOptions(cli.CellOptions):
     ] = False
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail if `main` of transformers cannot be built.")
-    ] = False
-    trust_published: Annotated[
-        bool, typer.Option("--trust-published", help="Skip cells that have published results.")
     ] = False
     sandbox: cli.Sandbox = None
 
@@ -152,11 +134,10 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
         part = share(loaded, options, mine) if mine else None
         if part:
             planned = _within(planned, part)
-        planned = narrowed(planned, options.strategy, seconds, began)
+        planned = narrowed(planned, seconds, began)
         if options.dry_run:
             _print_plan(planned, console)
             return ExitCode.AS_EXPECTED
-        _print_inferring(planned, console)
         if part:
             store.begin_shard(part.split)
         if part and not part.environments:
@@ -175,21 +156,17 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
 
 def _refuse_conflicts(options: MatrixOptions) -> None:
     """Raise RunnerError for options that exclude each other, and for a missing device."""
-    boundaries = options.strategy is Strategy.BOUNDARIES
     alone = "shards are computed from the checkout alone"
-    chosen = "the cells that decide are chosen already"
     placed, lacking = "the interpreter takes their place", "the nodes do not have this interpreter"
     pairs = (
         ("--shard", options.shard, "--only", options.only, alone),
         ("--shard", options.shard, "--python", options.python, alone),
-        ("--shard", options.shard, "--strategy boundaries", boundaries, alone),
         ("--budget", options.budget, "--ray", options.ray, "a budget works on one machine only"),
         ("--python", options.python, "--release", options.release, placed),
         ("--python", options.python, "--ray", options.ray, lacking),
         (under_torch.OPTION, options.torch, "--ray", options.ray, "the nodes read no evidence"),
         (under_torch.OPTION, options.torch, "--python", options.python, placed),
         (under_torch.OPTION, options.torch, "--shard", options.shard, alone),
-        (under_torch.OPTION, options.torch, "--strategy boundaries", boundaries, chosen),
         ("--sandbox", options.sandbox, "--ray", options.ray, "the nodes have no sandbox"),
     )
     cli.refuse_pairs(pairs)
@@ -204,8 +181,6 @@ def _refuse_conflicts(options: MatrixOptions) -> None:
 
 def _planned(loaded: Project, options: MatrixOptions, rows: list[Observation]) -> Run:
     request: SelectionRequest = options
-    if options.trust_published:
-        rows = [*answers.published_rows(loaded.paths), *rows]
     ready = None
     if options.python:
         # Without its folder, `./python` would be one of `PATH`.
@@ -251,18 +226,14 @@ def _within(planned: Run, part: Share) -> Run:
     return dataclasses.replace(planned, selection=selection)
 
 
-def narrowed(planned: Run, strategy: Strategy, seconds: float | None, began: float) -> Run:
-    """Return a run of only the cells that decide something, or for which there is time.
+def narrowed(planned: Run, seconds: float | None, began: float) -> Run:
+    """Return a run of the cells for which there is time, those of most value first.
 
     `seconds` is the budget, if there is one; it began at `began` on the monotonic clock.
     """
-    if strategy is Strategy.ALL and seconds is None:
-        return planned
-    decides = _decided(planned, planned.known)
-    if strategy is Strategy.BOUNDARIES:
-        planned = dataclasses.replace(planned, asked=frozenset(decides))
     if seconds is None:
         return planned
+    decides = _decided(planned, planned.known)
     loaded = planned.project
 
     def current(seen: Observation) -> bool:
@@ -321,31 +292,10 @@ def _print_plan(planned: Run, console: Console) -> None:
         f"{number} in {plural(len(units), 'environment')}, about {minutes:.1f} minutes"
         f" with {planned.terms.jobs} at once."
     )
-    _print_inferring(planned, console)
     if planned.budget is not None:
         begun = {cell for unit in units for cell in unit.cells}
         left = {cell for unit in every for cell in unit.cells} - begun
         _print_left(planned.budget, left, console)
-
-
-def _print_inferring(planned: Run, console: Console) -> None:
-    """Print how many cells a run by boundaries leaves to be inferred."""
-    if planned.asked is None:
-        return
-    loaded = planned.project
-    every = [
-        cell
-        for name in loaded.names
-        if name in planned.selection.environments
-        for cell in applicable(planned.selected(name), loaded.cases, loaded.environments[name])
-    ]
-    decisive = sum(cell in planned.asked for cell in every)
-    inferred = sum(cell not in planned.asked and cell not in planned.known for cell in every)
-    console.print(
-        f"{decisive} of {plural(len(every), 'cell')} decide where the cases begin or cease to"
-        f" fail. {plural(inferred, 'other')} will be inferred from neighbouring releases that"
-        " agree."
-    )
 
 
 def _print_left(budget: Budget, left: Collection[Cell], console: Console) -> None:
@@ -409,12 +359,10 @@ def _summary(  # noqa: PLR0913, PLR0917 - it prints everything at the end
 ) -> ExitCode:
     grid = [judged for judged in shown.grid if planned.selection(judged.seen.cell)]
     unpublished = [each for each in grid if each.seen.source in UNPUBLISHED]
-    trusted = grid if options.trust_published else unpublished
-    unexpected = [judged for judged in trusted if judged.verdict.is_unexpected]
+    unexpected = [judged for judged in unpublished if judged.verdict.is_unexpected]
     _print_counts(grid, tally, console, seconds)
     _print_overruled(planned, grid, shown.rows, console)
     print_unexpected(unexpected, console)
-    _print_inferred(planned, grid, shown.rows, options, console)
     _print_budget(planned, tally, grid, console)
     if tally.interrupted:
         console.print("Interrupted. Results so far are kept; run the same command to continue.")
@@ -451,8 +399,6 @@ def _why(judged: Judged) -> str:
     seen = judged.seen
     if judged.verdict is not Verdict.UNPROVEN:
         return ""
-    if judged.inferred:
-        return "inferred, not run"
     if seen.unstable:
         return "disputed between machines" if seen.sides else "unstable"
     return "never computed in its precision" if seen.outcome.is_evidence else seen.described
@@ -473,30 +419,6 @@ def _print_overruled(
         console.print(
             f"{plural(number, 'cell')} ran out of memory here; the published result counts."
         )
-
-
-def _print_inferred(
-    planned: Run,
-    grid: Sequence[Judged],
-    rows: Sequence[Observation],
-    options: MatrixOptions,
-    console: Console,
-) -> None:
-    """Print what a run by boundaries inferred, and whether another one would run more."""
-    if planned.asked is None:
-        return
-    inferred = sum(judged.inferred is not None for judged in grid)
-    console.print(
-        f"{plural(inferred, 'cell')} inferred: not run, between two measured releases whose outcome"
-        " and signature agree. They count as unproven, and are never published."
-        if inferred
-        else "No cell is inferred: published results count for what was not run here."
-    )
-    trusted = [row for row in rows if options.trust_published or row.source in UNPUBLISHED]
-    known = known_rows(trusted, planned.project)
-    if number := len(_decided(planned, known).keys() - known.keys()):
-        cells = plural(number, "cell")
-        console.print(f"{cells} between releases that disagree are left: run the command again.")
 
 
 def _print_budget(planned: Run, tally: RunTally, grid: Sequence[Judged], console: Console) -> None:

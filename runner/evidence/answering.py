@@ -17,7 +17,13 @@ from dataclasses import dataclass
 from repromatrix.runner.judging.verdicts import is_current, stands
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, belongs, cells_of, obstacles
-from repromatrix.runner.model.observation import LOCAL, MERGED, Observation, Provenance
+from repromatrix.runner.model.observation import (
+    LOCAL,
+    MERGED,
+    UNPUBLISHED,
+    Observation,
+    Provenance,
+)
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 _ORDER = {outcome: number for number, outcome in enumerate(Outcome)}
@@ -156,6 +162,43 @@ def _agreed(rows: Sequence[Observation]) -> Observation:
     if not others:
         return worst
     return dataclasses.replace(worst, unstable=True, sides=(worst, *others))
+
+
+def contradictions(
+    rows: Iterable[Observation],
+    cases: Mapping[str, Case],
+    environments: Mapping[str, Environment],
+) -> dict[Cell, Observation]:
+    """Return the published row of each cell that this machine denies, repeated and comparable."""
+    every = [
+        row
+        for row in rows
+        if row.outcome.is_evidence
+        and row.cell.case in cases
+        and row.cell.environment in environments
+        and is_standing(row, cases[row.cell.case], environments[row.cell.environment])
+    ]
+    here = {row.cell: row for row in every if row.source == LOCAL and row.is_confirmed}
+    return {
+        row.cell: row
+        for row in every
+        if row.source not in UNPUBLISHED
+        and (own := here.get(row.cell)) is not None
+        and says(own) != says(row)
+        and are_comparable(own, row)
+    }
+
+
+def are_comparable(one: Observation, other: Observation) -> bool:
+    """Say whether two rows ran on the same architecture, Python and version of torch."""
+    return measured_with(one) == measured_with(other)
+
+
+def measured_with(row: Observation) -> tuple[str, str, str]:
+    """Return the architecture, the minor version of Python and torch's version of a row."""
+    ran = row.provenance
+    python = ".".join(ran.python.split(".")[:2])
+    return ran.hardware.partition(" ")[0], python, ran.torch_build.partition("+")[0]
 
 
 _HEADLINE = 100

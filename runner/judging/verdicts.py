@@ -1,17 +1,12 @@
-"""What a case and its claims expect, what an observation means, what may be inferred. Pure.
-
-What is inferred stays a cell that was not run: it is drawn and counted apart, and no evidence.
-"""
+"""What a case and its claims expect, and what an observation means. Pure."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from repromatrix.runner.judging.ranges import Axis, axes
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import EVERY, Case, Claim, Failure, variant_of
 from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
@@ -167,8 +162,8 @@ class Judged:
     entry: Failure | None
     verdict: Verdict
     stale: bool
-    inferred: Inferred | None = None
-    """Where it was not run: the measured cells that it lies between, if they agree."""
+    published: Observation | None = None
+    """The published result, where what this machine measured and repeated denies it."""
 
 
 def judge_all(
@@ -194,103 +189,6 @@ def judge_all(
         verdict = Verdict.NOT_APPLICABLE if environment.unusable else judge(entry, row)
         found.append(Judged(seen=row, entry=entry, verdict=verdict, stale=stale))
     return tuple(found)
-
-
-class Inferred(NamedTuple):
-    """The two measured environments that a cell lies between, and what both of them did."""
-
-    older: str
-    newer: str
-    outcome: Outcome
-
-
-Along = dict[str, int]
-"""Environment to place among the judged, of one variant in one precision on one device."""
-
-
-def infer(
-    judged: Sequence[Judged], cases: Mapping[str, Case], environments: Mapping[str, Environment]
-) -> tuple[Judged, ...]:
-    """Return the judged, those that were not run saying what they can be inferred from, if so.
-
-    It can where the nearest measured neighbours of its release line, on both sides, are current,
-    did the same in the same way as expected, and everything between them is expected to as well.
-    """
-    found = list(judged)
-    for name, every in _series(judged).items():
-        lines = tuple(_lines(cases[name], environments))
-        for along in every:
-            for place, inferred in _between(lines, along, judged):
-                found[place] = dataclasses.replace(judged[place], inferred=inferred)
-    return tuple(found)
-
-
-def _series(judged: Sequence[Judged]) -> dict[str, Iterable[Along]]:
-    """Arrange the cases in which something was not run: the others have nothing to infer."""
-    open_ = {one.seen.cell.case for one in judged if _is_blank(one)}
-    found: dict[str, dict[tuple[object, ...], Along]] = {name: {} for name in open_}
-    for place, one in enumerate(judged):
-        cell = one.seen.cell
-        if cell.case in open_:
-            key = cell.workaround, cell.precision, cell.device
-            found[cell.case].setdefault(key, {})[cell.environment] = place
-    return {name: every.values() for name, every in found.items()}
-
-
-def _lines(
-    case: Case, environments: Mapping[str, Environment]
-) -> Iterator[tuple[Axis, frozenset[str]]]:
-    """Yield each axis of pinned environments with those that are inferred along it.
-
-    A release stands among the pairs that are laid on it, but is inferred along releases alone.
-    """
-    for number, axis in enumerate(axes(case, environments)):
-        pinned = tuple(point for point in axis if environments[point.environment].source.has_lock)
-        names = (point.environment for point in pinned)
-        own = (name for name in names if (environments[name].source is Source.PAIR) == (number > 0))
-        yield pinned, frozenset(own)
-
-
-_OUTSIDE = frozenset({Outcome.NOT_APPLICABLE, Outcome.UNBUILDABLE})
-
-
-def _between(
-    lines: Iterable[tuple[Axis, frozenset[str]]], along: Along, judged: Sequence[Judged]
-) -> Iterator[tuple[int, Inferred]]:
-    for axis, own in lines:
-        gap: list[int] = []
-        before: Judged | None = None
-        for point in axis:
-            place = along.get(point.environment)
-            one = None if place is None else judged[place]
-            # What cannot be run here, and what ran is stale, stands outside the line.
-            if one is None or place is None or one.stale or one.seen.outcome in _OUTSIDE:
-                continue
-            if _is_blank(one):
-                gap.append(place)
-                continue
-            if before is not None and _agree(before, one, [judged[left] for left in gap]):
-                said = Inferred(_name(before), _name(one), one.seen.outcome)
-                yield from ((left, said) for left in gap if _name(judged[left]) in own)
-            before, gap = one, []
-
-
-def _name(one: Judged) -> str:
-    return one.seen.cell.environment
-
-
-def _is_blank(one: Judged) -> bool:
-    """Say whether nobody tried: what was refused is stored as not run, and must be seen."""
-    return one.seen.outcome is Outcome.NOT_RUN and not one.seen.provenance.run
-
-
-def _agree(before: Judged, behind: Judged, gap: Sequence[Judged]) -> bool:
-    return (
-        before.verdict is Verdict.AS_EXPECTED
-        and behind.verdict is Verdict.AS_EXPECTED
-        and before.seen.kind == behind.seen.kind
-        and all(one.entry == before.entry for one in (*gap, behind))
-    )
 
 
 class ClaimStanding(StrEnum):

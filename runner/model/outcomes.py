@@ -72,6 +72,8 @@ class Outcome(StrEnum):
     NOT_APPLICABLE = "not-applicable"
     UNBUILDABLE = "unbuildable"
     NOT_RUN = "not-run"
+    NOT_DUE = "not-due"
+    """No rule asks for it to be measured, and no published result answers."""
 
     # Asked for every cell of the table, several times: looked up once per member.
     @functools.cached_property
@@ -84,7 +86,7 @@ class Outcome(StrEnum):
                 return Reading.BAD
             case Outcome.DECLINES:
                 return Reading.SILENT
-            case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+            case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN | Outcome.NOT_DUE:
                 return Reading.UNKNOWN
             case Outcome.NOT_APPLICABLE:
                 return Reading.ABSENT
@@ -102,7 +104,7 @@ class Outcome(StrEnum):
                 | Outcome.DECLINES
             ):
                 return True
-            case Outcome.NOT_APPLICABLE | Outcome.UNBUILDABLE | Outcome.NOT_RUN:
+            case Outcome.NOT_APPLICABLE | Outcome.UNBUILDABLE | Outcome.NOT_RUN | Outcome.NOT_DUE:
                 return False
 
     @property
@@ -123,6 +125,8 @@ class Outcome(StrEnum):
                 return "cannot be built"
             case Outcome.NOT_RUN:
                 return "was not run"
+            case Outcome.NOT_DUE:
+                return "is not due"
 
     @functools.cached_property
     def is_failure(self) -> bool:
@@ -137,7 +141,8 @@ class Outcome(StrEnum):
     @functools.cached_property
     def blames_machine(self) -> bool:
         """Whether the machine decided, not the code: never a regression, never a pass."""
-        return self.reading is Reading.UNKNOWN and self is not Outcome.NOT_RUN
+        unasked = self in {Outcome.NOT_RUN, Outcome.NOT_DUE}
+        return self.reading is Reading.UNKNOWN and not unasked
 
 
 class Exercised(StrEnum):

@@ -17,6 +17,7 @@ from repromatrix.runner.evidence.answering import (
     answer,
     answering_row,
     answering_rows,
+    contradictions,
     current,
     is_standing,
     survey,
@@ -28,6 +29,7 @@ from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precis
 from repromatrix.runner.planning.plan import answered
 
 if TYPE_CHECKING:
+    from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
 
 TOY, HERE = case(BREAKS), environment()
@@ -180,3 +182,26 @@ def test_a_store_that_settles_its_own_rows_first_changes_nothing(rows: list[Obse
 
     if stored:
         assert said([*rest, answer(stored)]) == said(rows)
+
+
+ABROAD = dataclasses.replace(TODAY, hardware="aarch64 asimd", python="3.11.9")
+
+
+@pytest.mark.parametrize(
+    ("rows", "denied"),
+    [
+        ([DENIED, REPEATED], {DENIED.cell: DENIED}),
+        ([THEIRS, REPEATED], {}),
+        ([DENIED, PASSES], {}),
+        ([row(Outcome.OUT_OF_MEMORY, PUBLISHED), REPEATED], {}),
+        ([row(Outcome.FAILS, MERGED), REPEATED], {}),
+        ([row(Outcome.FAILS, PUBLISHED, stale=True), REPEATED], {}),
+        ([DENIED, row(Outcome.PASSES, repeats=3, provenance=ABROAD)], {}),
+        ([DENIED, row(Outcome.FAILS, repeats=3, unstable=True)], {DENIED.cell: DENIED}),
+    ],
+    ids=["denied", "same", "once", "memory", "merged", "stale", "other machine", "unstable"],
+)
+def test_only_what_was_repeated_on_a_like_machine_contradicts_a_published_result(
+    rows: list[Observation], denied: dict[Cell, Observation]
+) -> None:
+    assert contradictions(rows, CASES, HELD) == denied

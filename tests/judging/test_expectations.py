@@ -59,6 +59,9 @@ unbuildable     -          empty  unproven        unproven        unproven      
 not-run         -          yes    unproven        unproven        unproven        unproven
 not-run         -          no     unproven        unproven        unproven        unproven
 not-run         -          empty  unproven        unproven        unproven        unproven
+not-due         -          yes    unproven        unproven        unproven        unproven
+not-due         -          no     unproven        unproven        unproven        unproven
+not-due         -          empty  unproven        unproven        unproven        unproven
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 HOW = {"-": None, "described": AS_DESCRIBED, "otherwise": OTHERWISE}

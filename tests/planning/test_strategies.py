@@ -11,10 +11,8 @@ from factories import BREAKS, case, cell, environment, environments, failed, pro
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.evidence.answering import Grid, survey
-from repromatrix.runner.judging.verdicts import infer, judge_all
 from repromatrix.runner.model.cell import Cell, Source
-from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.plan import Axes, Why, deciding
 
 if TYPE_CHECKING:
@@ -157,22 +155,3 @@ def test_plan_after_plan_closes_in_until_every_open_cell_lies_between_two_that_a
     for before, behind in itertools.pairwise(found):
         between = NAMES[NAMES.index(before) + 1 : NAMES.index(behind)]
         assert not between or history[before] == history[behind]
-
-
-def test_where_all_is_as_expected_one_plan_decides_and_the_rest_is_inferred() -> None:
-    known = {
-        one: measured(one.environment, "f" if "4.50" in one.environment else "p")
-        for one in (deciding(axes(), {}))
-    }
-    grid = Grid(
-        cases={TOY.name: TOY},
-        environments=LINE,
-        precisions=[Precision.BF16],
-        devices=[Device.CPU],
-    )
-    judged = infer(judge_all(survey(grid, known), grid.cases, LINE), grid.cases, LINE)
-
-    assert deciding(axes(), known).keys() == known.keys()
-    assert len(known) == 6
-    assert sum(one.inferred is not None for one in judged) == len(NAMES) - 6
-    assert {one.verdict for one in judged} == {Verdict.AS_EXPECTED, Verdict.UNPROVEN}

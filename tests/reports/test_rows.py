@@ -64,7 +64,7 @@ def test_the_columns_are_those_that_scripts_depend_on() -> None:
 
 def test_a_wide_table_adds_the_flags_behind_the_same_columns() -> None:
     expected = [*("unstable", "stale", "simulated", "repeats", "source", "reason", "signature")]
-    expected += ["disputed", "inferred", "peak", "where"]
+    expected += ["disputed", "peak", "where"]
 
     assert [*COLUMNS, *expected] == list(tabulate([], ORDER, wide=True).columns)
 
@@ -97,7 +97,6 @@ def test_a_row_says_what_happened_and_on_what() -> None:
         "reason": "why",
         "signature": "TypeError: no more",
         "disputed": "",
-        "inferred": "",
         "peak": 310,
         "where": "",
     }
