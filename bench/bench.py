@@ -23,6 +23,7 @@ import multiples
 import phases
 import precision
 import recall
+import replay
 import resources
 import scale
 import searches
@@ -46,6 +47,7 @@ PARTS = {
     "scale": scale.measure,
     "precision": precision.measure,
     "recall": recall.measure,
+    "replay": replay.measure,
     "sweep": sweeping.measure,
     "simulation": calibration.measure,
     "ray": cluster.measure,

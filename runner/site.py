@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,8 @@ from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.due import due
+from repromatrix.runner.planning.plan import Axes
 from repromatrix.runner.project import Project, informed, torches_in, with_torches
 from repromatrix.runner.sweep.published import (
     CLASSES,
@@ -46,6 +49,7 @@ def judged_grid(
     """Return the whole grid with its meaning, and the project as evidence informs it."""
     known_to = informed(project, rows)
     known = answering_rows(rows, known_to.cases, known_to.environments)
+    rule = functools.cache(lambda: due(axes_of(known_to), known))  # mostly nothing asks it
     grid = Grid(
         cases=known_to.cases,
         environments=known_to.environments,
@@ -56,6 +60,7 @@ def judged_grid(
             for cell, row in known.items()
             if cell.device is not Device.CPU and row.outcome.was_run
         },
+        due=lambda cell: cell.device is not Device.CPU or rule()(cell),
     )
     judged = judge_all(survey(grid, known), known_to.cases, known_to.environments)
     denied = contradictions(rows, known_to.cases, known_to.environments)
@@ -64,6 +69,16 @@ def judged_grid(
             dataclasses.replace(each, published=denied.get(each.seen.cell)) for each in judged
         )
     return known_to, judged
+
+
+def axes_of(project: Project) -> Axes:
+    """Return the axes of a whole project on a CPU."""
+    return Axes(
+        cases=project.cases,
+        environments=project.environments,
+        precisions=project.matrix.precisions,
+        device=Device.CPU,
+    )
 
 
 def judged_under_torches(

@@ -1,4 +1,4 @@
-"""`matrix`: build missing environments, run cells without current results, render the table."""
+"""`matrix`: confirm published results on this machine, or run the cells that are selected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import resource
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project, site
+from repromatrix.runner.cli import confirm, under_torch
 from repromatrix.runner.cli import options as cli
-from repromatrix.runner.cli import under_torch
 from repromatrix.runner.cli.engine import engine_of, sandbox_of
 from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
 from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
@@ -24,20 +24,21 @@ from repromatrix.runner.cli.under_torch import TorchUpdates
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers
+from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.evidence.store import Store, take_in_late
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.execution.run import Run, RunTally, known_rows
-from repromatrix.runner.judging.verdicts import Judged, is_current
+from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.budget import Budget, Costs, Values, Worth, costs
+from repromatrix.runner.planning.budget import Budget, Costs, costs
 from repromatrix.runner.planning.budget import seconds as seconds_of
-from repromatrix.runner.planning.plan import Axes, Why, deciding
+from repromatrix.runner.planning.due import due
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
@@ -46,15 +47,9 @@ from repromatrix.runner.text import plural
 if TYPE_CHECKING:
     from rich.console import Console
 
+_DRAWN = "the seed draws cells only where nothing is selected"
 _DRAWING = 5.0
 """Seconds of a budget that are kept for drawing the table; at most a tenth of it."""
-_WORTH = {
-    Worth.CHANGE: "next to a change",
-    Worth.END: "at the end of a range",
-    Worth.STALE: "stale",
-    Worth.GAP: "in between",
-    Worth.KNOWN: "measured before",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,9 +89,25 @@ class MatrixOptions(cli.CellOptions):
     budget: Annotated[
         str,
         cli.checked(
-            "Stop after this time; the most informative cells run first.", metavar="90s|10m|2h"
+            f"Stop after this time; {confirm.BUDGET} of measuring when nothing is selected.",
+            metavar="90s|10m|2h",
         ),
     ] = ""
+    all_due: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Run every cell that is due: not those that cannot be expected to differ from"
+            " their neighbours.",
+        ),
+    ] = False
+    every: Annotated[bool, typer.Option("--every", help="Run every cell, due or not.")] = False
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="What draws releases and cells when nothing is selected.", metavar="N"
+        ),
+    ] = None
     rerun: cli.Rerun = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run, and run nothing.")
@@ -111,17 +122,25 @@ class MatrixOptions(cli.CellOptions):
         """How many environments run at once; a cluster counts its own cores."""
         return self.jobs or (0 if self.ray else cores())
 
+    @property
+    def confirms(self) -> bool:
+        """Whether nothing is selected: published results are confirmed, and the run ends."""
+        selected = (self.case, self.area, self.model, self.release, self.precision)
+        others = (self.workaround, self.trigger, self.only, self.python, self.torch)
+        asked = self.all_due or self.every or any(selected) or any(others)
+        return not asked and self.device is Device.CPU
+
 
 @cli.command("matrix")
 def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
-    """Build missing environments, run cells without current results, and render the table.
+    """Confirm published results on this machine for a quarter of an hour, or run selected cells.
 
-    The exit code says whether all was as expected.
+    The table is drawn either way. The exit code says whether all was as expected.
     """
     began = time.monotonic()
     seconds = seconds_of(options.budget) if options.budget else None
-    _refuse_conflicts(options)
     mine = shard(options.shard) if options.shard else None
+    _refuse_conflicts(options)
     paths, files = cli.own_files(paths, options.case, "--case")
     loaded = project.load(paths, files)
     if files is not None:
@@ -130,26 +149,26 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
     with answers.opened(paths, warn) as store:
         take_in_late(store, warn)
         stored = list(store.rows())
+        if options.confirms:
+            return _confirm(loaded, options, store, stored, console)
         planned = _planned(loaded, options, stored)
         part = share(loaded, options, mine) if mine else None
         if part:
             planned = _within(planned, part)
-        planned = narrowed(planned, seconds, began)
+        if seconds is not None:
+            planned = narrowed(planned, began + seconds - min(_DRAWING, seconds / 10))
         if options.dry_run:
             _print_plan(planned, console)
             return ExitCode.AS_EXPECTED
-        if part:
-            store.begin_shard(part.split)
-        if part and not part.environments:
-            console.print(f"Shard {mine} has nothing to run: there are more shards than releases.")
-            code = ExitCode.AS_EXPECTED
+        if part is None:
+            return _run(planned, _updates(planned, options, store, stored), options, console)
+        store.begin_shard(part.split)
+        code = ExitCode.AS_EXPECTED
+        if part.environments:
+            code = _run(planned, _updates(planned, options, store, stored), options, console)
         else:
-            if options.torch:
-                updates: _Updates = TorchUpdates(loaded, store)
-            else:
-                updates = SiteUpdates(loaded, store, stored, options.workers)
-            code = _run(planned, updates, options, console)
-        if part and code in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
+            console.print(f"Shard {mine} has nothing to run: there are more shards than releases.")
+        if code in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
             _end_shard(part, planned, store, console)
         return code
 
@@ -162,6 +181,8 @@ def _refuse_conflicts(options: MatrixOptions) -> None:
         ("--shard", options.shard, "--only", options.only, alone),
         ("--shard", options.shard, "--python", options.python, alone),
         ("--budget", options.budget, "--ray", options.ray, "a budget works on one machine only"),
+        ("--all", options.all_due, "--every", options.every, "they are different cells"),
+        ("--seed", options.seed is not None, "a selection", not options.confirms, _DRAWN),
         ("--python", options.python, "--release", options.release, placed),
         ("--python", options.python, "--ray", options.ray, lacking),
         (under_torch.OPTION, options.torch, "--ray", options.ray, "the nodes read no evidence"),
@@ -170,6 +191,10 @@ def _refuse_conflicts(options: MatrixOptions) -> None:
         ("--sandbox", options.sandbox, "--ray", options.ray, "the nodes have no sandbox"),
     )
     cli.refuse_pairs(pairs)
+    for option in ("shard", "ray"):
+        if getattr(options, option) and options.confirms:
+            what = "published results are confirmed on one machine"
+            raise refuse(Problem(f"--{option}", what, "Add --all, --every or a selection."))
     if options.ray:
         ray.check(options.ray)
     else:
@@ -198,6 +223,12 @@ def _planned(loaded: Project, options: MatrixOptions, rows: list[Observation]) -
         rerun=options.rerun,
         interpreter=ready,
     )
+    if options.all_due:
+        published = answers.published_rows(loaded.paths)
+        # The cells of a shard are the same on every machine.
+        evidence = published if options.shard else [*published, *rows]
+        is_due = due(site.axes_of(loaded), known_rows(evidence, loaded))
+        planned = dataclasses.replace(planned, asked=is_due)
     if options.torch:
         evidence = [*answers.published_rows(loaded.paths), *rows]
         planned = under_torch.under(planned, options.torch, rows, evidence)
@@ -226,44 +257,17 @@ def _within(planned: Run, part: Share) -> Run:
     return dataclasses.replace(planned, selection=selection)
 
 
-def narrowed(planned: Run, seconds: float | None, began: float) -> Run:
-    """Return a run of the cells for which there is time, those of most value first.
-
-    `seconds` is the budget, if there is one; it began at `began` on the monotonic clock.
-    """
-    if seconds is None:
-        return planned
-    decides = _decided(planned, planned.known)
-    loaded = planned.project
-
-    def current(seen: Observation) -> bool:
-        case, environment = loaded.cases[seen.cell.case], loaded.environments[seen.cell.environment]
-        return is_current(seen, case, environment) and not seen.sides
-
-    until = began + seconds - min(_DRAWING, seconds / 10)
+def narrowed(planned: Run, until: float) -> Run:
+    """Return a run that begins nothing that cannot end by a moment of the monotonic clock."""
     jobs = planned.terms.jobs
     budget = Budget(
         until=until,
         workers=jobs,
         costs=_costs(planned),
-        values=Values(known=planned.known, decides=decides, current=current),
         beside=max(1, jobs // len(planned.selection.environments)),
     )
     terms = dataclasses.replace(planned.terms, until=until)
     return dataclasses.replace(planned, budget=budget, terms=terms)
-
-
-def _decided(planned: Run, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
-    """Return what each selected cell decides, by some evidence."""
-    loaded, selection = planned.project, planned.selection
-    environments = loaded.environments.items()
-    axes = Axes(
-        cases={name: case for name, case in loaded.cases.items() if name in selection.cases},
-        environments={name: each for name, each in environments if name in selection.environments},
-        precisions=[each for each in loaded.matrix.precisions if each in selection.precisions],
-        device=planned.terms.device,
-    )
-    return {cell: why for cell, why in deciding(axes, known).items() if selection(cell)}
 
 
 def _costs(planned: Run) -> Costs:
@@ -295,16 +299,12 @@ def _print_plan(planned: Run, console: Console) -> None:
     if planned.budget is not None:
         begun = {cell for unit in units for cell in unit.cells}
         left = {cell for unit in every for cell in unit.cells} - begun
-        _print_left(planned.budget, left, console)
+        _print_left(left, console)
 
 
-def _print_left(budget: Budget, left: Collection[Cell], console: Console) -> None:
-    if not left:
-        console.print("The budget was enough: nothing is left.")
-        return
-    counts = Counter(map(budget.values.worth, left))
-    parts = ", ".join(f"{counts[worth]} {_WORTH[worth]}" for worth in Worth if counts[worth])
-    console.print(f"Left for another run: {plural(len(left), 'cell')}: {parts}.")
+def _print_left(left: Collection[Cell], console: Console) -> None:
+    said = f"Left for another run: {plural(len(left), 'cell')}." if left else "Nothing is left."
+    console.print(said)
 
 
 # How it is run
@@ -313,8 +313,57 @@ def _print_left(budget: Budget, left: Collection[Cell], console: Console) -> Non
 _Updates = SiteUpdates | TorchUpdates
 
 
+def _updates(
+    planned: Run, options: MatrixOptions, store: Store, stored: list[Observation]
+) -> _Updates:
+    if options.torch:
+        return TorchUpdates(planned.project, store)
+    return SiteUpdates(planned.project, store, stored, options.workers)
+
+
+def _published(planned: Run) -> dict[Cell, Observation]:
+    """Return the current published results of the selected cases."""
+    loaded, cases = planned.project, planned.selection.cases
+    rows = answers.published_rows(loaded.paths, None if cases == {*loaded.cases} else cases)
+    return current(rows, loaded.cases, loaded.environments)[0]
+
+
+def _confirm(
+    loaded: Project,
+    options: MatrixOptions,
+    store: Store,
+    stored: list[Observation],
+    console: Console,
+) -> ExitCode:
+    """Draw the table of what is published, then measure some of it, and say what that bounds."""
+    seed = store.seed() if options.seed is None else options.seed
+    drawn = confirm.drawn(_planned(loaded, options, stored), seed)
+    seconds = seconds_of(options.budget or confirm.BUDGET)
+    if options.dry_run:
+        _print_plan(narrowed(drawn.run, time.monotonic() + seconds), console)
+        return ExitCode.AS_EXPECTED
+    updates = SiteUpdates(loaded, store, stored, options.workers)
+    console.print("Drawing the table of published results.")
+    confirm.print_opening(updates.render(), loaded, console)
+    published = _published(drawn.run)
+    confirm.print_intention(drawn, seconds, console)
+    terms = dataclasses.replace(drawn.run.terms, sandbox=sandbox_of("", options.sandbox, console))
+    planned = dataclasses.replace(drawn.run, published=published, terms=terms)
+    store.begin_confirmation(drawn.seed, terms.run)
+    begin = time.monotonic()
+    planned = narrowed(planned, begin + seconds)
+    with ProgressDisplay(console, planned.terms.until) as display:
+        tally = planned.execute(store, display)
+    spent = time.monotonic() - begin
+    shown = updates.render()
+    confirmed = confirm.compared(drawn, published, shown.rows, store.confirmations(drawn.seed))
+    code = confirm.print_closing(confirmed, planned, tally, shown, console, spent)
+    return _with_table(code, updates, console)
+
+
 def _run(planned: Run, updates: _Updates, options: MatrixOptions, console: Console) -> ExitCode:
     begin = time.monotonic()
+    planned = dataclasses.replace(planned, published=_published(planned))
 
     def pause(left: int) -> None:
         if time.monotonic() < planned.terms.until:  # time was kept for the last drawing only
@@ -327,12 +376,17 @@ def _run(planned: Run, updates: _Updates, options: MatrixOptions, console: Conso
         tally = planned.execute(updates.store, display, pause, engine)
     shown = updates.render()
     code = _summary(planned, shown, tally, options, console, time.monotonic() - begin)
+    return _with_table(code, updates, console)
+
+
+def _with_table(code: ExitCode, updates: _Updates, console: Console) -> ExitCode:
+    """Print where the table is; return the exit code, that of the disk where it is not drawn."""
     if updates.undrawn:
         console.print(f"The table is not drawn: {updates.undrawn}", markup=False)
         return max(code, updates.undrawn.code)
-    if options.torch:
+    if isinstance(updates, TorchUpdates):
         return code
-    table = site.index(planned.project.paths)
+    table = site.index(updates.project.paths)
     console.print(f"The table: {table} (first drawn after {updates.first:.0f} s)")
     return code
 
@@ -424,7 +478,7 @@ def _print_overruled(
 def _print_budget(planned: Run, tally: RunTally, grid: Sequence[Judged], console: Console) -> None:
     if planned.budget is None:
         return
-    _print_left(planned.budget, tally.left, console)
+    _print_left(tally.left, console)
     once = sum(judged.verdict.is_unexpected and judged.seen.repeats == 1 for judged in grid)
     if once and time.monotonic() >= planned.budget.until:
         results = plural(once, "unexpected result")

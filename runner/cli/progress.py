@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from repromatrix.runner.execution.run import RunListener
@@ -25,6 +26,10 @@ LISTED = 20
 """How many cells are printed one by one."""
 _EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
+_TELLING = 3
+"""After so many environments the time left can be told."""
+_BEGINNING = 60
+"""As many cells take as long as an environment takes before its first one."""
 _SHOWN = 8
 """How many environments the display has room for."""
 
@@ -44,9 +49,10 @@ def cell_text(seen: Observation) -> str:
 class ProgressDisplay(RunListener):
     """Shows a run: live on a terminal, in plain lines elsewhere; a context manager."""
 
-    def __init__(self, console: Console) -> None:
-        """Show nothing yet."""
+    def __init__(self, console: Console, until: float = math.inf) -> None:
+        """Show nothing yet; `until` is when the run ends, on the monotonic clock."""
         self.console = console
+        self.until = until
         self.doing: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
         self.cells = 0
@@ -59,11 +65,10 @@ class ProgressDisplay(RunListener):
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("cells  {task.fields[rate]}"),
-            TimeRemainingColumn(),
+            TextColumn("cells  {task.fields[rate]}{task.fields[left]}"),
             console=console,
         )
-        self.task = self.bar.add_task("measuring", total=None, rate="")
+        self.task = self.bar.add_task("measuring", total=None, rate="", left="")
         self.live = Live(
             console=console, get_renderable=self._renderable, refresh_per_second=4, transient=True
         )
@@ -101,7 +106,7 @@ class ProgressDisplay(RunListener):
             self.counts[verdict] += 1
             seconds = max(0.001, time.monotonic() - self.began_at)
             rate = f"{self.done_cells / seconds:.1f}/s"
-            self.bar.update(self.task, completed=self.done_cells, rate=rate)
+            self.bar.update(self.task, completed=self.done_cells, rate=rate, left=self._left())
         elif verdict.is_unexpected or row.unstable:
             word = "unstable" if row.unstable else str(verdict)
             self.say(f"  {word}: {cell_text(row)}", "bold red")
@@ -126,13 +131,25 @@ class ProgressDisplay(RunListener):
         if self.console.is_terminal or now - self.printed_at < _EVERY:
             return
         self.printed_at = now
-        seconds = now - self.began_at
-        left = seconds / max(1, self.done_cells) * max(0, self.cells - self.done_cells)
-        estimate = f", about {left / 60:.0f} min left" if self.done_units else ""
+        of = "" if math.isfinite(self.until) else f" of {self.cells}"
+        of_units = "" if math.isfinite(self.until) else f" of {self.units}"
         self.say(
-            f"  {self.done_cells} of {self.cells} cells, {self.done_units} of {self.units}"
-            f" environments, {seconds:.0f} s{estimate}"
+            f"  {self.done_cells}{of} cells, {self.done_units}{of_units} environments,"
+            f" {now - self.began_at:.0f} s{self._left()}"
         )
+
+    def _left(self) -> str:
+        """Return how much time is left, as soon as it can be told."""
+        now = time.monotonic()
+        if math.isfinite(self.until):
+            seconds = max(0.0, self.until - now)
+        elif self.done_units < _TELLING:
+            return ""
+        else:
+            done = self.done_cells + _BEGINNING * (self.done_units + len(self.doing))
+            whole = self.cells + _BEGINNING * self.units
+            seconds = (now - self.began_at) * max(0, whole - done) / done
+        return f", about {seconds / 60:.0f} min left"
 
 
 class SearchProgress(RunListener):

@@ -253,6 +253,8 @@ class Grid:
 
     A GPU is lent by the minute: what nobody had time for there is missed by nobody.
     """
+    due: Callable[[Cell], bool] = lambda _: True
+    """Says of a cell that no current row answers whether a rule asks for it to be measured."""
 
     def cells(self) -> Iterable[Cell]:
         """Yield every cell, case by case, in the order of the table."""
@@ -292,9 +294,12 @@ def survey(grid: Grid, known: Mapping[Cell, Observation]) -> tuple[Observation, 
         blank = unrun(cell.case, cell.environment, cell.device)
         # Neither what an older version of the case did, nor why it was not run, says anything
         # where this one cannot be run.
-        if row is not None and blank.outcome is not Outcome.NOT_APPLICABLE:
-            return row
-        return dataclasses.replace(blank, cell=cell)
+        if blank.outcome is Outcome.NOT_APPLICABLE:
+            return dataclasses.replace(blank, cell=cell)
+        if (row is None or row.outcome.was_run) and not grid.due(cell):
+            reason = "no rule asks for it, and no published result answers"
+            return dataclasses.replace(blank, cell=cell, outcome=Outcome.NOT_DUE, reason=reason)
+        return dataclasses.replace(blank, cell=cell) if row is None else row
 
     return tuple(map(shown, grid.cells()))
 

@@ -234,6 +234,21 @@ class Store:
         """Return the shards that were measured to their end, each with its split."""
         return frozenset(map(tuple, self._db.execute("SELECT shard, split FROM shards")))
 
+    def seed(self) -> int | None:
+        """Return the seed of the last run that confirmed what is published, if there was one."""
+        newest = "SELECT seed FROM confirmation ORDER BY rowid DESC LIMIT 1"
+        return next((int(seed) for (seed,) in self._db.execute(newest)), None)
+
+    def begin_confirmation(self, seed: int, run: str) -> None:
+        """Keep that a run confirms what is published, by a seed."""
+        with self.together():
+            self._db.execute("INSERT INTO confirmation VALUES (?,?)", (seed, run))
+
+    def confirmations(self, seed: int) -> frozenset[str]:
+        """Return the runs that confirmed what is published by a seed."""
+        runs = self._db.execute("SELECT run FROM confirmation WHERE seed=?", (seed,))
+        return frozenset(run for (run,) in runs)
+
     def rows(
         self, cases: Collection[str] | None = None, keep: Keep | None = None
     ) -> Iterator[Observation]:

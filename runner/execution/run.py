@@ -18,7 +18,7 @@ from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import Built, UnbuildableError
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import Interrupted, RunnerError
-from repromatrix.runner.evidence.answering import answering_rows
+from repromatrix.runner.evidence.answering import answering_rows, says
 from repromatrix.runner.evidence.store import Store, keep_beside
 from repromatrix.runner.execution import events
 from repromatrix.runner.execution.events import Event, Ready, Terms, Tree, Unbuilt
@@ -74,8 +74,12 @@ class Run:
     known: Mapping[Cell, Observation] = field(default_factory=dict)
     rerun: bool = False
     keep_rows: bool = False
-    asked: frozenset[Cell] | None = None
-    """The cells that decide something, where no others are to be run."""
+    asked: Callable[[Cell], bool] = field(default=lambda _: True)
+    """Says which of the selected cells are to be run."""
+    order: tuple[Unit, ...] | None = None
+    """What is to be run, in its order, where that was worked out already."""
+    published: Mapping[Cell, Observation] = field(default_factory=dict)
+    """What is published of the cells and current: whatever denies it is repeated."""
     budget: Budget | None = None
     largest: int = 0
     """The most cells of a unit, so that several nodes share an environment; 0 for all of them."""
@@ -95,10 +99,12 @@ class Run:
     def due(self, environment: Environment) -> tuple[Cell, ...]:
         """Return the selected cells of an environment that are to be run."""
         cells = applicable(self.selected(environment.name), self.project.cases, environment)
-        if self.asked is not None:
-            cells = tuple(cell for cell in cells if cell in self.asked)
+        return self.missing(filter(self.asked, cells), environment)
+
+    def missing(self, cells: Iterable[Cell], environment: Environment) -> tuple[Cell, ...]:
+        """Return the cells that this machine has not measured, or not repeated where it must."""
         if self.rerun or not self.known:
-            return cells
+            return tuple(cells)
         cases = self.project.cases
         entries = functools.cache(lambda name: live(cases[name], environment))
 
@@ -108,9 +114,15 @@ class Run:
                 return True
             # It was unexpected here, and the run ended before it was repeated.
             unconfirmed = row.source == LOCAL and row.repeats == 1
-            return unconfirmed and judge(covering(entries(cell.case), cell), row).is_unexpected
+            unexpected = judge(covering(entries(cell.case), cell), row).is_unexpected
+            return unconfirmed and (unexpected or self._denies(row))
 
         return tuple(filter(is_due, cells))
+
+    def _denies(self, row: Observation) -> bool:
+        """Say whether a row denies what is published of its cell."""
+        published = self.published.get(row.cell)
+        return published is not None and row.outcome.is_evidence and says(row) != says(published)
 
     def execute(
         self,
@@ -142,7 +154,7 @@ class Run:
         return Pool(self.terms, self.project.cases, prepare or self.prepare, self.doubted)
 
     def units(self) -> tuple[Unit, ...]:
-        """Return what is to be run, coarse to fine, or by value where there is a budget.
+        """Return what is to be run, coarse to fine unless an order is given.
 
         What `main` needs is known once it is built.
         """
@@ -152,11 +164,18 @@ class Run:
             is_main = environment.source is Source.MAIN
             return self.selected(name) if is_main else self.due(environment)
 
+        if self.order is not None:
+            held = self.project.environments
+            units = tuple(
+                dataclasses.replace(unit, cells=self.missing(unit.cells, held[unit.environment]))
+                for unit in self.order
+            )
+            return tuple(unit for unit in units if unit.cells)
         names = [name for name in self.project.names if name in self.selection.environments]
         units = plan(names, cells_in)
         if self.largest:
             units = tuple(part for unit in units for part in unit.parts(self.largest))
-        return units if self.budget is None else self.budget.ordered(units)
+        return units
 
     def prepare(self, unit: Unit) -> Ready:
         """Build the environment of a unit; raises UnbuildableError, or NoTimeError before it."""
@@ -205,10 +224,12 @@ class Run:
     def doubted(self, seen: Observation, environment: Environment) -> bool:
         """Say whether an observation is to be repeated.
 
-        It is when it is unexpected, or ran into our own limit of memory, and was not confirmed
-        before; or when the cell was unstable: one lucky run does not make it stable.
+        It is when it is unexpected, denies what is published, or ran into our own limit of memory,
+        and was not confirmed before; or when the cell was unstable: one lucky run does not make it
+        stable.
         """
-        doubtful = seen.hit_limit or self.verdict(seen, environment).is_unexpected
+        unexpected = self.verdict(seen, environment).is_unexpected
+        doubtful = seen.hit_limit or unexpected or self._denies(seen)
         before = self.known.get(seen.cell)
         if before is None or not is_current(
             before, self.project.cases[seen.cell.case], environment
@@ -303,9 +324,9 @@ class Recorder:
             case events.Phase():
                 self.listener.phase(event.environment, event.doing)
             case events.Done():
-                self.listener.done(event.unit.environment)
                 self.left -= 1
                 if event.begun:
+                    self.listener.done(event.unit.environment)
                     self.pause(self.left)
             case BaseException():
                 raise event

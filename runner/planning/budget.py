@@ -1,18 +1,17 @@
-"""Run within a time budget: what cells cost, which to run first, and what can still be started."""
+"""Run within a time budget: what cells cost, and what can still be started."""
 
 from __future__ import annotations
 
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 
 from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.planning.plan import Unit, Why
+from repromatrix.runner.planning.plan import Unit
 
 IMPORT = 4.0
 """Seconds that an environment takes before its first cell."""
@@ -69,91 +68,6 @@ def _kind(cell: Cell) -> _Kind:
     return cell.case, cell.workaround, cell.precision, cell.device
 
 
-class Worth(IntEnum):
-    """Why a cell is run, the best reason first."""
-
-    CHANGE = 0
-    END = 1
-    STALE = 2
-    GAP = 3
-    KNOWN = 4
-
-    @property
-    def by_age(self) -> bool:
-        """Whether the oldest evidence comes first; else who has most, the import being shared."""
-        return self in {Worth.STALE, Worth.KNOWN}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Values:
-    """What is known of cells, as far as it tells what another measurement is worth."""
-
-    known: Mapping[Cell, Observation]
-    decides: Mapping[Cell, Why]
-    current: Callable[[Observation], bool]
-
-    def worth(self, cell: Cell) -> Worth:
-        """Say why a cell is run."""
-        seen = self.known.get(cell)
-        if seen is not None and seen.outcome.was_run:
-            return Worth.KNOWN if self.current(seen) else Worth.STALE
-        return _NEVER_MEASURED[self.decides.get(cell)]
-
-    def age(self, cell: Cell) -> str:
-        """Return what sorts by age: runs are named after their time, published ones not at all."""
-        seen = self.known.get(cell)
-        return seen.provenance.run if seen is not None else ""
-
-
-_NEVER_MEASURED = {Why.CHANGE: Worth.CHANGE, Why.END: Worth.END, None: Worth.GAP}
-
-
-def by_value(
-    units: Sequence[Unit], values: Values, costs: Costs, seconds: float, workers: int
-) -> tuple[Unit, ...]:
-    """Cut and order units so that the time goes to the cells of most value.
-
-    First what fits, each environment once with all that it is to run, and none with more than one
-    worker has time for; then the rest, to be begun where the time was estimated too short. `units`
-    are in the order of `planning.plan`.
-    """
-    parts = [part for place, unit in enumerate(units) for part in _parts(place, unit, values)]
-    total = seconds * workers
-    spent: dict[str, float] = {}
-    taken: dict[str, list[Cell]] = {}
-    left: dict[str, list[Cell]] = {}
-    for _, name, cells in sorted(parts):
-        begin = 0.0 if name in spent else costs.of_begin(name)
-        room = min(total, seconds - spent.get(name, 0.0)) - begin
-        count = cells_that_fit(cells, costs, room)
-        if count:
-            used = begin + sum(map(costs.of_cell, cells[:count]))
-            total -= used
-            spent[name] = spent.get(name, 0.0) + used
-            taken.setdefault(name, []).extend(cells[:count])
-        left.setdefault(name, []).extend(cells[count:])
-    return (*_units(taken), *_units(left))
-
-
-def _units(cells: Mapping[str, Sequence[Cell]]) -> Iterable[Unit]:
-    return (Unit(environment=name, cells=tuple(some)) for name, some in cells.items() if some)
-
-
-def _parts(
-    place: int, unit: Unit, values: Values
-) -> Iterator[tuple[tuple[object, ...], str, list[Cell]]]:
-    """Yield the cells of one environment that are worth the same, each after what sorts them."""
-    by_worth: dict[Worth, list[Cell]] = {}
-    for cell in unit.cells:
-        by_worth.setdefault(values.worth(cell), []).append(cell)
-    for worth, cells in by_worth.items():
-        order: object = 0 if worth is Worth.GAP else -len(cells)
-        if worth.by_age:
-            cells.sort(key=values.age)
-            order = values.age(cells[0])
-        yield (worth, order, place), unit.environment, cells
-
-
 def cells_that_fit(cells: Sequence[Cell], costs: Costs, seconds: float) -> int:
     """Return how many of the first cells can be run one after the other in some time."""
     for count, cell in enumerate(cells):
@@ -177,13 +91,12 @@ def seconds(text: str) -> float:
 
 @dataclass(kw_only=True, slots=True)
 class Budget:
-    """Time for building and measuring, and what tells how to spend it."""
+    """Time for building and measuring, and what there still is time for."""
 
     until: float
     """When nothing is begun any more, on the monotonic clock."""
     workers: int
     costs: Costs
-    values: Values
     beside: int = 1
     """Cells of one environment at once, where there are fewer of those than workers."""
     now: Callable[[], float] = time.monotonic
@@ -192,10 +105,6 @@ class Budget:
     took: float = 0.0
     """Seconds until the first cells of units came."""
     estimated: float = 0.0
-
-    def ordered(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
-        """Return units in the order of their value, first those for which there is time."""
-        return by_value(units, self.values, self.costs, self._left(), self.workers)
 
     def fitting(self, unit: Unit) -> Unit:
         """Return what of a unit can still end in time at this machine's pace, maybe no cell."""

@@ -1,4 +1,4 @@
-"""A run that ends in time: what is of most value, what it costs, what can still be begun."""
+"""A run that ends in time: what it costs, and what can still be begun."""
 
 from __future__ import annotations
 
@@ -17,21 +17,18 @@ from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution import pool
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, RunListener
-from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.planning.budget import (
     BUILD,
     CELL,
     FORK,
     IMPORT,
     Budget,
-    Values,
-    Worth,
-    by_value,
     cells_that_fit,
     costs,
     seconds,
 )
-from repromatrix.runner.planning.plan import Unit, Why
+from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.planning.selection import SelectionRequest, select
 
 if TYPE_CHECKING:
@@ -61,9 +58,6 @@ def unit(name: str, cells: int = 1) -> Unit:
     )
 
 
-NOTHING = Values(known={}, decides={}, current=lambda _: True)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("0.5m", 30), (" 1s ", 1)]
 )
@@ -91,63 +85,18 @@ def test_a_unit_costs_its_build_one_import_and_its_cells() -> None:
     assert known.of_unit(unit("4.49.0", 2)) == BUILD + IMPORT + 2 * (FORK + CELL)
 
 
-def test_cells_are_worth_their_time_in_the_order_that_is_written_down() -> None:
-    stale, known = row("4.51.0", 1.0), row("4.52.0", 1.0)
-    unbuilt = dataclasses.replace(seen(Outcome.UNBUILDABLE, cell("4.50.0")), reason="no wheel")
-    values = Values(
-        known={one.cell: one for one in (stale, known, unbuilt)},
-        decides={cell("4.49.0"): Why.CHANGE, cell("4.50.0"): Why.END, stale.cell: Why.CHANGE},
-        current=lambda one: one is known,
-    )
-
-    assert [values.worth(cell(name)) for name in NAMES] == [
-        Worth.CHANGE,
-        Worth.END,
-        Worth.STALE,
-        Worth.KNOWN,
-        Worth.GAP,
-    ]
-
-
-def test_the_oldest_evidence_is_measured_again_first() -> None:
-    rows = [row(name, 1.0) for name in NAMES]
-    values = Values(known={one.cell: one for one in rows}, decides={}, current=lambda _: True)
-    units = [Unit(environment=name, cells=(cell(name),)) for name in reversed(NAMES)]
-    ordered = by_value(units, values, costing(), 1000, 1)
-
-    assert [one.environment for one in ordered] == list(NAMES)
-
-
-def test_an_environment_is_visited_once_for_all_that_there_is_time_for() -> None:
-    units = [
-        Unit(environment=name, cells=(cell(name), cell(name, name="toy_two"))) for name in "ab"
-    ]
-    values = dataclasses.replace(NOTHING, decides={cell("b", name="toy_two"): Why.CHANGE})
-    ordered = by_value(units, values, costing(), 1000, 1)
-
-    assert ordered == (
-        Unit(environment="b", cells=(cell("b", name="toy_two"), cell("b"))),
-        units[0],
-    )
-
-
 @given(
     st.lists(st.integers(min_value=0, max_value=40), min_size=1, max_size=8),
     st.floats(min_value=0, max_value=60),
     st.integers(min_value=1, max_value=4),
 )
-def test_what_comes_first_fits_and_no_cell_is_lost_or_doubled(
-    sizes: list[int], room: float, workers: int
-) -> None:
+def test_what_comes_first_fits(sizes: list[int], room: float, workers: int) -> None:
     units = [unit(str(number), size) for number, size in enumerate(sizes)]
     known = costing()
-    ordered = by_value(units, NOTHING, known, room, workers)
-    budget = Budget(until=room, workers=workers, costs=known, values=NOTHING, now=lambda: 0.0)
-    first = budget.first(ordered)
+    budget = Budget(until=room, workers=workers, costs=known, now=lambda: 0.0)
+    first = budget.first(units)
 
-    assert sorted(one for some in ordered for one in some.cells) == sorted(
-        one for some in units for one in some.cells
-    )
+    assert first == tuple(units[: len(first)])
     assert sum(map(known.of_unit, first)) <= room * workers
     assert all(budget.fitting(one).cells == one.cells for one in first)
 
@@ -167,9 +116,7 @@ def test_as_many_of_the_first_cells_are_taken_as_fit(took: list[float], room: fl
 
 def test_on_a_machine_that_turns_out_slower_less_is_begun() -> None:
     clock = SimpleNamespace(now=0.0)
-    budget = Budget(
-        until=100.0, workers=1, costs=costing(), values=NOTHING, now=lambda: float(clock.now)
-    )
+    budget = Budget(until=100.0, workers=1, costs=costing(), now=lambda: float(clock.now))
     before = len(budget.fitting(unit("4.51.0", 300)).cells)
     budget.begin(unit("4.50.0"))
     clock.now = 2 * (IMPORT + FORK + CELL)
@@ -209,9 +156,7 @@ def _limited(clock: SimpleNamespace) -> Run:
         selection=select(SelectionRequest(release=[fakes.RELEASE]), loaded.cases, loaded.names),
         terms=terms,
         known={},
-        budget=Budget(
-            until=50.0, workers=1, costs=costing(), values=NOTHING, now=lambda: float(clock.now)
-        ),
+        budget=Budget(until=50.0, workers=1, costs=costing(), now=lambda: float(clock.now)),
     )
 
 

@@ -1,0 +1,257 @@
+"""What `matrix` says when nothing is selected: it confirms what is published, and ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+import secrets
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from repromatrix.runner import site
+from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print_unexpected
+from repromatrix.runner.cli.report import RenderedSite
+from repromatrix.runner.errors import ExitCode
+from repromatrix.runner.evidence.answering import are_comparable, current, measured_with, says
+from repromatrix.runner.execution.run import Run, RunTally
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.case import ANY_MODEL
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.planning.confirmation import Bound, Visit, bounds, plain_releases, visits
+from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.planning.selection import NONE
+from repromatrix.runner.project import Project
+from repromatrix.runner.text import plural, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BUDGET = "12m"
+"""For how long it measures."""
+_UNCHECKED = "extras, pairs, stacks, `main`, other versions of torch, GPUs"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drawn:
+    """What a seed draws: the releases in turn with their cells, and the run of them."""
+
+    seed: int
+    visits: tuple[Visit, ...]
+    run: Run
+
+
+def drawn(planned: Run, seed: int | None) -> Drawn:
+    """Return the run that confirms what is published, as a seed draws it.
+
+    Without any seed one is drawn, so that nobody who published knows what is going to be measured.
+    """
+    seed = secrets.randbelow(10**6) if seed is None else seed
+    turns = tuple(visits(site.axes_of(planned.project), seed))
+    order = tuple(Unit(environment=turn.environment, cells=turn.cells) for turn in turns)
+    run = dataclasses.replace(planned, order=order)
+    return Drawn(seed=seed, visits=turns, run=run)
+
+
+def print_opening(shown: RenderedSite, loaded: Project, console: Console) -> None:
+    """Print where the table is, the silent bugs of the newest release, and what to do next."""
+    cells = sum(judged.seen.outcome.was_run for judged in shown.grid)
+    console.print(f"The table: {site.index(loaded.paths)} ({cells:,} cells, published before)")
+    newest = plain_releases(loaded.environments)[-1]
+    silent = _silent_bugs(shown.grid, loaded, newest)
+    console.print(
+        f"\n{plural(len(silent), 'known bug')} of transformers {newest} without an error message:"
+    )
+    for title, precisions in [*silent.items()][:LISTED]:
+        console.print(printable(f"  {title} ({', '.join(precisions)})"), markup=False)
+    if len(silent) > LISTED:
+        page = loaded.paths.shown(loaded.paths.site / f"release/{newest}.html")
+        console.print(f"  … and {len(silent) - LISTED} more: {page}", markup=False)
+    console.print("Which of them can hit you: pip freeze | nox -s audit -- -\n", markup=False)
+
+
+def _silent_bugs(
+    grid: Iterable[Judged], loaded: Project, release: str
+) -> Mapping[str, Sequence[Precision]]:
+    """Return the bugs of a release that raise nothing, by title, with their precisions.
+
+    Those of any model come first. The variants of a case are one bug.
+    """
+    found: dict[str, list[Precision]] = {}
+    of_any: dict[str, bool] = {}
+    for judged in grid:
+        cell, case = judged.seen.cell, loaded.cases[judged.seen.cell.case]
+        is_here = (cell.environment, cell.workaround, cell.device) == (release, "", Device.CPU)
+        if is_here and case.block.is_silent and judged.seen.reading.fails:
+            title = case.block.title.partition(" [")[0]
+            precisions = found.setdefault(title, [])
+            precisions += [cell.precision] * (cell.precision not in precisions)
+            of_any[title] = case.block.models == (ANY_MODEL,)
+    return {title: found[title] for title in sorted(found, key=lambda title: not of_any[title])}
+
+
+def print_intention(drawn: Drawn, seconds: float, console: Console) -> None:
+    """Print what is going to be measured, and for how long."""
+    release = drawn.visits[0].environment if drawn.visits else "nothing"
+    console.print(
+        f"Measuring here for {seconds / 60:.0f} min, to confirm it: {release} first, then releases"
+        f" drawn by seed {drawn.seed}. Ctrl-C ends it and keeps what was measured."
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """What this machine measured of what is published, and whether it saw the same."""
+
+    drawn: Drawn
+    here: Mapping[Cell, Observation]
+    """The current results of this machine."""
+    denied: Mapping[Cell, Observation]
+    """The published results of those that differ."""
+    agrees: Mapping[Cell, bool]
+    """Of the cells that can be compared, whether they agree."""
+    confirming: frozenset[Cell]
+    """Those that were measured to confirm what is published, by the same seed."""
+    unlike: Mapping[tuple[str, str, str], int]
+    """On what the results were measured that cannot be compared, with their number."""
+
+
+def compared(
+    drawn: Drawn,
+    published: Mapping[Cell, Observation],
+    rows: Iterable[Observation],
+    runs: frozenset[str],
+) -> Compared:
+    """Hold this machine's current results against the published ones; `runs` confirmed by it."""
+    loaded = drawn.run.project
+    local = (row for row in rows if row.source == LOCAL and row.outcome.is_evidence)
+    here, _ = current(local, loaded.cases, loaded.environments)
+    pairs = {cell: (row, published[cell]) for cell, row in here.items() if cell in published}
+    like = {cell: pair for cell, pair in pairs.items() if are_comparable(*pair)}
+    agrees = {cell: says(own) == says(theirs) for cell, (own, theirs) in like.items()}
+    return Compared(
+        drawn=drawn,
+        here=here,
+        denied={cell: like[cell][1] for cell, same in agrees.items() if not same},
+        agrees=agrees,
+        confirming=frozenset(cell for cell, row in here.items() if row.provenance.run in runs),
+        unlike=Counter(
+            measured_with(theirs) for cell, (_, theirs) in pairs.items() if cell not in like
+        ),
+    )
+
+
+def print_closing(  # noqa: PLR0913, PLR0917 - it prints everything at the end
+    confirmed: Compared,
+    planned: Run,
+    tally: RunTally,
+    shown: RenderedSite,
+    console: Console,
+    seconds: float,
+) -> ExitCode:
+    """Print what was measured, what contradicts, and what that bounds; return the exit code."""
+    _print_counts(confirmed, planned, tally, shown.grid, console, seconds)
+    _print_denied(confirmed, console)
+    new = [
+        judged
+        for judged in shown.grid
+        if judged.seen.source in UNPUBLISHED
+        and judged.verdict.is_unexpected
+        and not confirmed.agrees.get(judged.seen.cell)
+        and judged.seen.cell not in confirmed.denied
+    ]
+    print_unexpected(new, console)
+    _print_bounds(confirmed, console)
+    for name, reason in {**tally.unbuilt, **tally.lost}.items():
+        console.print(f"Not measured: {name}: {reason}", markup=False)
+    if tally.interrupted:
+        console.print("Interrupted. Results so far are kept; the next run goes on from here.")
+        return ExitCode.INTERRUPTED
+    if tally.left:
+        left = len({cell.environment for cell in tally.left})
+        console.print(
+            f"The next run goes on: cells of {plural(left, 'release')} are left"
+            " (--budget 1h reaches all of them)."
+        )
+    if tally.unbuilt or tally.lost:
+        return ExitCode.UNBUILDABLE
+    return ExitCode.UNEXPECTED if new or confirmed.denied else ExitCode.AS_EXPECTED
+
+
+def _print_counts(  # noqa: PLR0913, PLR0917 - what it counts
+    confirmed: Compared,
+    planned: Run,
+    tally: RunTally,
+    grid: Sequence[Judged],
+    console: Console,
+    seconds: float,
+) -> None:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    spent = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    ran = sum(judged.seen.outcome.was_run for judged in grid)
+    releases = len({cell.environment for cell in confirmed.here})
+    console.print(
+        f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s, {spent:.0f} core-seconds"
+        f" of {planned.terms.jobs} cores."
+    )
+    console.print(
+        f"Of {ran:,} cells of the table {len(confirmed.here):,} were measured here, on"
+        f" {plural(releases, 'release')}; the others are published results."
+    )
+    for (machine, python, torch), number in confirmed.unlike.items():
+        console.print(
+            f"{plural(number, 'cell')} cannot be compared: published on {machine}, Python {python},"
+            f" torch {torch}."
+        )
+
+
+def _print_denied(confirmed: Compared, console: Console) -> None:
+    """Print each contradiction with the command that repeats it."""
+    number = len(confirmed.agrees)
+    differing = plural(len(confirmed.denied), "contradicts", "contradict")
+    console.print(f"{number:,} compared with what is published: {differing}.")
+    for cell, theirs in [*confirmed.denied.items()][:LISTED]:
+        own = confirmed.here[cell]
+        seen = f"{plural(own.repeats, 'run')}{', unstable' if own.unstable else ''}"
+        line = (
+            f"  {cell_name(own)}: {own.described} here ({seen}); {theirs.described} in the snapshot"
+            f" of {theirs.source}"
+        )
+        console.print(printable(line), markup=False, style="bold red")
+        console.print(f"    repeat it: {repeating(cell)}", markup=False)
+    print_rest(len(confirmed.denied), console)
+
+
+def repeating(cell: Cell) -> str:
+    """Return the command that measures a cell again."""
+    options = (
+        *("--case", cell.case, "--release", cell.environment, "--precision", cell.precision),
+        *("--workaround", cell.workaround or NONE, "--rerun"),
+    )
+    return shlex.join(["nox", "-s", "matrix", "--", *options])
+
+
+def _print_bounds(confirmed: Compared, console: Console) -> None:
+    drawn = confirmed.drawn
+    cells, releases = bounds(drawn.visits, confirmed.agrees, confirmed.confirming)
+    console.print(f"What this bounds, at 95 %, by seed {drawn.seed}:")
+    visited = len({cell.environment for cell in confirmed.agrees})
+    console.print(
+        f"  the {plural(visited, 'release')} visited: {_share(cells)}"
+        f" ({cells.sample:,} cells at random, {cells.differing} of them)"
+    )
+    every = len(plain_releases(drawn.run.project.environments))
+    console.print(
+        f"  all {every} plain releases: {_share(releases)}, were the cells of a release wrong"
+        f" together ({plural(releases.sample, 'release')} at random, {releases.differing} with one)"
+    )
+    console.print(f"  not checked here: {_UNCHECKED}")
+
+
+def _share(bound: Bound) -> str:
+    """Return how much a sample bounds, in words."""
+    return f"at most {bound.share:.2%} of the cells differ" if bound.sample else "nothing yet"
