@@ -238,20 +238,20 @@ def repeating(cell: Cell) -> str:
 def _print_bounds(confirmed: Compared, console: Console) -> None:
     drawn = confirmed.drawn
     cells, releases = bounds(drawn.visits, confirmed.agrees, confirmed.confirming)
-    console.print(f"What this bounds, at 95 %, by seed {drawn.seed}:")
+    console.print(f"What this bounds, with 95 % confidence (seed {drawn.seed}):")
     visited = len({cell.environment for cell in confirmed.agrees})
     console.print(
-        f"  the {plural(visited, 'release')} visited: {_share(cells)}"
-        f" ({cells.sample:,} cells at random, {cells.differing} of them)"
+        f"  In the {plural(visited, 'release')} visited: {_share(cells)} ({cells.differing} of"
+        f" {cells.sample:,} drawn at random)."
     )
     every = len(plain_releases(drawn.run.project.environments))
     console.print(
-        f"  all {every} plain releases: {_share(releases)}, were the cells of a release wrong"
-        f" together ({plural(releases.sample, 'release')} at random, {releases.differing} with one)"
+        f"  In all {every} plain releases: {_share(releases)} ({releases.differing} of"
+        f" {plural(releases.sample, 'release')} drawn at random had one; each counts once)."
     )
-    console.print(f"  not checked here: {_UNCHECKED}")
+    console.print(f"  Not checked here: {_UNCHECKED}.")
 
 
 def _share(bound: Bound) -> str:
     """Return how much a sample bounds, in words."""
-    return f"at most {bound.share:.2%} of the cells differ" if bound.sample else "nothing yet"
+    return f"at most {bound.share:.2%} of cells differ" if bound.sample else "nothing is known yet"
