@@ -27,7 +27,8 @@ from repromatrix.runner.evidence.history import (
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
-from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
+from repromatrix.runner.site import judged_grid
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -255,3 +256,40 @@ def test_what_was_measured_along_main_is_published_alone_while_its_case_stands(
 
     published_points = history.published_history(places)
     assert published_points == MainHistory(points=(point,), answers={keys[0]: answers})
+
+
+LINE = ("4.50.0", "4.50.1", "4.50.2", "4.50.3")
+SOFTLY = '[tool.repromatrix.workarounds]\nsoftly = "Break softly."\n'
+
+
+def test_what_is_not_due_is_no_gap_no_row_and_no_pass(tmp_path: Path) -> None:
+    places = small_checkout.checkout(tmp_path, LINE)
+    (places.cases / "toy_breaks.py").write_text(case_text(SOFTLY))
+    asked = [(name, "") for name in LINE] + [(name, "softly") for name in ("4.50.0", "4.50.3")]
+    with closing(Store(places.store, print)) as store:
+        for name, workaround in asked:
+            for row in rows(places, "avx2", name):
+                at = row.cell._replace(workaround=workaround)
+                store.put(dataclasses.replace(row, cell=at))
+    publish_all(places, Console(quiet=True))
+    loaded, found = project.load(places), list(published.read(places.published))
+    grid = judged_grid(loaded, found)[1]
+    blank = {
+        judged.seen.cell: judged
+        for judged in grid
+        if not judged.seen.outcome.was_run and judged.seen.cell.environment in LINE
+    }
+
+    assert sorted({(row.cell.environment, row.cell.workaround) for row in found}) == sorted(asked)
+    assert {(one.environment, one.workaround) for one in blank} == {
+        ("4.50.1", "softly"),
+        ("4.50.2", "softly"),
+    }
+    assert {
+        (each.seen.outcome, each.verdict, each.seen.reading.fails) for each in blank.values()
+    } == {(Outcome.NOT_DUE, Verdict.UNPROVEN, None)}
+    with closing(Store(places.store, print)) as store:
+        store.put(*rows(places, "avx2", "4.50.1", Outcome.FAILS))  # now the workaround is due
+    with pytest.raises(RunnerError) as caught:
+        publish_all(places, Console(quiet=True))
+    assert "without a current result" in str(caught.value)
