@@ -152,6 +152,22 @@ def preload(modules: list[str], names: dict[str, list[str]], refused: list[str])
     for module, wanted in names.items():
         if module in sys.modules:
             _resolve(module, wanted, refused)
+    _fill_table(refused)
+
+
+TABLE = "transformers.conversion_mapping"
+
+
+def _fill_table(refused: list[str]) -> None:
+    """Fill the table that the first model saved or loaded fills: 900 patterns that it compiles.
+
+    It is made of constants alone. To save and load a model here instead gains no more, and leaves a
+    thread, files and warnings that were shown.
+    """
+    look_up = getattr(sys.modules.get(TABLE), "get_checkpoint_conversion_mapping", None)
+    if look_up is not None and TABLE not in refused:
+        with _unsafe(TABLE):
+            look_up("")
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from repromatrix.runner.paths import ROOT
 from repromatrix.runner.tempdirs import sweep
 from repromatrix.runner.worker import process_control
 from repromatrix.runner.worker.cell_process import CellProcess, CellSettings, classify
-from repromatrix.runner.worker.main import BOOT
+from repromatrix.runner.worker.main import BOOT, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -212,6 +212,30 @@ def test_a_name_that_cannot_be_resolved_is_left_out_and_one_that_is_absent_is_ig
 
     expected = ["lazily.Broken"]
     actual = worker.refused
+
+    assert expected == actual
+
+
+@pytest.mark.parametrize(("then", "refused"), [("", []), ("; 1 // 0", [TABLE])])
+def test_the_table_that_loading_a_model_fills_is_filled_before_the_fork(
+    start: Starter, tmp_path: Path, then: str, refused: list[str]
+) -> None:
+    package = tmp_path / "transformers"
+    package.mkdir()
+    filling = f"def get_checkpoint_conversion_mapping(of): asked.append(of){then}"
+    (package / "conversion_mapping.py").write_text(f"asked = []\n{filling}\n")
+    (package / "__init__.py").write_text("from transformers import conversion_mapping\n")
+    here = python(tmp_path, f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"')
+    worker = start(here, preload={"modules": ["transformers"], "names": {}})
+    path = case(
+        tmp_path,
+        "import sys",
+        f"measured = {{'asked': float(len(sys.modules['{TABLE}'].asked))}}",
+    )
+    (answer,) = [answer for _, answer in worker.run([request(path)])]
+
+    expected = (refused, {"asked": float(not then)})
+    actual = (worker.refused, answer["measured"])
 
     assert expected == actual
 
