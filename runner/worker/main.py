@@ -87,6 +87,7 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     if settings["front"]:
         overlay.put_in_front(settings["front"])
     server = ForkServer(settings, boot, CellNamespaces(sandbox) if sandbox else None, processes)
+    gc.disable()  # while modules are imported there is next to no garbage to look for
     try:
         if settings["fork"]:
             preload(**settings["preload"], refused=settings["refused"])
@@ -94,6 +95,7 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
         server.answer({"ready": False, "refused": error.what, "why": error.why})
         return
     remember()
+    gc.enable()
     gc.collect()
     gc.freeze()
     gather()
