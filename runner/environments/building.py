@@ -6,8 +6,9 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import source_from_cache
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -215,15 +216,20 @@ def installed(folder: Path) -> dict[str, str]:
 # compiled is valid in the next: Python checks both before it trusts a compiled file, and replaces
 # such a file rather than writing into it, so a link can never spoil the one that lent it.
 def share_bytecode(built: Path, folder: Path, versions: Mapping[str, str]) -> int:
-    """Link compiled files from virtualenvs that hold the same versions; return how many."""
+    """Link compiled files from virtualenvs that hold the same sources; return how many.
+
+    Of another version, those whose sources are the same bytes are copied with the new time.
+    """
     donors = list(_donors(built, folder))
     here = site_packages(folder)
-    linked = 0
+    shared = 0
     for name, version in versions.items():
-        lender = next((there for there, theirs in donors if theirs.get(name) == version), None)
-        if lender is not None:
-            linked += _link(lender, here, _sources(here, name, version))
-    return linked
+        sources = list(_sources(here, name, version)) if donors else []
+        same = next((there for there, theirs in donors if theirs.get(name) == version), None)
+        other = [there for there, theirs in donors if name in theirs][-1:]
+        for lender in [same] if same else other:
+            shared += _lend(lender, here, sources, _link if same else _copy)
+    return shared
 
 
 def _donors(built: Path, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
@@ -250,16 +256,43 @@ def _sources(here: Path, name: str, version: str) -> Iterator[str]:
                 yield parent
 
 
-def _link(lender: Path, here: Path, folders: Iterator[str]) -> int:
-    linked = 0
+def _lend(
+    lender: Path, here: Path, folders: Iterable[str], share: Callable[[str, str], bool]
+) -> int:
+    """Share the compiled files of some folders; return how many."""
+    shared = 0
     for folder in folders:
-        theirs = lender / folder / "__pycache__"
-        if not theirs.is_dir():
-            continue
-        ours = here / folder / "__pycache__"
-        ours.mkdir(exist_ok=True)
-        for compiled in os.scandir(theirs):
-            with contextlib.suppress(OSError):
-                os.link(compiled.path, ours / compiled.name)
-                linked += 1
-    return linked
+        theirs, ours = lender / folder / "__pycache__", here / folder / "__pycache__"
+        if theirs.is_dir():
+            ours.mkdir(exist_ok=True)
+            compiled = list(os.scandir(theirs))
+            shared += sum(share(file.path, f"{ours}/{file.name}") for file in compiled)
+    return shared
+
+
+def _link(theirs: str, ours: str) -> bool:
+    with contextlib.suppress(OSError):
+        os.link(theirs, ours)
+        return True
+    return False
+
+
+_TIME = slice(8, 12)
+"""Where a compiled file holds the time of its source; before it, zeros for one that is checked."""
+
+
+def _copy(theirs: str, ours: str) -> bool:
+    """Copy a compiled file whose source is the same bytes here; a full disk is raised."""
+    try:
+        old, new = (Path(source_from_cache(path)) for path in (theirs, ours))
+        is_same = old.stat().st_size == new.stat().st_size and old.read_bytes() == new.read_bytes()
+    except (OSError, ValueError):
+        return False
+    compiled = bytearray(Path(theirs).read_bytes())
+    # Its writer may have been killed, or may have read the source before it was replaced.
+    written = int.from_bytes(compiled[_TIME], "little") == int(old.stat().st_mtime) & 0xFFFFFFFF
+    if is_same and written and not any(compiled[4:8]):
+        compiled[_TIME] = (int(new.stat().st_mtime) & 0xFFFFFFFF).to_bytes(4, "little")
+        Path(ours).write_bytes(compiled)
+        return True
+    return False

@@ -57,6 +57,26 @@ def test_the_same_version_lends_its_compiled_files_and_another_does_not(tmp_path
     assert (2, lent) == (linked, _compiled(folder))
 
 
+def test_another_version_lends_what_it_compiled_of_the_same_bytes(tmp_path: Path) -> None:
+    _environment(tmp_path, "a", {"torch": "2.13.0", "peft": "0.15.0"}, ran=True)
+    versions = {"torch": "2.13.0", "peft": "0.15.1"}
+    folder = _environment(tmp_path, "b", versions, ran=False)
+    same, time = site_packages(folder) / "peft" / "deep" / "code.py", 2_000_000
+    same.write_text("VERSION = '0.15.0'\n")
+    os.utime(same, (time, time))
+
+    shared = share_bytecode(tmp_path, folder, versions)
+
+    (compiled,) = (site_packages(folder) / "peft").rglob("*.pyc")
+    lent = compiled.read_bytes()
+    py_compile.compile(str(same))
+    assert (3, compiled.parent.parent, lent[:16]) == (
+        shared,
+        same.parent,
+        compiled.read_bytes()[:16],
+    )
+
+
 def test_an_environment_that_was_never_imported_from_lends_nothing(tmp_path: Path) -> None:
     _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=False)
     folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
