@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import math
 import queue
@@ -55,6 +56,10 @@ class Pool:
         self.stopping = threading.Event()
         self.workers: set[Worker] = set()
         self.counting = threading.Lock()
+        self.starting = threading.Semaphore(terms.jobs)
+        """Held while an environment is built and imports."""
+        self.measuring = threading.Semaphore(terms.jobs)
+        """Held while its cells run."""
         self.active = 0
         self.slots = 1
 
@@ -63,9 +68,10 @@ class Pool:
         waiting: queue.SimpleQueue[Unit] = queue.SimpleQueue()
         for unit in units:
             waiting.put(unit)
-        self.active = min(self.terms.jobs, len(units))
-        # Fewer environments than cores: let each worker run several cells at once.
-        self.slots = max(1, self.terms.jobs // max(1, self.active))
+        # One more than measure at once prepares the next environment: installers wait, no core may.
+        # On a GPU each worker takes memory that cells need.
+        self.active = min(self.terms.jobs + (self.terms.device is Device.CPU), len(units))
+        self._share()
         threads = [threading.Thread(target=self._work, args=(waiting,)) for _ in range(self.active)]
         try:
             for thread in threads:  # an interruption between two must end the first
@@ -111,16 +117,22 @@ class Pool:
         """Give the core of a thread that ends to those that still run."""
         with self.counting:
             self.active -= 1
-            self.slots = max(1, self.terms.jobs // max(1, self.active))
+            self._share()
             for worker in list(self.workers):
                 worker.widen(self.slots)
 
+    def _share(self) -> None:
+        """Let each worker run several cells at once: fewer environments than cores are left."""
+        self.slots = max(1, self.terms.jobs // max(1, self.active))
+
     def _unit(self, unit: Unit) -> None:
-        self.events.put(Phase(environment=unit.environment, doing="building"))
         try:
-            ready = self.prepare(unit)
-            if ready.cells or ready.before:
-                self._measure(unit, ready)
+            with contextlib.ExitStack() as starting:
+                starting.enter_context(self.starting)
+                self.events.put(Phase(environment=unit.environment, doing="building"))
+                ready = self.prepare(unit)
+                if ready.cells or ready.before:
+                    self._measure(unit, ready, starting.close)
         except UnbuildableError as error:
             served = not isinstance(error, NoGpuBuildError)
             outcome = Outcome.UNBUILDABLE if served else Outcome.NOT_APPLICABLE
@@ -131,11 +143,11 @@ class Pool:
             return
         self.events.put(events.Done(unit=unit))
 
-    def _measure(self, unit: Unit, ready: Ready) -> None:
+    def _measure(self, unit: Unit, ready: Ready, started: Callable[[], None]) -> None:
         """Run the cells of a unit; those for which the disk had no room are lost, not failed."""
         batch = Batch(self, ready)
         try:
-            batch.run()
+            batch.run(started)
         except OSError as error:
             if error.errno not in cleanup.FULL:
                 raise
@@ -159,16 +171,24 @@ class Batch:
         """Cells for which the disk had no room: that says nothing about them."""
         self.gpu = ""
 
-    def run(self) -> None:
-        """Run every cell, then repeat those that are doubted."""
+    def run(self, started: Callable[[], None]) -> None:
+        """Start the worker and say so; when it is its turn, measure."""
         try:
-            here = self._run(self.ready.cells, fresh=not self.terms.fork)
-            seen = [*self.ready.before, *here]
-            doubted = [row for row in seen if self.pool.doubted(row, self.ready.environment)]
-            if doubted and not self.pool.is_over:
-                self._confirm(doubted)
+            if self.ready.cells and not self.pool.is_over:
+                self._started()
+            started()
+            with self.pool.measuring:
+                self._measure()
         finally:
             self._drop()
+
+    def _measure(self) -> None:
+        """Run every cell, then repeat those that are doubted."""
+        here = self._run(self.ready.cells, fresh=not self.terms.fork)
+        seen = [*self.ready.before, *here]
+        doubted = [row for row in seen if self.pool.doubted(row, self.ready.environment)]
+        if doubted and not self.pool.is_over:
+            self._confirm(doubted)
 
     def _confirm(self, doubted: list[Observation]) -> None:
         """Repeat twice, once in a fresh process; three that disagree are unstable."""

@@ -6,6 +6,7 @@ import itertools
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from programs import wait_until
 
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.errors import Interrupted
+from repromatrix.runner.execution import pool as pools
 from repromatrix.runner.execution.events import Phase, Ready, Terms, Tree
 from repromatrix.runner.execution.pool import Pool
 from repromatrix.runner.model.matrix import Limits
@@ -75,3 +77,36 @@ def test_an_interruption_between_two_threads_ends_the_first(
         next(pool.run(units))
 
     assert [thread.is_alive() for thread in started] == [False]
+
+
+def test_one_more_environment_than_may_measure_is_prepared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepared: list[str] = []
+    here = Built(name="here", folder=Path(sys.prefix), python=Path(sys.executable), versions={})
+    measuring: list[tuple[str, ...]] = []
+
+    def prepare(unit: Unit) -> Ready:
+        prepared.append(unit.environment)
+        return Ready(environment=environment(unit.environment), built=here, cells=unit.cells)
+
+    class Fake:
+        disk_full = ()
+
+        def __init__(self, pool: Pool, _: Ready) -> None:
+            self.pool = pool
+
+        def run(self, started: Callable[[], None]) -> None:
+            started()
+            with self.pool.measuring:
+                if not measuring:
+                    wait_until(lambda: len(prepared) > 1)
+                measuring.append(tuple(prepared))
+
+    monkeypatch.setattr(pools, "Batch", Fake)
+    limits = Limits.model_validate({"seconds": 60, "memory": 768})
+    pool = Pool(Terms(limits=limits, device=Device.CPU), {}, prepare, lambda *_: False)
+    names = ("4.49.0", "4.50.0", "4.51.0")
+    list(pool.run([Unit(environment=name, cells=(cell(name),)) for name in names]))
+
+    assert (measuring[0], prepared) == (names[:2], list(names))
