@@ -52,7 +52,7 @@ def measure(row: Row, other: Path, releases: Sequence[str] = RELEASES) -> None:
     """Run both in turns, and print the ratio of each pair; `row` prints one number."""
     both = {"this": ROOT, "other": other.resolve()}
     # Untimed: builds what is missing, compiles it, and shows that both run the same cells.
-    cells = {name: _run(checkout, releases).cells for name, checkout in both.items()}
+    cells = {name: run(checkout, releases).cells for name, checkout in both.items()}
     if apart := cells["this"] ^ cells["other"]:
         msg = f"{len(apart)} cells are run by one of both alone, such as {min(apart)}"
         raise SystemExit(msg)
@@ -68,7 +68,7 @@ def _pair(
     """Run both once; return the ratios of their time and of their processor time."""
     # Whoever goes first meets colder caches: they take turns.
     order = sorted(both, reverse=bool(turn % 2))
-    found = {name: _run(both[name], releases) for name in order}
+    found = {name: run(both[name], releases) for name in order}
     this, other = found["this"], found["other"]
     ratio, processor = this.seconds / other.seconds, this.processor / other.processor
     note = f"{this.seconds:.1f} s and {other.seconds:.1f} s; of processor time {processor:.2f}"
@@ -76,15 +76,22 @@ def _pair(
     return ratio, processor
 
 
-def _run(checkout: Path, releases: Sequence[str]) -> Timed:
+def run(
+    checkout: Path,
+    releases: Sequence[str],
+    environments: Path | None = None,
+    options: Sequence[str] = (),
+) -> Timed:
     """Run the main job of a checkout; raises SystemExit where it could not be run."""
     program = [sys.executable, "-m", module_of(checkout)]
     with tempfile.TemporaryDirectory() as folder:
-        environ = shared.environ(folder) | {"REPROMATRIX_ENVIRONMENTS": str(Paths().built)}
+        environ = shared.environ(folder) | {
+            "REPROMATRIX_ENVIRONMENTS": str(environments or Paths().built)
+        }
         began, used = time.perf_counter(), _processor()
-        _printed([*program, "matrix", "--release", ",".join(releases)], checkout, environ)
+        printed([*program, "matrix", "--release", ",".join(releases), *options], checkout, environ)
         seconds, processor = time.perf_counter() - began, _processor() - used
-        table = _printed([*program, "results", "--format", "csv"], checkout, environ)
+        table = printed([*program, "results", "--format", "csv"], checkout, environ)
     cells = frozenset(_measured(table))
     return Timed(seconds=seconds, processor=processor, cells=cells)
 
@@ -95,7 +102,8 @@ def _processor() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _printed(command: Sequence[str], checkout: Path, environ: dict[str, str]) -> str:
+def printed(command: Sequence[str], checkout: Path, environ: dict[str, str]) -> str:
+    """Return what a command of a checkout prints; raises SystemExit where it fails."""
     done = subprocess.run(
         command, env=environ, cwd=checkout, capture_output=True, text=True, check=False
     )

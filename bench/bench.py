@@ -18,6 +18,7 @@ import calibration
 import cluster
 import commits
 import corpus
+import first_hour
 import identity
 import multiples
 import phases
@@ -29,14 +30,17 @@ import scale
 import searches
 import sweeping
 import website
+import whole
 from sheet import Sheet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PARTS = {
+    "first-hour": first_hour.measure,
     "phases": phases.measure,
     "corpus": corpus.measure,
+    "all": whole.measure,
     "multiples": multiples.measure,
     "identity": identity.measure,
     "resources": resources.measure,
@@ -61,22 +65,30 @@ def main() -> None:
         module = sys.modules[measure.__module__]
         about = (module.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
         arguments.add_argument(f"--{name}", action="store_true", help=about)
-    arguments.add_argument("--release", default="", help="of --corpus and --ray: a comma list")
-    told = "another checkout, which --corpus is run on in turns with this one"
+    arguments.add_argument(
+        "--release", default="", help="of --corpus, --all and --ray: a comma list"
+    )
+    told = "another checkout, which --corpus and --all are also run on"
     arguments.add_argument("--against", type=Path, metavar="PATH", help=told)
     told = "of --commits: a clone in which to count for what is published; may be repeated"
     arguments.add_argument("--repo", type=Path, action="append", default=[], help=told)
+    told = "of --first-hour: also run the linters and the tests in the fresh clone"
+    arguments.add_argument("--readme", action="store_true", help=told)
     chosen = vars(arguments.parse_args())
-    some = [name for name in PARTS if chosen[name]]
-    if chosen["against"] and some != ["corpus"]:
-        arguments.error("--against belongs to --corpus alone")
+    some = [name for name in PARTS if chosen[name.replace("-", "_")]]
+    if chosen["against"] and some not in (["corpus"], ["all"]):
+        arguments.error("--against belongs to --corpus or --all alone")
     for name in some or PARTS:
         measure: Callable[..., None] = PARTS[name]
         title = name
-        if chosen["against"]:
+        if name == "all":
+            measure = functools.partial(measure, other=chosen["against"])
+        elif chosen["against"]:
             measure, title = functools.partial(against.measure, other=chosen["against"]), "against"
-        if name in {"corpus", "ray"} and chosen["release"]:
+        if name in {"corpus", "all", "ray"} and chosen["release"]:
             measure = functools.partial(measure, releases=chosen["release"].split(","))
+        if name == "first-hour":
+            measure = functools.partial(measure, readme=chosen["readme"])
         if name == "commits":
             measure = functools.partial(measure, clones=chosen["repo"])
         sheet = Sheet(title)
