@@ -32,18 +32,29 @@ settings.register_profile("here", deadline=None, database=None)
 settings.load_profile("here")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow where that is asked for; give the rest of the slow ones more time."""
-    if config.getoption("--quick"):
-        slow = [
-            item for item in items if SLOW.intersection(one.name for one in item.iter_markers())
-        ]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+    """Leave out what was not asked for, and begin with the files that take long."""
+    if config.getoption("--quick") and config.getoption("--whole"):
+        message = "--quick cannot be combined with --whole: one leaves out what the other adds."
+        raise pytest.UsageError(message)
     for item in items:
-        seconds = [LONGER[one.name] for one in item.iter_markers() if one.name in LONGER]
+        if "real_site" in getattr(item, "fixturenames", ()):
+            item.add_marker("whole")
+        seconds = [LONGER[mark.name] for mark in item.iter_markers() if mark.name in LONGER]
         if seconds and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(max(seconds)))
+    unwanted = SLOW if config.getoption("--quick") else {"whole"}
+    if not config.getoption("--whole"):
+        left_out = [item for item in items if unwanted & _marks(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not unwanted & _marks(item)]
+    long = {item.path for item in items if SLOW & _marks(item)}
+    items.sort(key=lambda item: item.path not in long)
+
+
+def _marks(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,6 +67,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--quick",
         action="store_true",
         help="Leave out tests that build environments, or need a browser, a cluster or nox.",
+    )
+    parser.addoption(
+        "--whole",
+        action="store_true",
+        help="Run every test, also those that repeat a proof at length; takes an hour.",
     )
 
 

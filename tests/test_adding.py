@@ -52,6 +52,7 @@ def cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
     return kept.mkdir(name) if kept is not None else tmp_path_factory.mktemp(name)
 
 
+@pytest.mark.whole
 def test_mypy_asks_in_two_files_for_an_added_outcome_and_nowhere_else(
     source: Path, cache: Path
 ) -> None:

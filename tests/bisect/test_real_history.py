@@ -4,7 +4,7 @@ Main goes from 4.49.0 over 4.50.0 to 4.51.0; the patch releases stand on a branc
 they do in transformers, and the real heal of BLIP-2 in 4.50.3 is a cherry-pick of the one on main.
 Between the first two are planted commits that change one file, all of one size and within one
 second or so. Made-up histories (`test_commits.py`) try the ways in which commits can be connected;
-`-m whole` tries two of them here too.
+`--whole` tries two of them here too.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def loaded() -> Project:
 
 
 @pytest.fixture(scope="module")
-def clone(loaded: Project, tmp_path_factory: pytest.TempPathFactory) -> Real:
+def planted(loaded: Project, tmp_path_factory: pytest.TempPathFactory) -> Real:
+    """Return main up to 4.50.0, with what is planted."""
     real = Real(tmp_path_factory.mktemp("real") / "clone", loaded)
     real.lay("4.49.0")
     real.commit("4.49.0")
@@ -71,6 +72,13 @@ def clone(loaded: Project, tmp_path_factory: pytest.TempPathFactory) -> Real:
     real.lay("4.50.0")
     real.commit("4.50.0")
     git(real.folder, "tag", "v4.50.0")
+    return real
+
+
+@pytest.fixture(scope="module")
+def clone(planted: Real) -> Real:
+    """Return the whole history."""
+    real = planted
     real.commit("notes")
     real.lay("4.51.0")
     real.commit("heal", HEAL)
@@ -100,6 +108,7 @@ def told(real: Real, answer: CommitAnswer) -> list[tuple[str, str, str]]:
     return [(real.name(one.commit), one.environment, one.reason) for one in answer.trials]
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_the_heal_of_a_patch_release_is_found_with_its_twin_on_main(
     clone: Real, ours: Paths
@@ -131,20 +140,20 @@ def test_between_two_branches_the_heal_is_found_on_main(clone: Real, ours: Paths
 
 
 @pytest.mark.builds
-def test_the_break_is_found_among_commits_of_one_size_and_time(clone: Real, ours: Paths) -> None:
-    shas = clone.shas
-    answer = found(clone, ours, "4.49.0", "4.50.0", good="v4.49.0", bad=shas["state 3"])
+def test_the_break_is_found_among_commits_of_one_size_and_time(planted: Real, ours: Paths) -> None:
+    shas = planted.shas
+    answer = found(planted, ours, "4.49.0", "4.50.0", good="v4.49.0", bad=shas["state 3"])
 
     assert answer.culprit is not None
-    assert clone.name(answer.culprit.sha) == "state 3"
+    assert planted.name(answer.culprit.sha) == "state 3"
     assert answer.last_old is not None
-    assert clone.name(answer.last_old.sha) == "state 2"
+    assert planted.name(answer.last_old.sha) == "state 2"
     sizes = {
-        git(clone.folder, "cat-file", "-s", f"{shas[f'state {state}']}:{MODEL}")
+        git(planted.folder, "cat-file", "-s", f"{shas[f'state {state}']}:{MODEL}")
         for state in (1, 2, 3, 4, 5, 7, 8)
     }
     assert len(sizes) == 1
-    reasons = {clone.name(one.commit): one.reason for one in answer.unjudged}
+    reasons = {planted.name(one.commit): one.reason for one in answer.unjudged}
     assert reasons["state 7"].startswith("cannot be imported: RuntimeError: Failed to import")
     assert reasons["state 7"].endswith("it cannot be imported")
     place = "transformers.models.blip_2.modeling_blip_2:Blip2QFormerModel.forward"
@@ -174,12 +183,12 @@ def test_after_a_revert_the_break_that_lasts_is_found(clone: Real, ours: Paths) 
 
 @pytest.mark.builds
 def test_an_interrupted_search_leaves_no_process_and_no_checkout(
-    clone: Real, tmp_path: Path
+    planted: Real, tmp_path: Path
 ) -> None:
     environ = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     code = INTERRUPTED.format(
         tests=[str(ROOT / "tests" / "support")],
-        clone=str(clone.folder),
+        clone=str(planted.folder),
         ours=str(tmp_path / "ours"),
     )
     with started([sys.executable, "-c", code], env=environ) as search:
@@ -194,6 +203,7 @@ def test_an_interrupted_search_leaves_no_process_and_no_checkout(
     assert list(tmp_path.glob("repromatrix-*")) == []
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_bisect_goes_on_from_the_releases_to_the_commit(clone: Real, tmp_path: Path) -> None:
     environ = {**os.environ, "REPROMATRIX_STORE": str(tmp_path / "store.sqlite")}

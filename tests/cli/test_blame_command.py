@@ -130,6 +130,7 @@ def test_the_cache_that_transformers_healed_is_blamed_on_it_alone(ask: Asked) ->
     ]
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_a_merge_that_peft_healed_is_blamed_on_peft_among_ten_changes(ask: Asked) -> None:
     code, found = ask(asking(MERGE, "4.53.0", "4.52.4"))
@@ -140,6 +141,7 @@ def test_a_merge_that_peft_healed_is_blamed_on_peft_among_ten_changes(ask: Asked
     assert len(found["trials"]) == 4
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_packages_that_need_each_other_are_not_told_apart(ask: Asked) -> None:
     code, found = ask(asking("mamba2_trainer_eval", "5.0.0", "4.57.6"))

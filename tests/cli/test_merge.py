@@ -6,12 +6,14 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import shutil
 import sqlite3
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import small_checkout
 from factories import cell, failed, provenance, seen
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -222,13 +224,16 @@ def test_a_store_of_the_first_format_is_taken_over_with_its_rows(tmp_path: Path)
 
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paths:
+    """Return a checkout with one real case, of which nothing is published."""
     monkeypatch.setenv("REPROMATRIX_STORE", str(tmp_path / "mine" / "evidence.sqlite"))
-    return Paths()
+    here = small_checkout.checkout(tmp_path / "checkout")
+    shutil.copy(Paths().cases / f"{CASE}.py", here.cases)
+    return here
 
 
 def real(outcome: Outcome, hardware: str = "there", release: str = "4.50.0") -> Observation:
     """Return a current row of a case of this checkout."""
-    loaded = project.load(Paths(), code=False)
+    loaded = project.load(Paths(), [Paths().cases / f"{CASE}.py"])
     toy, held = loaded.cases[CASE], loaded.environments[release]
     ran = dataclasses.replace(provenance(toy, held), hardware=hardware, run=f"1 {hardware}")
     place = cell(release, Precision.FP32, name=CASE)

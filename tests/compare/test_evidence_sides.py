@@ -110,6 +110,7 @@ def test_a_store_of_another_machine_is_compared_with_what_is_published(
     assert listed(folder) == before
 
 
+@pytest.mark.whole
 def test_a_published_set_differs_from_a_publication_only_in_what_others_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -314,7 +314,7 @@ def test_a_checkout_that_heals_one_case_and_breaks_another_is_told_so_and_left_a
     planted(clone, MAMBA, HEAL)
     planted(clone, STATIC, BREAK)
     before = listed(clone)
-    asked = {"area": ["kv-cache"], "precision": ["bf16"]}
+    asked = {"case": [KEPT, "mistral_static_sliding_autocast", "mamba2*"], "precision": ["bf16"]}
     first_code, first = compared("4.50.3", clone, **asked), capsys.readouterr().out
     again_code, again = compared("4.50.3", clone, **asked), capsys.readouterr().out
 
@@ -337,6 +337,7 @@ def test_a_checkout_that_heals_one_case_and_breaks_another_is_told_so_and_left_a
     assert listed(clone) == before
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_what_was_measured_before_an_interruption_is_kept_and_none_of_it_for_an_edited_checkout(
     clone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

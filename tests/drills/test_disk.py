@@ -6,6 +6,7 @@ from drills.disk import tried
 from drills.small_disk import missing
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_a_full_disk_loses_nothing_and_makes_nothing_up() -> None:
     trials = [("evidence", 0), ("scratch", 400), ("published", 8)]

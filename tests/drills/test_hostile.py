@@ -23,6 +23,7 @@ QUICK: tuple[str, ...] = (
 QUICK += ("changes_torch", "replaces_methods", "kills_worker", "litters_home", "eats_memory")
 
 
+@pytest.mark.whole
 def test_hostile_cases_end_as_they_must_disturb_nobody_and_leave_nothing(tmp_path: Path) -> None:
     result = attack(QUICK, 1, tmp_path)
 

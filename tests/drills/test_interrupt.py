@@ -34,6 +34,7 @@ def test_a_command_that_reads_ends_at_once_and_leaves_nothing(tmp_path: Path) ->
     assert (found.times, found.wrong) == (3, [])
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_a_command_that_builds_ends_at_once_and_the_next_goes_on(tmp_path: Path) -> None:
     matrix = next(toys(tmp_path, tmp_path / "temporary"))

@@ -21,7 +21,14 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> kill.Scene:
     return kill.fakes(tmp_path_factory.mktemp("scene"))
 
 
-@pytest.mark.parametrize("target", [kill.Target.RUNNER, kill.Target.WORKER, kill.Target.CELL])
+@pytest.mark.parametrize(
+    "target",
+    [
+        kill.Target.RUNNER,
+        pytest.param(kill.Target.WORKER, marks=pytest.mark.whole),
+        pytest.param(kill.Target.CELL, marks=pytest.mark.whole),
+    ],
+)
 def test_a_kill_loses_doubles_and_leaves_nothing(
     target: kill.Target, scene: kill.Scene, tmp_path: Path
 ) -> None:
@@ -38,6 +45,7 @@ def test_what_is_lost_or_told_otherwise_is_seen(scene: kill.Scene) -> None:
     assert kill.not_resumed(scene, "3 cells measured in 1 s", 2, scene.code, kill.Target.RUNNER)
 
 
+@pytest.mark.whole
 def test_runs_at_once_double_and_lose_nothing(tmp_path: Path) -> None:
     tally = Tally("concurrent", tmp_path / "none")
     concurrent.drill(tally, at_once=(2,), times=1)

@@ -1,9 +1,12 @@
 """The drill of the network, small: one way of each kind."""
 
+import pytest
+
 from drills.index import Way
 from drills.network import CASES, tried
 
 
+@pytest.mark.whole
 def test_a_broken_index_gives_no_result_and_is_asked_again() -> None:
     trials = [
         (Way.CUT_WHEEL, "transformers-1.1.0", "file"),
@@ -16,6 +19,7 @@ def test_a_broken_index_gives_no_result_and_is_asked_again() -> None:
     assert expected == actual
 
 
+@pytest.mark.whole
 def test_the_drill_tells_an_index_that_works_from_one_that_is_broken() -> None:
     [fate] = tried([(Way.WORKS, "", "variable")])
 

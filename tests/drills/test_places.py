@@ -26,7 +26,9 @@ def test_fails():
 """
 
 
-@pytest.mark.parametrize("what", ["the locale C, odd path", LATIN])
+@pytest.mark.parametrize(
+    "what", [pytest.param("the locale C, odd path", marks=pytest.mark.whole), LATIN]
+)
 def test_outcomes_are_the_same_in_odd_surroundings(what: str) -> None:
     if BY_NAME[what].missing():
         pytest.skip(BY_NAME[what].missing())

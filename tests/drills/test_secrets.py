@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.whole
 def test_a_password_in_an_address_stands_nowhere_afterwards() -> None:
     planted, found, unused = tried(["PIP_INDEX_URL"])
 

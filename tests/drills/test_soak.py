@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pytest
 from fakes import processes_of
 
 from drills.soak import Account, Soak, SoakRow, accounted, read, tell
@@ -15,7 +16,6 @@ from repromatrix.runner.paths import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 FAILS = """
 def test_fails():
@@ -64,6 +64,7 @@ def test_what_is_in_no_commit_and_what_was_cut_off_is_no_pass() -> None:
     assert counted == Account(seconds=9, failed=["test_one"], commits=["c"])
 
 
+@pytest.mark.whole
 def test_a_soak_counts_what_failed_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").symlink_to(ROOT / "tests" / "conftest.py")
     (tmp_path / "test_made_up.py").write_text(FAILS)

@@ -119,6 +119,7 @@ def written(folder: Path, texts: dict[str, str], raises: str = "ValueError") -> 
     return project.load(Paths(), files)
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_what_depends_on_how_it_is_run_is_found_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -151,6 +152,7 @@ def known(name: str) -> list[Known]:
     return [passing, failing] if name in HALF else [passing]
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_a_case_that_is_green_or_red_by_construction_survives_sabotage(tmp_path: Path) -> None:
     loaded = written(tmp_path, WRONG, "AssertionError")

@@ -181,6 +181,7 @@ def alone(planned: Run, node: str) -> Ran:
     return ran
 
 
+@pytest.mark.whole
 def test_a_node_that_cannot_build_says_why_and_another_one_does(
     driver: Nodes, loaded: Project, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_node_that_cannot_build_says_why_and_another_one_does(
     assert str(tmp_path) not in told
 
 
+@pytest.mark.whole
 def test_a_node_whose_pip_finds_nothing_is_left_alone(
     driver: Nodes, loaded: Project, tmp_path: Path
 ) -> None:
@@ -230,6 +232,7 @@ def test_where_no_node_is_of_the_drivers_kind_the_unit_is_unbuildable(
     assert len(ran.told) == len(ray_driver._able(Device.CPU)) > 1
 
 
+@pytest.mark.whole
 def test_a_unit_that_loses_its_node_again_and_again_is_given_up(
     driver: Nodes, loaded: Project
 ) -> None:
@@ -247,6 +250,7 @@ def test_a_unit_that_loses_its_node_again_and_again_is_given_up(
     assert ran.rows == []
 
 
+@pytest.mark.whole
 def test_a_run_whose_cluster_has_lost_all_its_nodes_ends(
     driver: Nodes, loaded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,7 +370,13 @@ class Hanging:
         return self.began.exists() and self.store.exists() and len(self.stored()) == 1
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGKILL, -9, marks=pytest.mark.whole),
+    ],
+)
 def test_an_end_keeps_what_came_and_leaves_nothing_of_ours_on_any_node(
     three: Nodes, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
@@ -385,6 +395,10 @@ def test_an_end_keeps_what_came_and_leaves_nothing_of_ours_on_any_node(
     assert hanging.stored() == [(Precision.FP32, Outcome.PASSES)]
 
 
+KEPT = [(Precision.FP32, Outcome.PASSES)]
+"""What such a run has stored when bf16 hangs."""
+
+
 def workers(nodes: Nodes) -> list[int]:
     """Return Ray's workers that run a task of ours: what each starts is told its number."""
     commands = [
@@ -398,10 +412,10 @@ def workers(nodes: Nodes) -> list[int]:
 @pytest.mark.parametrize(
     ("silent", "stored", "left"),
     [
-        ("the worker", [(Precision.FP32, Outcome.PASSES)], False),
-        ("the head", [(Precision.FP32, Outcome.PASSES)], False),
-        ("the head as it is asked", [(Precision.FP32, Outcome.PASSES)], False),
-        ("the head at once", [], True),
+        pytest.param("the worker", KEPT, False, marks=pytest.mark.whole),
+        ("the head", KEPT, False),
+        pytest.param("the head as it is asked", KEPT, False, marks=pytest.mark.whole),
+        pytest.param("the head at once", [], True, marks=pytest.mark.whole),
     ],
 )
 def test_an_interrupted_run_ends_where_nobody_answers_any_more(
@@ -464,6 +478,7 @@ if any(word.endswith("dashboard/agent.py") for word in sys.orig_argv):
 """
 
 
+@pytest.mark.whole
 def test_a_node_whose_agents_are_late_is_started_again_and_leaves_nothing(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     there = tmp_path / "there"
@@ -484,7 +499,9 @@ def test_a_node_whose_agents_are_late_is_started_again_and_leaves_nothing(tmp_pa
     assert done.stdout == "[True] 1 []\n", done.stderr
 
 
-@pytest.mark.parametrize("goodbye", ["", "connect._leave = lambda: None"])
+@pytest.mark.parametrize(
+    "goodbye", ["", pytest.param("connect._leave = lambda: None", marks=pytest.mark.whole)]
+)
 def test_a_cluster_of_this_machine_leaves_no_folder_and_no_process(
     tmp_path: Path, goodbye: str
 ) -> None:

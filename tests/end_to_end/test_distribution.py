@@ -307,7 +307,13 @@ PYTHONS = _pythons()
 
 
 @pytest.mark.builds
-@pytest.mark.parametrize("version", PYTHONS)
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(version, marks=pytest.mark.whole if python != sys.executable else ())
+        for version, python in PYTHONS.items()
+    ],
+)
 def test_a_fresh_virtualenv_has_the_command_and_the_api(
     wheel: Path, tmp_path: Path, version: str
 ) -> None:
@@ -328,6 +334,7 @@ def test_a_fresh_virtualenv_has_the_command_and_the_api(
     )
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_uvx_audits_with_nothing_installed_and_again_from_its_cache(
     wheel: Path, tmp_path: Path

@@ -307,9 +307,9 @@ def _hanging(door: Door) -> tuple[str, Callable[[], bool]]:
 @pytest.mark.parametrize(
     ("how", "interrupt"),
     [
-        (list, _to_nox_alone),
+        pytest.param(list, _to_nox_alone, marks=pytest.mark.whole),
         (list, _to_everyone),
-        (list, _terminated),
+        pytest.param(list, _terminated, marks=pytest.mark.whole),
         (ignoring_sigint, _to_nox_alone),
     ],
 )

@@ -162,6 +162,7 @@ def test_a_shard_is_measured_in_a_sandbox(measured: Machine, tmp_path: Path) -> 
     assert (result, "Sandboxed: a case has no network" in said) == ("success", True), said
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_an_unexpected_result_is_published_and_fails_the_last_job(tmp_path: Path) -> None:
     one = both_measured(tmp_path, CALM, UNEXPECTED)
@@ -191,6 +192,7 @@ def test_without_every_shard_nothing_is_replaced_and_the_missing_one_is_named(
     assert (one.site / "index.html").read_text() == "the full one from yesterday"
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_without_any_shard_nothing_is_published(measured: Machine, tmp_path: Path) -> None:
     one = again(measured, tmp_path)
@@ -265,7 +267,7 @@ def test_what_is_new_on_main_becomes_one_issue(tmp_path: Path) -> None:
     assert "- no commit: invalid value 'aaaaaaaaaaaa'; expected a commit, a tag" in "\n".join(body)
 
 
-@pytest.mark.parametrize("state", ["open", "closed"])
+@pytest.mark.parametrize("state", ["open", pytest.param("closed", marks=pytest.mark.whole)])
 def test_an_issue_that_there_is_is_not_opened_again(tmp_path: Path, state: str) -> None:
     one = night(tmp_path)
     one.run("explain")
@@ -291,6 +293,7 @@ def test_by_day_and_where_nothing_is_unexpected_no_issue_is_looked_for(tmp_path:
         assert (quiet.run("explain").result, quiet.run("issues").result) == ("skipped",) * 2
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 @bubblewrap
 def test_every_night_a_shard_of_the_architectures_is_swept(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from repromatrix.runner.paths import ROOT, Paths
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.builds
+pytestmark = [pytest.mark.builds, pytest.mark.whole]
 
 RELEASE = "4.53.3"
 PAIR = f"{RELEASE}+peft0.15.2"

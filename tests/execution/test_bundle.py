@@ -286,6 +286,7 @@ def test_a_package_without_a_wheel_there_is_named(tmp_path: Path) -> None:
     assert "numpy==2.2.4 has no usable wheels" in fault.what
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_a_package_that_has_no_wheel_anywhere_is_built_here_and_carried(tmp_path: Path) -> None:
     loaded = project.load(Paths())

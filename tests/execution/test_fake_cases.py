@@ -149,6 +149,9 @@ EXPECTED = {
     "writes_report": PASSED,
 }
 
+FEW = ("exits_with_text", "fails_as_described", "hangs", "leaves_grandchild", "segfaults")
+"""What fresh processes are asked for by default; they cost seconds each."""
+WAYS = ("forked", pytest.param("fresh", marks=pytest.mark.whole))
 UNEXPECTED = {"fails_differently", "fails_unexpectedly", "passes_unexpectedly"}
 
 
@@ -177,6 +180,21 @@ def test_every_fake_does_what_its_name_says_and_is_judged_so(forked: Ran) -> Non
     assert expected == actual
 
 
+def test_a_few_in_fresh_processes_do_the_same_and_leave_nothing(
+    forked: Ran, tmp_path: Path
+) -> None:
+    few = load([CORPUS / f"fake_{name}.py" for name in FEW])
+    fresh = Drive(loaded=few, folder=tmp_path, fork=False).run()
+    expected = {name: what for name, what in forked.outcomes().items() if name in fresh.found}
+    left = fresh.folders_left, fresh.processes_left, fresh.children_left
+
+    assert fresh.outcomes() == expected
+    assert {name.partition(" ")[0] for name in expected} == {*FEW}
+    assert left == ([], [], [])
+    assert not is_alive(int(fresh.seen("leaves_grandchild").measured["pid"]))
+
+
+@pytest.mark.whole
 def test_fresh_processes_give_the_outcomes_of_forked_ones(forked: Ran, fresh: Ran) -> None:
     expected = {name: one.seen.exercised for name, one in forked.found.items()}
     actual = {name: one.seen.exercised for name, one in fresh.found.items()}
@@ -211,7 +229,7 @@ def test_a_case_that_kills_its_worker_costs_its_neighbours_nothing(forked: Ran) 
     assert expected == actual
 
 
-@pytest.mark.parametrize("way", ["forked", "fresh"])
+@pytest.mark.parametrize("way", WAYS)
 def test_nothing_is_left_of_a_run(way: str, request: pytest.FixtureRequest) -> None:
     ran: Ran = request.getfixturevalue(way)
     expected: tuple[list[str], list[int], list[int]] = ([], [], [])
@@ -220,7 +238,7 @@ def test_nothing_is_left_of_a_run(way: str, request: pytest.FixtureRequest) -> N
     assert expected == actual
 
 
-@pytest.mark.parametrize("way", ["forked", "fresh"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_process_in_a_session_of_its_own_ends_with_its_cell(
     way: str, request: pytest.FixtureRequest
 ) -> None:
@@ -260,7 +278,7 @@ def test_output_that_is_no_text_is_written_out(forked: Ran) -> None:
     assert expected == actual
 
 
-@pytest.mark.parametrize("way", ["forked", "fresh"])
+@pytest.mark.parametrize("way", WAYS)
 def test_what_was_printed_is_kept_though_nobody_flushed_it(
     way: str, request: pytest.FixtureRequest
 ) -> None:
@@ -311,7 +329,7 @@ def test_a_row_names_the_files_that_were_imported_without_their_place(forked: Ra
     assert not forked.seen("aborts").provenance.imported
 
 
-@pytest.mark.parametrize("way", ["forked", "fresh"])
+@pytest.mark.parametrize("way", WAYS)
 def test_what_ran_out_of_memory_ran_into_our_limit(
     way: str, request: pytest.FixtureRequest
 ) -> None:

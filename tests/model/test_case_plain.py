@@ -409,13 +409,28 @@ def test_a_script_without_a_main_is_refused() -> None:
 
 
 CORPUS = {path.stem: path for path in case_files(Paths().cases)}
+SAMPLE = [*CORPUS][::10]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(SAMPLE, id="a tenth"),
+        pytest.param([*CORPUS], id="all", marks=pytest.mark.whole),
+    ],
+)
+def names(request: pytest.FixtureRequest) -> list[str]:
+    """Return the cases that are looked at."""
+    chosen: list[str] = request.param
+    return chosen
 
 
 @pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the plain scripts of all cases in every precision that they judge."""
+def scripts(names: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the plain scripts of the cases in every precision that they judge."""
     folder = tmp_path_factory.mktemp("plain")
-    for name, path in CORPUS.items():
+    for name in names:
+        path = CORPUS[name]
         read = load_case(path, str(path))
         for precision in Precision:
             with contextlib.suppress(RunnerError):  # it declines to judge
@@ -423,7 +438,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_case_of_the_corpus_has_a_plain_path(scripts: Path) -> None:
+def test_every_case_of_the_corpus_has_a_plain_path(names: list[str], scripts: Path) -> None:
     told = {path.stem.rpartition("-")[0] for path in scripts.glob("*.py")}
     unfit = (
         "workaround",
@@ -441,7 +456,7 @@ def test_every_case_of_the_corpus_has_a_plain_path(scripts: Path) -> None:
         if word in path.read_text()
     }
 
-    assert told == set(CORPUS)
+    assert told == set(names)
     assert bad == set()
 
 
@@ -457,18 +472,24 @@ def test_no_name_of_a_plain_path_is_undefined_or_unused(scripts: Path) -> None:
     assert done.stdout == ""
 
 
-def test_most_plain_paths_are_short(scripts: Path) -> None:
+@pytest.mark.parametrize(
+    "names", [pytest.param([*CORPUS], id="all", marks=pytest.mark.whole)], indirect=True
+)
+def test_most_plain_paths_are_short(names: list[str], scripts: Path) -> None:
     lengths = {
         path.stem: sum(bool(line.strip()) for line in path.read_text().splitlines())
         for path in scripts.glob("*-bf16.py")
     }
 
-    assert len(lengths) == len(CORPUS)
-    assert sum(length <= 20 for length in lengths.values()) >= 0.55 * len(CORPUS)
-    assert sum(length <= 25 for length in lengths.values()) >= 0.8 * len(CORPUS)
+    assert len(lengths) == len(names)
+    assert sum(length <= 20 for length in lengths.values()) >= 0.55 * len(names)
+    assert sum(length <= 25 for length in lengths.values()) >= 0.8 * len(names)
 
 
-@pytest.mark.parametrize("name", CORPUS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.whole) for name in CORPUS],
+)
 def test_the_text_of_a_plain_path_is_its_tree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trees: list[ast.Module] = []
 

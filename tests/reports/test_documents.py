@@ -193,7 +193,6 @@ class _Raw(HTMLParser):
             self.found.append(data)
 
 
-@pytest.mark.real_site
 def test_no_page_of_the_real_cases_shows_a_backtick(real_site: Path) -> None:
     pages = [*real_site.rglob("*.html")]
     raw = {page: found for page in pages if (found := _Raw(page.read_text(encoding="utf-8")).found)}
@@ -202,7 +201,6 @@ def test_no_page_of_the_real_cases_shows_a_backtick(real_site: Path) -> None:
     assert len(pages) > len(project.load(Paths(root=ROOT)).cases)
 
 
-@pytest.mark.real_site
 def test_each_page_of_a_case_is_described_by_its_title(real_site: Path) -> None:
     described = {
         page.stem: attributes["content"]

@@ -1,6 +1,6 @@
 """Every kind of page under axe, sizes of targets included: the small site in three widths, light
-and dark, with all that is folded opened; the real one by turns in two of these six, and in both
-where `-m whole` asks for it."""
+and dark, with all that is folded opened; the real one in two of these six. Without `--whole`, the
+small site in these two."""
 
 from __future__ import annotations
 
@@ -56,13 +56,22 @@ def _found(
 
 
 def _by_turns() -> Iterator[object]:
-    for place, name in enumerate(REAL):
-        for turn, (way, look) in enumerate((("wide-light", LOOKS[0]), ("narrow-dark", LOOKS[-1]))):
-            later = [] if name == "index" or (place + turn) % 2 else [pytest.mark.whole]
-            yield pytest.param(name, look, id=f"{name}-{way}", marks=later)
+    for name in REAL:
+        for way, look in (("wide-light", LOOKS[0]), ("narrow-dark", LOOKS[-1])):
+            yield pytest.param(name, look, id=f"{name}-{way}")
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=[f"{width}-{scheme}" for width, scheme in LOOKS])
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(
+            look,
+            id=f"{look[0]}-{look[1]}",
+            marks=() if look in (LOOKS[0], LOOKS[-1]) else pytest.mark.whole,
+        )
+        for look in LOOKS
+    ],
+)
 def test_every_kind_of_page_leaves_nobody_out(browser: Browser, site: Path, look: Look) -> None:
     pages = [path for folder in FOLDERS for path in site.glob(f"{folder}/*.html")]
     largest = {path.parent: path for path in sorted(pages, key=lambda path: path.stat().st_size)}

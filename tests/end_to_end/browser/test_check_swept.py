@@ -72,7 +72,7 @@ def _page(browser: Browser, folder: Path, history: SweepHistory, classes: SweepH
     return page
 
 
-@pytest.mark.parametrize("which", ["toy", "published"])
+@pytest.mark.parametrize("which", ["toy", pytest.param("published", marks=pytest.mark.whole)])
 def test_the_page_answers_as_the_command_does(which: str, browser: Browser, tmp_path: Path) -> None:
     history, classes = _toy(), _toy_classes()
     if which == "published":
