@@ -13,8 +13,9 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nox
 
@@ -131,19 +132,21 @@ def tests(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Format, lint and type-check everything."""
     python = _python(session, "tests")
-    _through(session, [python, "-m", "ruff", "format", "--check", "."])
-    _through(session, [python, "-m", "ruff", "check", "."])
     # The locale of whoever runs it decides no encoding; the tests run in UTF-8 mode.
     encoding = ["--preview", "--select", "PLW1514", "runner", "reports", "repromatrix"]
-    _through(session, [python, "-m", "ruff", "check", *encoding])
-    _through(session, [python, "-m", "mypy"])
-    # A distribution is for these as well.
-    for version in ("3.12", "3.13", "3.14"):
-        _through(session, [python, "-m", "mypy", "--python-version", version, "repromatrix"])
     # What runs inside of an environment is run by its Python, and that may be an older one. The API
     # that its package names is not.
     older = ["--python-version", "3.10", "--follow-imports", "silent"]
-    _through(session, [python, "-m", "mypy", *older, *INSIDE])
+    parts = [
+        ["mypy"],
+        # A distribution is for these as well.
+        *(["mypy", "--python-version", f"3.{n}", "repromatrix"] for n in (12, 13, 14)),
+        ["mypy", *older, *INSIDE],
+        ["ruff", "check", "."],
+        ["ruff", "check", *encoding],
+        ["ruff", "format", "--check", "."],
+    ]
+    _side_by_side(session, [[python, "-m", *part] for part in parts])
 
 
 @nox.session(default=False)
@@ -251,9 +254,9 @@ def _python(session: nox.Session, group: str) -> str:
         if not marker.exists() or marker.read_text(encoding="utf-8") != stamp:
             make = [sys.executable, "-m", "virtualenv", "--clear", "--quiet", str(folder)]
             session.run(*make, external=True, silent=True)
-            session.run(
-                str(python), "-m", "pip", "install", "--quiet", *wanted, external=True, silent=True
-            )
+            # Python compiles what is imported; pip would compile all there is, for half a minute.
+            install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *wanted]
+            session.run(*install, external=True, silent=True)
             marker.write_text(stamp, encoding="utf-8")
     return str(python)
 
@@ -273,12 +276,7 @@ def _through(session: nox.Session, command: list[str]) -> None:
     program after half a second; an interrupted run must render its report first.
     """
     session.log(" ".join([Path(command[0]).name, *command[1:]]))
-    environ = {
-        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-    }
-    # Tests and drills name no encoding where they read and write, and the program does the same.
-    environ |= {"REPROMATRIX_DOOR": str(os.getpid()), "PYTHONUTF8": "1"}
-    with subprocess.Popen(command, env=environ) as program:
+    with subprocess.Popen(command, env=_environ()) as program:
         before = {
             number: signal.signal(number, lambda given, _: program.send_signal(given))
             for number in (signal.SIGINT, signal.SIGTERM)
@@ -288,6 +286,33 @@ def _through(session: nox.Session, command: list[str]) -> None:
             signal.signal(number, handler)
     if code:
         raise SystemExit(128 - code if code < 0 else code)
+
+
+def _side_by_side(session: nox.Session, commands: list[list[str]]) -> None:
+    """Run programs, as many at once as there are cores, and end with the worst of their exit codes.
+
+    What each of them says is printed in one piece; the longest comes first.
+    """
+
+    def ran(command: list[str]) -> subprocess.CompletedProcess[str]:
+        kept: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        return subprocess.run(command, env=_environ(), check=False, encoding="utf-8", **kept)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = [*pool.map(ran, commands)]
+    for command, end in zip(commands, done, strict=True):
+        session.log(" ".join(command[2:]))
+        print(end.stdout, end="", flush=True)  # noqa: T201 - it is what the program says
+    if worst := max(end.returncode for end in done):
+        raise SystemExit(worst)
+
+
+def _environ() -> dict[str, str]:
+    environ = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    # Tests and drills name no encoding where they read and write, and the program does the same.
+    return environ | {"REPROMATRIX_DOOR": str(os.getpid()), "PYTHONUTF8": "1"}
 
 
 if __name__ == "__main__":

@@ -142,6 +142,7 @@ def test_the_rotary_stand_in_takes_what_the_kernel_takes_and_records_what_it_ref
     assert said in " ".join((ast.get_docstring(ast.parse(case)) or "").split())
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 @pytest.mark.parametrize("name", COMPUTING)
 def test_the_rotary_stand_in_computes_what_the_real_kernel_does_and_records_what_it_refuses(

@@ -78,6 +78,7 @@ def test_a_budget_ends_a_sweep_that_the_same_command_continues(
     assert f"{left} cells measured" in capsys.readouterr().err
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("release", ["4.49.0", "5.23.0"])
 def test_a_recipe_is_made_and_holds_what_the_probes_ask_in_fp32(
     release: str, paths: Paths, capsys: pytest.CaptureFixture[str]
@@ -94,6 +95,7 @@ def test_a_recipe_is_made_and_holds_what_the_probes_ask_in_fp32(
     assert f"  {release}: 3 hold" in capsys.readouterr().out
 
 
+@pytest.mark.whole
 def test_further_classes_are_made_and_run_through_the_cheapest_probes(
     paths: Paths, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +121,7 @@ def test_further_classes_are_made_and_run_through_the_cheapest_probes(
     assert "4 cells measured" in printed.err
 
 
+@pytest.mark.whole
 def test_layers_that_an_adapter_does_not_reach_are_told_and_jumps_are_not(
     paths: Paths, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,6 +147,7 @@ def test_layers_that_an_adapter_does_not_reach_are_told_and_jumps_are_not(
     assert what.startswith("      lora-everywhere: 6 of 13 adapters have no gradient: ")
 
 
+@pytest.mark.whole
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore")  # what Ray leaves open is not ours to mend
 def test_nodes_of_a_cluster_share_the_architectures_of_a_release(

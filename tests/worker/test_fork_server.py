@@ -555,7 +555,7 @@ def test_how_a_process_ended_and_what_it_said_make_its_outcome(
     assert expected == actual
 
 
-@pytest.mark.parametrize("fork", [True, False])
+@pytest.mark.parametrize("fork", [True, pytest.param(False, marks=pytest.mark.whole)])
 def test_folders_within_folders_end_neither_the_worker_nor_the_runner(
     start: Starter, tmp_path: Path, *, fork: bool
 ) -> None:
@@ -571,6 +571,7 @@ def test_folders_within_folders_end_neither_the_worker_nor_the_runner(
     assert expected == actual
 
 
+@pytest.mark.whole
 def test_what_an_ended_cell_left_is_removed_while_others_are_answered(
     start: Starter, tmp_path: Path
 ) -> None:
@@ -874,7 +875,9 @@ def crowded() -> Iterator[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells how long a process waited")
-@with_walls_and_without
+@pytest.mark.parametrize(
+    "walls", [pytest.param(False, marks=pytest.mark.whole), pytest.param(True, marks=bubblewrap)]
+)
 def test_the_time_in_which_others_have_the_core_is_none_of_a_cell(
     start: Starter, tmp_path: Path, *, walls: bool
 ) -> None:
