@@ -1,8 +1,10 @@
-"""Mutants of `runner/` and `reports/`, drawn at random, each against the quick tests of its room;
-one that they noticed before, as the record says, is tried first and must be noticed again.
+"""Mutants of `runner/` and `reports/`, drawn at random, each against the tests of its room: the
+quick ones, the others that run by default, then those that only `--whole` runs. The first failure
+ends it. One that was noticed before, as the record says, must be noticed again.
 
 mutmut says what can be changed. A mutant runs in a copy of the checkout and in a sandbox of its
-own, since it may delete or kill whatever it reaches.
+own, since it may delete or kill whatever it reaches. It has no network: a slow test that fails
+there without a mutant, because it would build something, is left out.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ import json
 import os
 import queue
 import random
+import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,15 +33,15 @@ import libcst as cst
 from mutmut.mutation.mutators import mutation_operators
 
 from repromatrix.runner.execution import sandbox
-from repromatrix.runner.paths import ROOT
-from repromatrix.runner.subprocesses import finish
+from repromatrix.runner.paths import ROOT, Paths
+from repromatrix.runner.subprocesses import Finished, end_all, finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from drills.tally import Tally
 
-SEED, COUNT, MINUTES = 7, 200, 30
+SEED, COUNT, MINUTES = 7, 100, 90
 RECORD = Path(__file__).with_name("mutants.json")
 LOOSE = "runner"
 """The room of the modules beside the rooms of `runner/`."""
@@ -46,8 +51,13 @@ _LITTLE = 20.0
 _LONG = 600.0
 _MEMORY = 8 << 30
 _LEFT_OUT = shutil.ignore_patterns(".git", ".nox", ".repromatrix", ".*_cache", "__pycache__")
-_PYTEST = ("-m", "pytest", "-x", "-q", "--quick", "-p", "no:cacheprovider", "--hypothesis-seed=0")
-_PASSED, _NO_TESTS = 0, 5
+_PYTEST = ("-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider")
+_FIXED = ("--hypothesis-seed=0",)
+_RED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_AT_MOST = 0.05
+"""The share of mutants that `--whole` alone may notice."""
+_PASSED, _FAILED, _NO_TESTS = 0, 1, 5
+_ENDED = {_PASSED, _FAILED, _NO_TESTS}
 _SKIPPED = (cst.Annotation, cst.Decorator, cst.Import, cst.ImportFrom)
 """What is not executed, or says nothing of what a program does."""
 
@@ -56,7 +66,22 @@ class Fate(StrEnum):
     """What became of a mutant."""
 
     NOTICED = "noticed"
+    BY_WHOLE = "noticed by --whole alone"
     SURVIVED = "survived"
+
+
+class Part(StrEnum):
+    """A part of the tests of a room; its value names it to pytest."""
+
+    QUICK = "--quick"
+    SLOW = "-m builds or browser or cluster or door"
+    WHOLE = "--whole -m whole"
+
+    @property
+    def options(self) -> list[str]:
+        """Return how pytest is told to run it."""
+        flags, mark, names = self.value.partition("-m ")
+        return [*flags.split(), *([mark.strip(), names] if mark else [])]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,7 +219,7 @@ def remembered(root: Path, record: Mapping[str, str]) -> list[Mutant]:
     """Return the mutants that were noticed and whose lines still stand, be it in another file."""
     texts = {path.relative_to(root).as_posix(): path.read_text() for path in sources(root)}
     found = []
-    for name in sorted(name for name, fate in record.items() if fate == Fate.NOTICED):
+    for name in sorted(name for name, fate in record.items() if fate in _KNOWN):
         path, operator, before, after, same = json.loads(name)
         there = [(path, same)] if path in texts else [(other, 0) for other in texts]
         changed = ((other, _replaced(texts[other], before, after, nth)) for other, nth in there)
@@ -225,8 +250,16 @@ class Trials:
     """Copies of a checkout, in each of which one mutant at a time is tried."""
 
     root: Path
+    seconds: float = _LONG
+    """How long a part of a room may take without a mutant; one that takes longer is left out."""
     free: queue.Queue[Path] = field(default_factory=queue.Queue)
-    limits: dict[str, float] = field(default_factory=dict)
+    limits: dict[tuple[str, Part], float] = field(default_factory=dict)
+    """How long a part of a room may take with one; none where it cannot be run."""
+    red: dict[tuple[str, Part], list[str]] = field(default_factory=dict)
+    """The tests that fail without a mutant."""
+    learning: dict[tuple[str, Part], threading.Lock] = field(
+        default_factory=lambda: defaultdict(threading.Lock)
+    )
     written: int = 0
 
     @contextlib.contextmanager
@@ -239,33 +272,51 @@ class Trials:
                 self.free.put(there)
             yield
 
-    def red(self, rooms: Iterable[str]) -> list[str]:
-        """Return the rooms whose tests fail without a mutant; the others get their limits."""
+    def red_rooms(self, rooms: Iterable[str]) -> list[str]:
+        """Return the rooms whose quick tests fail without a mutant, or do not end."""
         names = list(rooms)
         with ThreadPoolExecutor(self.free.qsize()) as pool:
-            return [
-                name for name, red in zip(names, pool.map(self._is_red, names), strict=True) if red
-            ]
-
-    def _is_red(self, where: str) -> bool:
-        begin = time.monotonic()
-        red = self._fate(where, _LONG) is Fate.NOTICED
-        self.limits[where] = _TWICE * (time.monotonic() - begin) + _LITTLE
-        return red
+            list(pool.map(lambda name: self._learned(name, Part.QUICK), names))
+        return [
+            name
+            for name in names
+            if self.red[name, Part.QUICK] or (name, Part.QUICK) not in self.limits
+        ]
 
     def fate(self, one: Mutant) -> Fate:
-        """Run the tests of its room against a mutant."""
-        return self._fate(one.room, self.limits[one.room], one)
+        """Run the tests of its room against a mutant, part by part."""
+        for part in Part:
+            self._learned(one.room, part)
+            if (one.room, part) in self.limits and self._notices(one, part):
+                return Fate.BY_WHOLE if part is Part.WHOLE else Fate.NOTICED
+        return Fate.SURVIVED
 
-    def _fate(self, where: str, seconds: float, one: Mutant | None = None) -> Fate:
+    def _learned(self, where: str, part: Part) -> None:
+        """Run a part of a room without a mutant, once."""
+        with self.learning[where, part]:
+            if (where, part) in self.red:
+                return
+            begin = time.monotonic()
+            done = self._run(where, part, self.seconds)
+            lasted = time.monotonic() - begin
+            self.red[where, part] = sorted({*_RED.findall(done.out)})
+            if done.code in _ENDED:
+                self.limits[where, part] = _TWICE * lasted + _LITTLE
+
+    def _notices(self, one: Mutant, part: Part) -> bool:
+        seconds = self.limits[one.room, part]
+        return self._run(one.room, part, seconds, one).code not in {_PASSED, _NO_TESTS}
+
+    def _run(self, where: str, part: Part, seconds: float, one: Mutant | None = None) -> Finished:
         copy = self.free.get()
+        without = [f"--deselect={name}" for name in self.red.get((where, part), ())]
+        how = [*_PYTEST, *_FIXED, *part.options, *without, *(["-x"] if one else [])]
         try:
             with self._changed(copy, one), tempfile.TemporaryDirectory(dir=copy.parent) as own:
-                command = [*_walls(copy, own), sys.executable, *_PYTEST, *_tests(copy, where)]
-                done = finish(command, environ=_environ(), folder=copy, seconds=seconds)
+                command = [*_walls(copy, own), sys.executable, *how, *_tests(copy, where)]
+                return finish(command, environ=_environ(), folder=copy, seconds=seconds)
         finally:
             self.free.put(copy)
-        return Fate.SURVIVED if done.code in {_PASSED, _NO_TESTS} else Fate.NOTICED
 
     @contextlib.contextmanager
     def _changed(self, copy: Path, one: Mutant | None) -> Iterator[None]:
@@ -301,7 +352,9 @@ def _walls(copy: Path, own: str) -> list[str]:
 
 
 def _environ() -> Mapping[str, str]:
-    return {**os.environ, "HOME": "/tmp", "TMPDIR": "/tmp"}  # noqa: S108 - in the sandbox
+    # What is built may be used, and is read-only as all is.
+    own = {"HOME": "/tmp", "TMPDIR": "/tmp"}  # noqa: S108 - in the sandbox
+    return {**os.environ, **own, "REPROMATRIX_ENVIRONMENTS": str(Paths().built)}
 
 
 def _tests(copy: Path, where: str) -> list[str]:
@@ -310,20 +363,26 @@ def _tests(copy: Path, where: str) -> list[str]:
     return [f"tests/{where}"]
 
 
-def fates(trials: Trials, mutants: Sequence[Mutant], minutes: float) -> dict[str, Fate]:
-    """Try mutants side by side; those whose turn comes too late are left out."""
-    deadline = time.monotonic() + 60 * minutes
+def fates(
+    trials: Trials, mutants: Sequence[Mutant], deadline: float, found: dict[str, Fate]
+) -> None:
+    """Try mutants side by side, and put into `found` what became of each in time."""
 
-    def tried(one: Mutant) -> tuple[Mutant, Fate | None]:
-        return one, trials.fate(one) if time.monotonic() < deadline else None
+    def tried(one: Mutant) -> None:
+        if time.monotonic() < deadline:
+            fate = trials.fate(one)
+            print(f"{fate}: {one.path}: {one.before!r} -> {one.after!r}", flush=True)
+            found[one.name] = fate
 
-    found = {}
-    with ThreadPoolExecutor(trials.free.qsize()) as pool:
-        for one, fate in pool.map(tried, mutants):
-            if fate:
-                print(f"{fate}: {one.path}: {one.before!r} -> {one.after!r}", flush=True)
-                found[one.name] = fate
-    return found
+    pool = ThreadPoolExecutor(trials.free.qsize())
+    try:
+        list(pool.map(tried, mutants))
+    except BaseException:
+        deadline = 0.0
+        pool.shutdown(wait=False, cancel_futures=True)
+        end_all()
+        raise
+    pool.shutdown()
 
 
 def tell(tally: Tally, mutants: Sequence[Mutant], found: Mapping[str, Fate], record: Path) -> None:
@@ -332,7 +391,7 @@ def tell(tally: Tally, mutants: Sequence[Mutant], found: Mapping[str, Fate], rec
     for name in sorted({one.room for one in mutants}):
         names = [one.name for one in mutants if one.room == name and one.name in found]
         survived = [one for one in names if found[one] is Fate.SURVIVED]
-        lost = [one for one in survived if before.get(one) == Fate.NOTICED]
+        lost = [one for one in survived if before.get(one) in _KNOWN]
         note = f"{len(names) - len(survived)} noticed, {len(survived)} survived"
         tally.count(f"mutants of `{name}`", len(names), "no longer noticed", len(lost), note)
     kept = {name for name, fate in before.items() if fate == Fate.NOTICED}
@@ -340,21 +399,64 @@ def tell(tally: Tally, mutants: Sequence[Mutant], found: Mapping[str, Fate], rec
     record.write_text(json.dumps(merged, indent=0, sort_keys=True, ensure_ascii=False) + "\n")
 
 
+_KNOWN = {Fate.NOTICED, Fate.BY_WHOLE}
+
+
+def sum_up(tally: Tally, drawn: Sequence[Mutant], found: Mapping[str, Fate]) -> None:
+    """Say what became of the mutants that were drawn, and list those that the default misses."""
+    named: dict[str, list[Mutant]] = {
+        "noticed by default": [one for one in drawn if found.get(one.name) is Fate.NOTICED],
+        "noticed by `--whole` alone": [
+            one for one in drawn if found.get(one.name) is Fate.BY_WHOLE
+        ],
+        "noticed by neither": [one for one in drawn if found.get(one.name) is Fate.SURVIVED],
+        "not reached": [one for one in drawn if one.name not in found],
+    }
+    _, *listed = named
+    for what in listed:
+        for one in named[what]:
+            print(f"{what}: {one.path}: {one.before!r} -> {one.after!r}", flush=True)
+    tried = len(drawn) - len(named["not reached"])
+    most = int(_AT_MOST * tried)
+    alone = len(named["noticed by `--whole` alone"])
+    note = ", ".join(f"{len(ones)} {what}" for what, ones in named.items())
+    tally.count(
+        "mutants that were drawn", tried, "too many for `--whole` alone", max(0, alone - most), note
+    )
+
+
 def drill(tally: Tally, root: Path = ROOT, stop: Callable[[], str] = sandbox.trouble) -> None:
-    """Try the mutants that REPRO_SEED and REPRO_COUNT say; REPRO_RECORD is another record."""
+    """Try the mutants that REPRO_SEED and REPRO_COUNT say; REPRO_RECORD is another record.
+
+    Then, as long as there is time, those that were noticed before. What was found is kept when it
+    is interrupted.
+    """
     if stop():
         print(f"a mutant needs a sandbox: {stop()}")
         return
+    deadline = time.monotonic() + 60 * MINUTES
     seed, count = (int(os.environ.get(name, "0")) for name in ("REPRO_SEED", "REPRO_COUNT"))
     record = Path(os.environ.get("REPRO_RECORD", RECORD))
     known = remembered(root, json.loads(record.read_text()) if record.exists() else {})
     new = drawn(root, seed or SEED, count or COUNT)
-    mutants = list({one.name: one for one in [*known, *new]}.values())
+    mutants = list({one.name: one for one in [*new, *known]}.values())
     rooms = sorted({one.room for one in mutants})
     trials = Trials(root=root)
     with trials.copies(len(os.sched_getaffinity(0))):
-        red = trials.red(rooms)
+        red = trials.red_rooms(rooms)
         tally.count("rooms tested without a mutant", len(rooms), "failed", len(red), ", ".join(red))
-        green = [one for one in mutants if one.room not in red]
-        found = fates(trials, green, MINUTES)
-    tell(tally, green, found, record)
+        found: dict[str, Fate] = {}
+        try:
+            fates(trials, [one for one in mutants if one.room not in red], deadline, found)
+        finally:
+            _left_out(trials)
+            sum_up(tally, new, found)
+            tell(tally, mutants, found, record)
+
+
+def _left_out(trials: Trials) -> None:
+    for (where, part), names in sorted(trials.red.items()):
+        if (where, part) not in trials.limits:
+            print(f"not run in time without a mutant: {part} of {where}", flush=True)
+        for name in names:
+            print(f"fails in a sandbox without a mutant: {name}", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from drills.mutation import (
     LOOSE,
     Fate,
     Mutant,
+    Part,
     Trials,
     drawn,
     drill,
@@ -21,6 +23,7 @@ from drills.mutation import (
     remembered,
     room,
     sources,
+    sum_up,
     tell,
 )
 from drills.tally import Tally
@@ -37,15 +40,41 @@ def smaller(one, other):
     return min(one, other)
 """
 TEST = """
+import pytest
 from runner.judging.numbers import larger, smaller
 
 def test_numbers():
     assert larger(1, 2) == 2
     assert smaller(1, 1) == 1
+
+@pytest.mark.builds
+def test_built():
+    assert larger(7, 7) == 7
+
+@pytest.mark.builds
+def test_that_cannot_be_run_here():
+    assert larger(7, 7) == 8
+
+@pytest.mark.whole
+def test_at_length():
+    assert smaller(1, -1) < 2
 """
-QUICK = """
+CONFTEST = """
+import pytest
+
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true")
+    parser.addoption("--whole", action="store_true")
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "whole: repeats")
+    config.addinivalue_line("markers", "builds: takes long")
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    left = set() if config.getoption("--whole") else {"whole"}
+    left |= {"builds"} if config.getoption("--quick") else set()
+    items[:] = [item for item in items if not left & {mark.name for mark in item.iter_markers()}]
 """
 
 
@@ -55,7 +84,7 @@ def root(tmp_path: Path) -> Path:
     files = {
         "runner/judging/numbers.py": CODE,
         "tests/judging/test_numbers.py": TEST,
-        "tests/conftest.py": QUICK,
+        "tests/conftest.py": CONFTEST,
         "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
         "reports/__init__.py": "",
     }
@@ -74,22 +103,30 @@ def planted(old: str, new: str) -> Mutant:
 
 NOTICED = planted("max(one, other)", "min(one, other)")
 SURVIVES = planted("min(one, other)", "max(one, other)")
+SLOWLY = planted("max(one, other)", "max(one, other) + (one == 7)")
+AT_LENGTH = planted("min(one, other)", "min(one, other) + 9 * (other == -1)")
 BROKEN = planted("return max(", "return nothing(")
 
 
 @bubblewrap
 def test_a_mutant_that_a_test_notices_is_told_from_one_that_survives(root: Path) -> None:
-    trials = Trials(root=root)
+    trials, found = Trials(root=root), dict[str, Fate]()
     with trials.copies(1):
-        red = trials.red(["judging"])
-        found = fates(trials, [NOTICED, SURVIVES, BROKEN, SURVIVES], 1)
+        red = trials.red_rooms(["judging"])
+        planned = [NOTICED, SURVIVES, BROKEN, SLOWLY, AT_LENGTH]
+        fates(trials, planned, time.monotonic() + 60, found)
 
     assert red == []
     assert found == {
         NOTICED.name: Fate.NOTICED,
         SURVIVES.name: Fate.SURVIVED,
         BROKEN.name: Fate.NOTICED,
+        SLOWLY.name: Fate.NOTICED,
+        AT_LENGTH.name: Fate.BY_WHOLE,
     }
+    assert trials.red["judging", Part.SLOW] == [
+        "tests/judging/test_numbers.py::test_that_cannot_be_run_here"
+    ]
     assert (root / "runner/judging/numbers.py").read_text() == CODE
 
 
@@ -109,6 +146,47 @@ def test_what_was_noticed_and_survives_now_fails_the_drill_each_time(tmp_path: P
     assert {*json.loads(record.read_text())} == {NOTICED.name, BROKEN.name}
 
 
+def test_what_the_default_misses_and_what_is_not_reached_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tally = Tally("mutation", tmp_path / "none")
+    found = {
+        NOTICED.name: Fate.NOTICED,
+        AT_LENGTH.name: Fate.BY_WHOLE,
+        SURVIVES.name: Fate.SURVIVED,
+    }
+    sum_up(tally, [NOTICED, SURVIVES, AT_LENGTH, BROKEN], found)
+    *listed, _ = capsys.readouterr().out.splitlines()
+
+    assert [line.partition(": runner")[0] for line in listed] == [
+        *("noticed by `--whole` alone", "noticed by neither", "not reached"),
+    ]
+    (count,) = tally.counts
+    told = "1 noticed by default, 1 noticed by `--whole` alone, 1 noticed by neither, 1 not reached"
+    assert (count.times, count.found, count.note) == (3, 1, told)
+
+
+@bubblewrap
+def test_what_was_found_before_an_interruption_is_kept(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, tried = tmp_path / "record.json", iter([Fate.NOTICED])
+    record.write_text("{}")
+    monkeypatch.setenv("REPRO_COUNT", "2")
+    monkeypatch.setenv("REPRO_RECORD", str(record))
+    monkeypatch.setattr(Trials, "fate", lambda *_: next(tried, None) or interrupted())
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+
+    with pytest.raises(KeyboardInterrupt):
+        drill(Tally("mutation", tmp_path / "none"), root)
+
+    assert [*json.loads(record.read_text()).values()] == [Fate.NOTICED]
+
+
+def interrupted() -> Fate:
+    raise KeyboardInterrupt
+
+
 @bubblewrap
 def test_the_drill_draws_and_tries_as_many_as_it_is_told(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -119,7 +197,7 @@ def test_the_drill_draws_and_tries_as_many_as_it_is_told(
     drill(tally, root)
     expected = {one.name for one in drawn(root, 1, 1)}
 
-    assert [(one.times, one.found) for one in tally.counts] == [(1, 0), (1, 0)]
+    assert [(one.times, one.found) for one in tally.counts] == [(1, 0), (1, 0), (1, 0)]
     assert {*json.loads((tmp_path / "record").read_text())} == expected
 
 
@@ -133,7 +211,7 @@ def test_a_room_whose_tests_fail_anyhow_fails_the_drill(
     tally = Tally("mutation", tmp_path / "none")
     drill(tally, root)
 
-    assert [(one.times, one.found, one.note) for one in tally.counts] == [(1, 1, "judging")]
+    assert [(one.times, one.found, one.note) for one in tally.counts[:1]] == [(1, 1, "judging")]
 
 
 def test_without_a_sandbox_no_mutant_is_run(root: Path, tmp_path: Path) -> None:
