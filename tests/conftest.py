@@ -65,7 +65,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         file, _, said = report.longrepr
         reason = said.removeprefix("Skipped: ").splitlines()[0]
         reasons.setdefault(reason, []).append(report.location[0] or file)
-    if reasons:
+    if reporter and reasons:
         told = (
             f"{len(files)} of {', '.join(sorted({*files}))} ({reason})"
             for reason, files in sorted(reasons.items())

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CI = ROOT / ".github" / "workflows" / "ci.yml"
+DISTRIBUTION = ROOT / ".github" / "workflows" / "distribution.yml"
+WHOLE = ROOT / ".github" / "workflows" / "whole.yml"
 PAGES = ROOT / ".github" / "workflows" / "pages.yml"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PYPROJECT = ROOT / "pyproject.toml"
@@ -345,6 +347,18 @@ def test_ci_runs_the_command_of_the_readme_on_each_python(tmp_path: Path) -> Non
     assert "```sh\npip install nox && nox\n```" in (ROOT / "README.md").read_text()
     assert pythons == named
     assert asked(tmp_path, "linux") == ("success", ["nox "])
+
+
+def test_every_test_is_run_each_night_and_before_a_wheel_is_built() -> None:
+    nightly, distribution = read(WHOLE), read(DISTRIBUTION)
+    jobs = nightly["jobs"]["whole"], distribution["jobs"]["whole"]
+
+    assert [job["steps"][-1] for job in jobs] == [
+        {"run": "pip install nox && nox -s tests -- --whole"}
+    ] * 2
+    assert jobs[0]["steps"] == jobs[1]["steps"]
+    assert distribution["jobs"]["build"]["needs"] == "whole"
+    assert distribution["jobs"]["audit"]["needs"] == "build"
 
 
 def test_ci_fails_where_the_command_does(tmp_path: Path) -> None:
