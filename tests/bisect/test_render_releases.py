@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +10,7 @@ from factories import BREAKS, case, environment, failed, provenance, seen
 
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.releases import ReleaseSearches, Search, searches
-from repromatrix.runner.bisect.render_releases import Page, as_json, cost, markdown, text
+from repromatrix.runner.bisect.render_releases import Page, cost, markdown, text
 from repromatrix.runner.bisect.search import Edge, Sought
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import LOCAL, MERGED
@@ -89,28 +88,6 @@ def test_what_a_search_along_pairs_lacks_is_told_as_a_command() -> None:
     assert cost(finding) == (
         "Pairs are answered from evidence alone. To measure them: nox -s matrix -- --case"
         " toy_breaks --release 4.49.0+peft0.15.2 --precision bf16 --workaround none"
-    )
-
-
-def test_a_break_names_both_sides_what_else_changed_and_the_next_command() -> None:
-    assert text(page(*asking("nyyn").findings())) == told(
-        "toy_breaks, bf16",
-        "  Broken in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
-        "  Also seen: fixed in 4.51.0.",
-        "  Packages that also changed: accelerate 1.4.0 to 1.5.2.",
-        f"  Find the package: {BLAME}",
-        KNOWN,
-    )
-
-
-def test_precisions_that_say_the_same_stand_together() -> None:
-    found = asking("nyyn", Edge.FALL, (Precision.BF16, Precision.FP16)).findings()
-
-    assert text(page(*found)) == told(
-        "toy_breaks, bf16 and fp16",
-        "  Fixed in 4.51.0: 4.50.1 fails, 4.51.0 passes. ValueError: it breaks.",
-        "  Also seen: broken in 4.50.0.",
-        KNOWN,
     )
 
 
@@ -217,17 +194,6 @@ def test_where_both_ends_pass_the_answer_says_how_many_releases_were_asked(
     assert text(page(*asking(letters).findings())) == told("toy_breaks, bf16", *lines, KNOWN)
 
 
-def test_a_search_that_is_not_at_its_end_says_how_far_it_came() -> None:
-    (found,) = asking("n--y").findings()
-
-    assert text(page(found)) == told(
-        "toy_breaks, bf16",
-        "  Not decided yet: 4.50.0 to 4.50.1 are left to search; at most 2 runs.",
-        "  Also seen: broken after 4.49.0, by 4.51.0.",
-        "  0 runs so far, at most 2 more.",
-    )
-
-
 def test_results_that_disagree_are_named_with_their_sources() -> None:
     (found,) = asking("nyyn").findings()
     row = found.at(1)
@@ -236,35 +202,6 @@ def test_results_that_disagree_are_named_with_their_sources() -> None:
 
     assert "Results disagree about 4.50.0: this machine's evidence, merged evidence and the" in (
         text(page(dataclasses.replace(found, contested={1: disputed})))
-    )
-
-
-def test_what_is_pasted_shows_where_it_was_seen_and_how_to_repeat_it() -> None:
-    (found,) = asking("nyyn").findings()
-
-    assert markdown(page(found)) == "\n".join(
-        [
-            "**`toy_breaks`**, bf16: A toy breaks",
-            "",
-            "Broken in 4.50.0: 4.49.0 passes, 4.50.0 fails. ValueError: it breaks.",
-            "Also seen: fixed in 4.51.0.",
-            "",
-            "| release | outcome | error | known from |",
-            "| --- | --- | --- | --- |",
-            "| 4.49.0 | passes |  | this machine |",
-            "| 4.50.0 | fails | `ValueError: it breaks` | this machine |",
-            "| 4.50.1 | fails | `ValueError: it breaks` | this machine |",
-            "| 4.51.0 | passes |  | this machine |",
-            "",
-            "Packages that also changed: accelerate 1.4.0 to 1.5.2.",
-            f"Find the package: `{BLAME}`",
-            KNOWN.strip(),
-            "",
-            MEASURED,
-            "",
-            "Repeat it: `nox -s bisect -- toy_breaks --precision bf16`",
-            "",
-        ]
     )
 
 
@@ -282,33 +219,3 @@ def test_markup_in_a_message_stays_text() -> None:
 
     assert "ValueError: a\\|b \\`c\\` &lt;script>\\*x\\*." in said
     assert "| 4.50.0 | fails | ``ValueError: a\\|b `c` <script>*x*`` | this machine |" in said
-
-
-def test_programs_read_every_point_that_was_asked() -> None:
-    (found,) = asking("nyyn", Edge.FALL).findings()
-    (said,) = json.loads(as_json(page(found)))
-
-    assert said | {"points": []} == {
-        "case": "toy_breaks",
-        "precision": "bf16",
-        "workaround": "",
-        "device": "cpu",
-        "looked-for": "fix",
-        "answer": "Fixed in 4.51.0: 4.50.1 fails, 4.51.0 passes. ValueError: it breaks.",
-        "ending": "found",
-        "before": "4.50.1",
-        "at": "4.51.0",
-        "not-judged": [],
-        "changes": ["broke in 4.50.0", "healed in 4.51.0"],
-        "older": [],
-        "points": [],
-        "ran": [],
-        "left-at-most": 0,
-        "exit": 0,
-    }
-    assert [(one["release"], one["answer"]) for one in said["points"]] == [
-        ("4.49.0", "good"),
-        ("4.50.0", "bad"),
-        ("4.50.1", "bad"),
-        ("4.51.0", "good"),
-    ]

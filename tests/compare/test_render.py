@@ -118,10 +118,6 @@ nox -s diff -- 4.50.0 path/to/transformers --case toy_breaks --precision bf16 --
 """  # noqa: W291 - two spaces at the end break a line in Markdown
 
 
-def test_the_page_names_every_cell_that_differs_with_what_repeats_it() -> None:
-    assert text(WHOLE) == PAGE
-
-
 def test_many_publications_are_a_range() -> None:
     pairs = [
         (
