@@ -122,7 +122,7 @@ def check(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests of the runner, in a process per core."""
+    """Run the tests of the runner, in one process more than there are cores."""
     # A file stays in one process, and with it what its tests share.
     parallel = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     _through(session, [_python(session, "tests"), "-m", "pytest", *parallel, *session.posargs])

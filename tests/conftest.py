@@ -92,9 +92,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Let `--regenerate` run in one process: examples of one file are rewritten in turn."""
-    return 0 if config.getoption("--regenerate") else None
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return one process more than there are cores, as some tests wait for what they started.
+
+    `--regenerate` runs in one: examples of one file are rewritten in turn.
+    """
+    return 0 if config.getoption("--regenerate") else (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ from factories import BREAKS, case, cell, environment, failed, provenance, seen
 from repromatrix.runner.compare.diff import compare, without_environment
 from repromatrix.runner.compare.render import DiffReport, as_json, happened, markdown, text
 from repromatrix.runner.markdown import code
-from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
     from repromatrix.runner.model.observation import Observation
@@ -190,50 +190,6 @@ def test_a_number_that_moved_is_named_and_is_no_change() -> None:
 )
 def test_each_side_says_what_happened(row: Observation | None, expected: str) -> None:
     assert happened(TOY, row) == expected
-
-
-def test_json_holds_every_cell_also_those_that_are_the_same() -> None:
-    told = json.loads(as_json(WHOLE))
-
-    assert told["counts"] == {
-        "broke": 2,
-        "fixed": 0,
-        "changed": 1,
-        "new": 0,
-        "gone": 0,
-        "unknown": 1,
-        "same": 1,
-    }
-    assert [one["change"] for one in told["cells"]] == [
-        *("same", "broke", "broke", "changed", "unknown")
-    ]
-    assert told["cells"][1] == {
-        "case": "toy_breaks",
-        "workaround": "",
-        "precision": "bf16",
-        "device": str(Device.CPU),
-        "change": "broke",
-        "before": {
-            "environment": "4.50.0",
-            "outcome": "passes",
-            "error": "",
-            "reason": "",
-            "unstable": False,
-            "source": "2026-11-21",
-            "packages": {"transformers": "4.50.0", "torch": "2.13.0"},
-        },
-        "after": {
-            "environment": "4.50.0@abc",
-            "outcome": "fails",
-            "error": "ValueError: it breaks",
-            "reason": "",
-            "unstable": False,
-            "source": "this machine",
-            "packages": {"transformers": "4.50.0@abc", "torch": "2.13.0"},
-        },
-        "moved": {},
-        "again": WHOLE.again(WHOLE.differences[1].cell),
-    }
 
 
 def test_a_file_of_the_users_is_typed_as_it_was() -> None:
