@@ -301,8 +301,7 @@ def _side_by_side(session: nox.Session, commands: list[list[str]]) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         done = [*pool.map(ran, commands)]
     for command, end in zip(commands, done, strict=True):
-        session.log(" ".join(command[2:]))
-        print(end.stdout, end="", flush=True)  # noqa: T201 - it is what the program says
+        session.log(f"{' '.join(command[2:])}\n{end.stdout.rstrip()}")
     if worst := max(end.returncode for end in done):
         raise SystemExit(worst)
 
