@@ -33,6 +33,8 @@ from repromatrix.runner.worker.overlay import Overlay
 _LOSSES = 2
 """How many workers a cell may take with it before it is blamed."""
 _FEW = 2
+_REPEATING = 60.0
+"""Seconds after the end of a run in which what is doubted is still repeated."""
 _SPARE = 4
 """Cells that wait in a worker beside those that run: it is never idle, and soon stopped."""
 
@@ -91,10 +93,9 @@ class Pool:
                 worker.abort()
             thread.join(LOOK)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether no further cell is to be begun."""
-        return self.stopping.is_set() or time.monotonic() >= self.terms.until
+    def is_over(self, grace: float = 0.0) -> bool:
+        """Say whether no further cell is to be begun, with so many seconds past the end."""
+        return self.stopping.is_set() or time.monotonic() >= self.terms.until + grace
 
     def left(self) -> list[Observation]:
         """Return what was measured and not yet yielded when the events were closed."""
@@ -170,11 +171,17 @@ class Batch:
         self.disk_full: dict[Cell, None] = {}
         """Cells for which the disk had no room: that says nothing about them."""
         self.gpu = ""
+        self.grace = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further cell is to be begun."""
+        return self.pool.is_over(self.grace)
 
     def run(self, started: Callable[[], None]) -> None:
         """Start the worker and say so; when it is its turn, measure."""
         try:
-            if self.ready.cells and not self.pool.is_over:
+            if self.ready.cells and not self.is_over:
                 self._started()
             started()
             with self.pool.measuring:
@@ -187,7 +194,8 @@ class Batch:
         here = self._run(self.ready.cells, fresh=not self.terms.fork)
         seen = [*self.ready.before, *here]
         doubted = [row for row in seen if self.pool.doubted(row, self.ready.environment)]
-        if doubted and not self.pool.is_over:
+        self.grace = _REPEATING
+        if doubted and not self.is_over:
             self._confirm(doubted)
 
     def _confirm(self, doubted: list[Observation]) -> None:
@@ -207,7 +215,7 @@ class Batch:
         """Run cells; one that takes the worker with it is tried alone, then blamed."""
         left = dict(enumerate(cells))
         losses: dict[Cell, int] = {}
-        while left and not self.pool.is_over:
+        while left and not self.is_over:
             try:
                 for number, answer in self._answers(left, losses, fresh=fresh):
                     cell = left.pop(number)
@@ -247,7 +255,7 @@ class Batch:
         """Yield what the worker is asked, each when it is about to be sent, if there is time."""
         case = ""
         for number, cell in list(left.items()):
-            if self.pool.is_over:
+            if self.is_over:
                 return
             if cell.case != case:
                 case = cell.case

@@ -173,20 +173,22 @@ def test_where_no_time_is_left_nothing_is_built_or_begun(tmp_path: Path) -> None
 
 
 @pytest.mark.builds
-def test_when_the_time_is_over_no_further_cell_is_begun_and_the_rest_is_left(
+def test_when_the_time_is_over_only_what_is_doubted_is_run_again_and_the_rest_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(
         pool, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep)
     )
+    monkeypatch.setattr(Run, "doubted", lambda *_: True)
     limited = _limited(clock)
     cells: set[Cell] = {one for some in limited.units() for one in some.cells}
     store = Store(tmp_path / "store.sqlite", pytest.fail)
     tally = limited.execute(store, _Heard(clock, 2))
-    stored = {one.cell for one in store.rows()}
+    rows = list(store.rows())
     store.close()
 
     assert 2 <= tally.measured < len(cells)
     assert tally.left
-    assert stored == cells - tally.left
+    assert {one.cell for one in rows} == cells - tally.left
+    assert {one.repeats for one in rows} == {3}
