@@ -17,7 +17,7 @@ from repromatrix.runner import project, site
 from repromatrix.runner.cli import confirm, under_torch
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.engine import engine_of, sandbox_of
-from repromatrix.runner.cli.progress import ProgressDisplay, print_unexpected
+from repromatrix.runner.cli.progress import ProgressDisplay, is_of_main, print_unexpected
 from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
 from repromatrix.runner.cli.under_torch import TorchUpdates
@@ -42,11 +42,12 @@ from repromatrix.runner.planning.due import due
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
-from repromatrix.runner.text import plural
+from repromatrix.runner.text import plural, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_WIDTH = 100
 _DRAWN = "the seed draws cells only where nothing is selected"
 _DRAWING = 5.0
 """Seconds of a budget that are kept for drawing the table; at most a tenth of it."""
@@ -129,6 +130,11 @@ class MatrixOptions(cli.CellOptions):
         others = (self.workaround, self.trigger, self.only, self.python, self.torch)
         asked = self.all_due or self.every or any(selected) or any(others)
         return not asked and self.device is Device.CPU
+
+    @property
+    def wants_main(self) -> bool:
+        """Whether the run fails where `main` cannot be built."""
+        return self.strict or any(MAIN in text for text in self.release)
 
 
 @cli.command("matrix")
@@ -372,7 +378,10 @@ def _run(planned: Run, updates: _Updates, options: MatrixOptions, console: Conso
     sandbox = sandbox_of(options.ray, options.sandbox, console)
     terms = dataclasses.replace(planned.terms, sandbox=sandbox)
     planned = dataclasses.replace(planned, terms=terms)
-    with ProgressDisplay(console) as display, engine_of(planned, options.ray, display) as engine:
+    with (
+        ProgressDisplay(console, wants_main=options.wants_main) as display,
+        engine_of(planned, options.ray, display) as engine,
+    ):
         tally = planned.execute(updates.store, display, pause, engine)
     shown = updates.render()
     code = _summary(planned, shown, tally, options, console, time.monotonic() - begin)
@@ -414,22 +423,25 @@ def _summary(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     grid = [judged for judged in shown.grid if planned.selection(judged.seen.cell)]
     unpublished = [each for each in grid if each.seen.source in UNPUBLISHED]
     unexpected = [judged for judged in unpublished if judged.verdict.is_unexpected]
-    _print_counts(grid, tally, console, seconds)
+    _print_counts(grid, tally, options, console, seconds)
     _print_overruled(planned, grid, shown.rows, console)
     print_unexpected(unexpected, console)
     _print_budget(planned, tally, grid, console)
     if tally.interrupted:
         console.print("Interrupted. Results so far are kept; run the same command to continue.")
         return ExitCode.INTERRUPTED
-    wants_main = options.strict or any(MAIN in text for text in options.release)
-    unbuilt = any(wants_main or name.partition("+")[0] != MAIN for name in tally.unbuilt)
+    unbuilt = any(options.wants_main or not is_of_main(name) for name in tally.unbuilt)
     if unbuilt or tally.lost:
         return ExitCode.UNBUILDABLE
     return ExitCode.UNEXPECTED if unexpected else ExitCode.AS_EXPECTED
 
 
 def _print_counts(
-    grid: Sequence[Judged], tally: RunTally, console: Console, seconds: float
+    grid: Sequence[Judged],
+    tally: RunTally,
+    options: MatrixOptions,
+    console: Console,
+    seconds: float,
 ) -> None:
     verdicts = Counter(judged.verdict for judged in grid)
     counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
@@ -440,12 +452,21 @@ def _print_counts(
         f" {spent:.0f} core-seconds on this machine."
         f" Of {plural(len(grid), 'selected cell')}: {counts}."
     )
-    unproven = Counter(map(_why, grid))
+    left_out = {
+        name: reason
+        for name, reason in tally.unbuilt.items()
+        if is_of_main(name) and not options.wants_main
+    }
+    unproven = Counter(
+        _why(judged) for judged in grid if judged.seen.cell.environment not in left_out
+    )
     del unproven[""]
     for why, number in unproven.most_common():
         console.print(f"  unproven, {number}: {why}", markup=False)
     for name, reason in tally.lost.items():
         console.print(f"  not finished: {name}: {reason}", markup=False)
+    for name, reason in left_out.items():
+        console.print(f"  left out: {name} ({shorten(reason, _WIDTH)})", markup=False, style="dim")
 
 
 def _why(judged: Judged) -> str:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from repromatrix.runner.execution.run import RunListener
 from repromatrix.runner.judging.verdicts import Judged, elsewhere
+from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.text import plural, printable
@@ -46,12 +47,23 @@ def cell_text(seen: Observation) -> str:
     return f"{cell_name(seen)}: {seen.described}"
 
 
+def is_of_main(environment: str) -> bool:
+    """Say whether an environment is `main`, with or without extras."""
+    return environment.partition("+")[0] == MAIN
+
+
 class ProgressDisplay(RunListener):
     """Shows a run: live on a terminal, in plain lines elsewhere; a context manager."""
 
-    def __init__(self, console: Console, until: float = math.inf) -> None:
-        """Show nothing yet; `until` is when the run ends, on the monotonic clock."""
+    def __init__(
+        self, console: Console, until: float = math.inf, *, wants_main: bool = True
+    ) -> None:
+        """Show nothing yet; `until` is when the run ends, on the monotonic clock.
+
+        Where nobody `wants_main`, nothing is said of a `main` that cannot be built.
+        """
         self.console = console
+        self.wants_main = wants_main
         self.until = until
         self.doing: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
@@ -117,6 +129,8 @@ class ProgressDisplay(RunListener):
         self.doing.pop(environment, None)
         self.cells -= cells
         self.bar.update(self.task, total=self.cells)
+        if is_of_main(environment) and not self.wants_main:
+            return
         self.say(f"  {environment} cannot be built ({plural(cells, 'cell')}): {reason}", "yellow")
 
     def done(self, environment: str) -> None:
