@@ -20,16 +20,7 @@ from repromatrix.reports.exports import badges, feed, osv
 from repromatrix.reports.exports.decisions import decisions
 from repromatrix.reports.exports.matrix_js import about, assignment, data
 from repromatrix.reports.exports.pins import pins
-from repromatrix.reports.exports.rows import (
-    ExportTable,
-    as_csv,
-    as_json,
-    case_sheet,
-    encoded,
-    files,
-    listed,
-    tabulate,
-)
+from repromatrix.reports.exports.rows import ExportTable, all_cells, as_csv, encoded
 from repromatrix.reports.exports.swept_js import swept_data
 from repromatrix.reports.pages.architecture import (
     ArchitecturePage,
@@ -44,13 +35,12 @@ from repromatrix.reports.pages.check import CHECK_SCRIPTS, check_page
 from repromatrix.reports.pages.claims import Stated, claims, claims_sheet
 from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.data import DataPage, data_page
-from repromatrix.reports.pages.documents import Document, documents, pictures
 from repromatrix.reports.pages.findings import FindingsPage, by_release, findings_page
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.main import MainPage, main_page, main_sheet
-from repromatrix.reports.pages.model import Family, families, family_sheet
-from repromatrix.reports.pages.package import PackagePage, package_sheet, packages
-from repromatrix.reports.pages.release import ReleasePage, Releases, failing_sheet
+from repromatrix.reports.pages.model import FamiliesPage, families_page
+from repromatrix.reports.pages.package import PackagePage, packages
+from repromatrix.reports.pages.release import ReleasePage, Releases
 from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, between, changes_table
@@ -97,8 +87,6 @@ class Published:
     source: str = ""
     """The address of the repository, without a slash at its end; empty where nobody gave it."""
     swept: SweptSite = field(default_factory=SweptSite)
-    checkout: Path | None = None
-    """The folder that holds `docs/`; None where no documents are shown."""
     archive: EvidenceArchive | None = None
     """What installations take as newer evidence; None where nothing was published."""
 
@@ -168,10 +156,10 @@ class Site:
         return packages(self.survey, self.steps, self.standings)
 
     @cached_property
-    def families(self) -> tuple[Family, ...]:
-        """The pages of families of models."""
+    def models(self) -> FamiliesPage:
+        """The families of models, and the cases that any of them can meet."""
         advised = {name: page.workarounds for name, page in self.cases.items()}
-        return families(self.survey, advised, self.standings)
+        return families_page(self.survey, advised, self.standings)
 
     @property
     def further(self) -> SweptSite:
@@ -181,7 +169,7 @@ class Site:
     @cached_property
     def architectures(self) -> tuple[ArchitecturePage, ...]:
         """The pages of architectures."""
-        links = {one.name: Link(text=one.name, href=one.href) for one in self.families}
+        links = {one.name: Link(text=one.name, href=one.href) for one in self.models.families}
         return architectures(self.published.swept.history, links, self.further.history)
 
     @cached_property
@@ -198,17 +186,9 @@ class Site:
         return findings_page(swept.history, swept.findings, swept.triage, further)
 
     @cached_property
-    def documents(self) -> tuple[Document, ...]:
-        """The documents of the checkout."""
-        return documents(self.published.checkout, self.published.source)
-
-    @cached_property
     def navigation(self) -> tuple[Link, ...]:
         """The links of every page, from the first one."""
-        links = tuple(Link(text=route.title, href=route.path) for route in ROUTES)
-        if not self.documents:
-            return links
-        return (*links, Link(text="Documentation", href="docs/index.html"))
+        return tuple(Link(text=route.title, href=route.path) for route in ROUTES)
 
     @cached_property
     def changes(self) -> ChangesPage:
@@ -242,9 +222,9 @@ class Site:
             self._feed(
                 family.path,
                 family.name,
-                [member.case for member in (*family.members, *family.every)],
+                [member.case for member in (*family.members, *self.models.every)],
             )
-            for family in self.families
+            for family in self.models.families
         )
         packages = (
             self._feed(page.href, page.name, [link.text for link in page.cases])
@@ -291,12 +271,11 @@ class PageRoute(NamedTuple):
 
 
 class DrawnPage(NamedTuple):
-    """One page of a folder, the cells that it is about, and the tables that it links to."""
+    """One page of a folder, and the cells that it is about."""
 
     path: str
     context: object
     setting: MeasuredOn
-    tables: Sequence[ExportTable] = ()
     about: Mapping[str, str] = {}
     """What a report about this page is about, by the fields of the form."""
 
@@ -310,46 +289,32 @@ class PageFolder(NamedTuple):
 
 def _cases(site: Site) -> Iterator[DrawnPage]:
     for name, page in site.cases.items():
-        table = case_sheet(site.survey, name)
         about = {"case": page.name}
-        yield DrawnPage(f"case/{name}.html", page, site.of_case(name), [table], about)
+        yield DrawnPage(f"case/{name}.html", page, site.of_case(name), about)
 
 
 def _releases(site: Site) -> Iterator[DrawnPage]:
     for name, page in zip(site.survey.releases, site.releases, strict=True):
-        tables = [failing_sheet(page)]
-        if name in site.steps:
-            tables.append(changes_table(f"release/{name}-changes", {name: site.steps[name]}))
         setting, about = site.settings.of_release(name), {"release": page.name}
-        yield DrawnPage(f"release/{name}.html", page, setting, tables, about)
+        yield DrawnPage(f"release/{name}.html", page, setting, about)
 
 
 def _packages(site: Site) -> Iterator[DrawnPage]:
     for page in site.packages:
         setting = site.settings.with_package(page.name)
-        yield DrawnPage(page.href, page, setting, [package_sheet(page)])
+        yield DrawnPage(page.href, page, setting)
 
 
 def _families(site: Site) -> Iterator[DrawnPage]:
-    for family in site.families:
+    for family in site.models.families:
         cases = (member.case for member in family.members)
         setting = site.settings.of_cases(cases, "these cases")
-        yield DrawnPage(family.path, family, setting, [family_sheet(family)])
+        yield DrawnPage(family.path, family, setting)
 
 
 def _architectures(site: Site) -> Iterator[DrawnPage]:
     for page in site.architectures:
         yield DrawnPage(page.href, page, site.whole)
-
-
-def _documents(site: Site) -> Iterator[DrawnPage]:
-    for document in site.documents:
-        yield DrawnPage(document.path, document, site.whole)
-
-
-def _document_list(site: Site) -> Iterator[DrawnPage]:
-    if site.documents:
-        yield DrawnPage("docs/index.html", site.documents, site.whole)
 
 
 ROUTES = (
@@ -376,7 +341,7 @@ ROUTES = (
         lambda site: [main_sheet(site.main)],
     ),
     PageRoute("compare", "Compare", lambda site: compare(site.releases)),
-    PageRoute("models", "Models", lambda site: site.families),
+    PageRoute("models", "Models", lambda site: site.models),
     PageRoute(
         "architectures",
         "Architectures",
@@ -405,8 +370,6 @@ FOLDERS = (
     PageFolder("package.html.jinja", _packages),
     PageFolder("model.html.jinja", _families),
     PageFolder("architecture.html.jinja", _architectures),
-    PageFolder("document.html.jinja", _documents),
-    PageFolder("documents.html.jinja", _document_list),
 )
 _PRUNED = (
     "architecture",
@@ -485,17 +448,14 @@ def draw(site: Site) -> Files:
     for folder in FOLDERS:
         for page in folder.pages(site):
             yield page.path, _draw(site, folder.template, page)
-            for table in page.tables:
-                yield from files(table)
     for route in ROUTES:
         page = DrawnPage(route.path, route.context(site), site.whole)
         yield route.path, _draw(site, f"{route.path}.jinja", page)
         for table in route.tables(site):
-            yield from files(table)
+            yield f"{table.path}.csv", encoded(as_csv(table.columns, table.rows))
     # It is shown below any address, so it cannot go by where it lies.
     lost = DrawnPage("404.html", None, site.whole)
     yield lost.path, _draw(site, "404.html.jinja", lost, root=site.published.base_url or "/")
-    yield from pictures(site.published.checkout, site.documents)
     yield from _exports(site)
 
 
@@ -526,13 +486,8 @@ def _exports(site: Site) -> Files:
     pages = {page.name: page.href for page in site.architectures}
     swept = swept_data(site.published.swept.history, site.further.history, pages)
     yield "data/swept.js", assignment("swept", swept)
-    cells = encoded(as_csv(*listed(view.rows.values(), view.order)))
-    yield "cells.csv", cells
-    yield "cells.csv.gz", gzip.compress(cells, mtime=0)
-    yield "cells.json", as_json(tabulate(view.rows.values(), view.order)).encode()
-    for page in site.cases.values():
-        if page.pinned is not None:
-            yield page.pinned.path, encoded(page.pinned.text)
+    cells = encoded(as_csv(*all_cells(view)))
+    yield "cells.csv.gz", gzip.compress(cells, compresslevel=6, mtime=0)
     yield feed.MAIN, feed.written(feed.feed(site.news, site.published))
     for each in site.feeds.values():
         yield each.path, feed.written(each)

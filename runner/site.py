@@ -127,12 +127,9 @@ def identity(
     for shown in sorted(map(_shown, rows)):
         content.update(shown.encode())
     templates = project.paths.root / "reports"
-    documents = (project.paths.root / "docs").rglob("*.*")
     # Not deeper: below the site itself lie cases to download.
     programs = [*templates.glob("*.py"), *templates.glob("*/*.py")]
-    for path in sorted(
-        [*programs, *templates.glob("templates/*"), *templates.glob("static/*"), *documents]
-    ):
+    for path in sorted([*programs, *templates.glob("templates/*"), *templates.glob("static/*")]):
         content.update(path.read_bytes())
     return content.hexdigest()
 
@@ -185,7 +182,6 @@ def render(
             triage=load_triage(paths.recipes),
             classes=_swept(paths, CLASSES),
         ),
-        checkout=paths.root,
         archive=archive.pack(paths),
     )
     environments = _shown_in_the_table(known_to, judged)

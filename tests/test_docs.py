@@ -46,7 +46,6 @@ MADE = (
     "reports/site/",
     "reports/own-site/",
     "badge/",
-    "download/",
     "feed/",
     "osv/",
     "work/",

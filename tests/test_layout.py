@@ -34,7 +34,7 @@ ROOMS = {
 
 # The one once the case has imported it, the other as a case of its own.
 LOOKS_AT_TORCH = {"runner/worker/witness.py", "runner/worker/gpu_probe.py"}
-TABLES_AND_PAGES = {"pandas", "jinja2", "markdown_it"}
+TABLES_AND_PAGES = {"pandas", "jinja2"}
 PAGE_MAKERS = {"runner/site.py", "runner/cli/results.py"}
 STARTERS = {"runner/subprocesses.py", "runner/execution/worker_client.py", "noxfile.py"}
 SPEAKERS = {"runner/cli/__init__.py", "runner/cli/options.py"}

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MAIN = "feed.xml"
 _NEVER = "1970-01-01"
-_KEPT = 200
-"""The newest entries; pages have them all."""
+_MOST, _FEW = 100, 20
+"""The newest entries of all news, and of a page; pages have them all."""
 _SAID = {
     CellChange.BROKE: "Broken",
     CellChange.FIXED: "Fixed",
@@ -113,7 +113,7 @@ def feed(
     href: str = "changes.html",
 ) -> Feed:
     """Return the feed of the newest entries."""
-    picked = [*islice(found, _KEPT)]
+    picked = [*islice(found, _MOST if path == MAIN else _FEW)]
     newest = published.newest.date if published.newest else _NEVER
     return Feed(
         path=path,

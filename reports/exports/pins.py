@@ -1,17 +1,13 @@
-"""Files to download: a case that asks for exactly the packages of one environment.
-
-That of the newest cell that fails lies beside the pages; the page makes those of all others.
-"""
+"""What a page makes files from: a case that asks for exactly the packages of one environment."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from repromatrix.reports.marks import Mark, mark_of
-from repromatrix.reports.text import for_variant, in_address, shortened, visible
+from repromatrix.reports.text import for_variant, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment
@@ -22,13 +18,11 @@ _NAME = 200
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pinned:
-    """The file, from the first page, the cell that it repeats, and how."""
+    """The file of the newest cell that fails: its environment, the cell, and how to run it."""
 
-    path: str
-    href: str
+    environment: str
     cell: str
     command: str
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,13 +51,10 @@ def pinned(survey: Survey, case: Case, made_of: PinSources | None) -> Pinned | N
     if cell is None or made_of is None:
         return None
     name = f"{case.stem}-{cell.environment}.py"
-    environment = survey.by_name[cell.environment]
     return Pinned(
-        path=f"download/{name}",
-        href=f"download/{in_address(name)}",
+        environment=visible(cell.environment),
         cell=visible(f"{cell.precision} on {cell.environment}{survey.on(cell.device)}"),
         command=for_variant(case.name) + shlex.join(["uv", "run", name, cell.precision.value]),
-        text=_text(environment, made_of),
     )
 
 
@@ -112,20 +103,6 @@ def pins(survey: Survey) -> Pins:
         environments={
             one.name: (_minor(one), tuple(number[pin] for pin in _pins(one))) for one in locked
         },
-    )
-
-
-def _text(environment: Environment, made_of: PinSources) -> str:
-    """Return the file as `pinned.js` makes it, for readers without scripts."""
-    wanted = "".join(f"#   {json.dumps(pin)},\n" for pin in _pins(environment))
-    told = next(text for text, names in made_of.told if environment.name in names)
-    return (
-        "# /// script\n"
-        f'# requires-python = "=={_minor(environment)}.*"\n'
-        f"# dependencies = [\n{wanted}# ]\n"
-        "# ///\n"
-        f"# {made_of.where} of repromatrix with every pin of {environment.name}.\n"
-        f"{told}{made_of.code}"
     )
 
 

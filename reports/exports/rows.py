@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -145,14 +145,6 @@ def tabulate(
     return frame.astype({"seconds": "float64"})
 
 
-def as_json(frame: pd.DataFrame) -> str:
-    """Return a frame as its columns and its rows, each name written once; unknown is null."""
-    known = frame.astype(object).where(frame.notna(), None)
-    content = {"columns": [*known.columns], "rows": known.to_numpy().tolist()}
-    # Not by pandas, which refuses the halves of characters that a case may print.
-    return json.dumps(content, separators=(",", ":"))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportTable:
     """A table of plain values; `path` is its file below the site, without the ending."""
@@ -162,45 +154,29 @@ class ExportTable:
     rows: tuple[tuple[Value, ...], ...]
 
 
-def files(sheet: ExportTable) -> Iterator[tuple[str, bytes]]:
-    """Yield both files of a table: its path, and its content."""
-    yield f"{sheet.path}.csv", encoded(as_csv(sheet.columns, sheet.rows))
-    content = {"columns": sheet.columns, "rows": sheet.rows}
-    yield f"{sheet.path}.json", encoded(json.dumps(content, ensure_ascii=False))
-
-
 def encoded(text: str) -> bytes:
     """Return a text as UTF-8; output of a case may hold halves of characters, which it cannot."""
     return text.encode("utf-8", "backslashreplace")
 
 
-CASE_COLUMNS = (
-    *(column for column in COLUMNS if column != "seconds"),
-    *("python", "source", "unstable", "stale", "simulated", "computed", "measured"),
-)
-_ERROR, _SECONDS = COLUMNS.index("error"), COLUMNS.index("seconds")
+BESIDE = ("python", "source", "unstable", "stale", "simulated", "computed", "measured")
+"""What the file of all cells says beside the columns of `results`."""
 
 
-def case_sheet(survey: Survey, name: str) -> ExportTable:
-    """Return the table of a case, in the order of its page."""
-    simulated = name in survey.simulated
-    rows = tuple(_case_row(row, simulated=simulated) for row in survey.of_case(name))
-    return ExportTable(path=f"case/{name}", columns=CASE_COLUMNS, rows=rows)
+def all_cells(survey: Survey) -> tuple[tuple[str, ...], list[tuple[Value, ...]]]:
+    """Return the columns and the rows of every cell of the table."""
+    rows = in_order(survey.rows.values(), survey.order)
+    return (*COLUMNS, *BESIDE), [(*_row(row), *_beside(row, survey)) for row in rows]
 
 
-def _case_row(row: Judged, *, simulated: bool) -> tuple[Value, ...]:
+def _beside(row: Judged, survey: Survey) -> tuple[Value, ...]:
     seen = row.seen
-    values = list(_row(row))
-    if seen.failed is None:
-        values[_ERROR] = seen.reason
-    del values[_SECONDS]
     return (
-        *values,
         seen.provenance.python,
         seen.source,
         seen.unstable,
         row.stale,
-        simulated,
+        seen.cell.case in survey.simulated,
         _numbers(tuple(seen.computed.items())) if seen.computed else "",
         _numbers(tuple(seen.measured.items())) if seen.measured else "",
     )

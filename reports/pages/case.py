@@ -87,7 +87,6 @@ class CasePage:
     shared: tuple[Link, ...]
     """The families that share the code and were not run."""
     badge: Link
-    sheet: str
     grids: tuple[GridTable, ...]
     timelines: tuple[Timeline, ...]
     main: tuple[MainSpan, ...]
@@ -130,7 +129,6 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         families=tuple(map(link_to_family, dict.fromkeys(case.block.families))),
         shared=tuple(map(link_to_family, case.block.same_code)),
         badge=_badge(case),
-        sheet=page_of(case.name).removesuffix(".html"),
         grids=tuple(grid(survey, case, device) for device in survey.devices_of(case.name)),
         timelines=_timelines(survey, case),
         main=(on_main := main_spans(survey, case)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.sections.status import CaseState, Standing, standings, tally
 from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
 from repromatrix.reports.text import family_path, in_address, kinds, page_of, visible
@@ -46,12 +45,8 @@ class Member:
     """Which models it is about, where it is about any."""
     kinds: tuple[str, ...]
     """What triggers it and what is seen."""
-    triggers: str
-    symptoms: str
     standing: Standing
     spells: tuple[Spell, ...]
-    otherwise: str
-    """What is said where it has no spell: that nothing was measured, or that nothing fails."""
     remedies: tuple[ModelRemedy, ...]
     by_shared_code: str = ""
     """That it was measured with other families, and which, where this one shares its code."""
@@ -66,8 +61,6 @@ class Family:
     members: tuple[Member, ...]
     shared: tuple[Member, ...]
     """Cases that were not run with it, and with whose families it shares code."""
-    every: tuple[Member, ...]
-    """Cases about any model, which this one may meet as well."""
 
     @property
     def state(self) -> CaseState | None:
@@ -85,11 +78,20 @@ class Family:
         return in_address(self.path).replace("%2F", "/")
 
 
-def families(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FamiliesPage:
+    """All families of models."""
+
+    families: tuple[Family, ...]
+    every: tuple[Member, ...]
+    """Cases about any model, which each of them may meet as well."""
+
+
+def families_page(
     survey: Survey,
     advised: Mapping[str, Iterable[WorkaroundAdvice]],
     known: Mapping[str, Standing] | None = None,
-) -> tuple[Family, ...]:
+) -> FamiliesPage:
     """Return the families of models in the order of the alphabet, what fails first in each.
 
     `advised` has what the workarounds of each case do, `known` how it stands where somebody has
@@ -108,15 +110,17 @@ def families(
         measured = visible(f"measured with {join(case.block.families)}")
         for model in case.block.same_code:
             shared.setdefault(model, []).append(replace(member, by_shared_code=measured))
-    return tuple(
-        Family(
-            name=visible(model),
-            path=family_path(model),
-            members=_worst_first(found.get(model, [])),
-            shared=_worst_first(shared.get(model, [])),
-            every=_worst_first(every),
-        )
-        for model in sorted({*found, *shared})
+    return FamiliesPage(
+        families=tuple(
+            Family(
+                name=visible(model),
+                path=family_path(model),
+                members=_worst_first(found.get(model, [])),
+                shared=_worst_first(shared.get(model, [])),
+            )
+            for model in sorted({*found, *shared})
+        ),
+        every=_worst_first(every),
     )
 
 
@@ -138,14 +142,11 @@ def _member(
         simulated=bool(case.block.simulates),
         concerns=visible(" ".join((case.block.concerns or "").split())),
         kinds=kinds(case),
-        triggers=" ".join(case.block.triggers),
-        symptoms=" ".join(case.block.symptoms),
         standing=standing,
         spells=tuple(
             Spell(precisions=join(precisions), device=device.value, ranges=ranges)
             for device, precisions, ranges in survey.failing_ranges(case)
         ),
-        otherwise=survey.unmeasured(case.name) or "no measured release fails",
         remedies=tuple(_remedies(advised)),
     )
 
@@ -160,24 +161,3 @@ def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:
         )
         if fixes:
             yield ModelRemedy(name=advice.name, says=advice.says, skips=advice.skips, fixes=fixes)
-
-
-def family_sheet(family: Family) -> ExportTable:
-    """Return the cases of a family as a table: a row for every range."""
-    columns = (
-        *("case", "title", "precisions", "device", "fails", "trigger", "symptom"),
-        "by-shared-code",
-    )
-    return ExportTable(
-        path=family.path.removesuffix(".html"),
-        columns=columns,
-        rows=tuple(
-            (
-                *(one.case, one.title, spell.precisions, spell.device, text),
-                *(one.triggers, one.symptoms, one.by_shared_code),
-            )
-            for one in (*family.members, *family.shared, *family.every)
-            for spell in one.spells or (Spell(precisions="", device="", ranges=(one.otherwise,)),)
-            for text in spell.ranges
-        ),
-    )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
 
-from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.pages.release import address_of
 from repromatrix.reports.sections.release_changes import (
     Between,
@@ -165,16 +163,3 @@ def _alone(survey: Survey, package: str) -> Iterator[Alone]:
                 releases=releases,
                 is_open=is_open,
             )
-
-
-def package_sheet(page: PackagePage) -> ExportTable:
-    """Return what changed with which version as a table."""
-    own = ("change", "case", "workaround", "precisions")
-    values = attrgetter(*own)
-    rows = (
-        (held.version, held.releases[0].text, " ".join(held.with_it), *values(difference))
-        for held in page.held
-        for difference in held.differences
-    )
-    path = page.href.removesuffix(".html")
-    return ExportTable(path=path, columns=("version", "first_in", "with", *own), rows=tuple(rows))

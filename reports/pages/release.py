@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.findings import ReleaseFindings
 from repromatrix.reports.sections.failures import AlikeCells, alike
@@ -235,23 +234,4 @@ def _companions(here: Environment, before: Environment | None) -> tuple[Companio
         )
         for name, (version, was) in versions.items()
         if version or was
-    )
-
-
-def failing_sheet(page: ReleasePage) -> ExportTable:
-    """Return what fails on a release as a table."""
-    columns = ("case", "mark", "error", "workaround", "precisions", "device", "trigger", "symptom")
-    return ExportTable(
-        path=page.sheet,
-        columns=columns,
-        rows=tuple(
-            (
-                *(one.case, way.mark.value, way.error),
-                *(place.variants, place.precisions, place.device),
-                *(one.triggers, one.symptoms),
-            )
-            for one in page.failing
-            for way in one.ways
-            for place in way.places
-        ),
     )

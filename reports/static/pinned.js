@@ -15,8 +15,9 @@ const Pinned = (() => {
   const box = document.getElementById("sources");
   if (!box) return;
   const sources = JSON.parse(box.textContent);
-  document.getElementById("make").addEventListener("click", () => {
-    const environment = document.getElementById("pinned").value;
+  const make = (environment) =>
     save(`${sources.name}-${environment}.py`, "text/x-python", Pinned.text(sources, environment));
-  });
+  document.getElementById("make").addEventListener("click", () => make(document.getElementById("pinned").value));
+  const pin = document.getElementById("pin");
+  if (pin) pin.addEventListener("click", () => make(pin.dataset.environment));
 })();

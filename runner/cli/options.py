@@ -43,7 +43,7 @@ ENVIRONMENT = "ENVIRONMENT"
 SELECTION = "Selection"
 """The panel of the options that select cells, in the help of every command."""
 
-_SITE = ("jinja2", "markdown_it", "pandas")
+_SITE = ("jinja2", "pandas")
 """What the extra `site` of an installation brings."""
 _SANDBOXED = (
     "Sandboxed: a case has no network, cannot see your home, reads the system only, and has"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 import io
@@ -18,6 +19,7 @@ from rendered import Markup, pages
 from repromatrix.reports.build import Published, render
 from repromatrix.reports.exports import osv
 from repromatrix.reports.exports.badges import badges
+from repromatrix.reports.exports.rows import BESIDE, COLUMNS, as_csv, listed
 from repromatrix.reports.pages.data import BadgeRow, DataPage, data_page
 from repromatrix.reports.sections.provenance import Settings
 from repromatrix.reports.text import Link
@@ -121,7 +123,12 @@ def test_an_archive_says_nothing_of_when_it_was_made(site: dict[str, bytes]) -> 
 
 
 def test_the_packed_cells_are_those_of_the_table(site: dict[str, bytes]) -> None:
-    assert gzip.decompress(site["cells.csv.gz"]) == site["cells.csv"]
+    text = gzip.decompress(site["cells.csv.gz"]).decode()
+    columns, *rows = csv.reader(io.StringIO(text))
+
+    assert columns == [*COLUMNS, *BESIDE]
+    printed = as_csv(*listed(judged(), [one.name for one in ENVIRONMENTS]))
+    assert [row[: len(COLUMNS)] for row in rows] == [*csv.reader(io.StringIO(printed))][1:]
 
 
 def test_precisions_that_are_affected_alike_are_one_object() -> None:

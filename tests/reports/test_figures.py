@@ -23,7 +23,6 @@ from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.sections.cells import SuggestedCommand
 from repromatrix.reports.sections.failures import MessageLine, Sort, Version, Wording
 from repromatrix.reports.sections.numbers import Part, shares
-from repromatrix.runner.model.case import parse_script
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
@@ -163,31 +162,20 @@ def test_a_message_is_whole_at_first_and_then_only_what_differs() -> None:
 
 def test_a_case_that_failed_can_be_downloaded_with_every_package_of_that_cell() -> None:
     page = case_page(surveyed(), CASE)
-    text = (
-        "# /// script\n"
-        '# requires-python = "==3.11.*"\n'
-        "# dependencies = [\n"
-        '#   "accelerate==1.5.2",\n'
-        '#   "torch==2.13.0",\n'
-        '#   "transformers==4.50.1",\n'
-        "# ]\n"
-        "# ///\n"
-        "# cases/cache_float.py of repromatrix with every pin of 4.50.1.\n"
+    assert page.sources is not None
+    measured = (
         "# Measured there on cpu, torch 2.13.0+cpu, Python 3.11.7: "
         "fp32 passes, bf16 fails, fp16 passes.\n"
         "# Which build of that torch is installed here, the index decides.\n"
-        f"{CASE.script.code.lstrip()}"
-    )
-    expected = Pinned(
-        path="download/cache_float-4.50.1.py",
-        href="download/cache_float-4.50.1.py",
-        cell="bf16 on 4.50.1",
-        command="uv run cache_float-4.50.1.py bf16",
-        text=text,
     )
 
-    assert expected == page.pinned
-    assert parse_script(text, "x.py").table["dependencies"][-1] == "transformers==4.50.1"
+    assert page.pinned == Pinned(
+        environment="4.50.1",
+        cell="bf16 on 4.50.1",
+        command="uv run cache_float-4.50.1.py bf16",
+    )
+    assert (measured, ("4.50.1", "4.50.0")) in page.sources.told
+    assert page.sources.code == CASE.script.code.lstrip()
 
 
 def test_what_to_ask_next_names_both_sides_of_the_change() -> None:

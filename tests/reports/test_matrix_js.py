@@ -24,7 +24,6 @@ from repromatrix.reports.exports.matrix_js import (
     assignment,
     data,
 )
-from repromatrix.reports.exports.rows import as_json, tabulate
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.index import Item, case_list
 from repromatrix.reports.sections.failures import KnownFailure, Trace, frames, signatures
@@ -313,14 +312,6 @@ def test_what_is_written_is_read_again(value: object) -> None:
 def test_what_is_no_value_is_refused() -> None:
     with pytest.raises(TypeError, match="a set is no value of a script"):
         assignment("x", {1})
-
-
-def test_the_table_for_programs_names_each_column_once_and_the_unknown_is_null() -> None:
-    found = json.loads(as_json(tabulate(judged()[:1], [*ENVIRONMENTS])))
-
-    assert found["columns"][:4] == ["case", "workaround", "release", "precision"]
-    assert found["rows"][0][:4] == ["cache_float", "", "4.49.0", "fp32"]
-    assert (len(found["rows"]), found["rows"][0][-1]) == (1, 0.25)
 
 
 def test_precisions_and_devices_are_those_that_were_looked_at() -> None:

@@ -38,7 +38,7 @@ from repromatrix.reports.build import Published, render
 from repromatrix.reports.exports.badges import Badge, Colour, badges
 from repromatrix.reports.exports.badges import files as badge_files
 from repromatrix.reports.exports.osv import entry
-from repromatrix.reports.exports.rows import ExportTable, files
+from repromatrix.reports.exports.rows import as_csv
 from repromatrix.reports.figures.releases import plots
 from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import case_page
@@ -50,11 +50,10 @@ from repromatrix.reports.pages.model import (
     Member,
     ModelRemedy,
     Spell,
-    families,
-    family_sheet,
+    families_page,
 )
 from repromatrix.reports.pages.package import Alone, packages
-from repromatrix.reports.pages.release import Companion, FailingCase, Releases, failing_sheet
+from repromatrix.reports.pages.release import Companion, FailingCase, Releases
 from repromatrix.reports.sections.failures import AlikeCells, FailurePlace, signatures
 from repromatrix.reports.sections.history import FixedBy, Milestone, history
 from repromatrix.reports.sections.numbers import dtypes, measured
@@ -261,20 +260,17 @@ def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() 
         simulated=False,
         concerns="",
         kinds=("trainer", "error"),
-        triggers="trainer",
-        symptoms="error",
         standing=Standing(CaseState.FIXED, "passes on 4.51.0, the newest release"),
         spells=(
             Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, fixed in 4.51.0",)),
         ),
-        otherwise="no measured release fails",
         remedies=(
             ModelRemedy(name="cache-off", says="Switch the cache off.", skips=False, fixes=heals),
             ModelRemedy(name="away", says="Do not evaluate.", skips=True, fixes=heals),
         ),
     )
     found = surveyed()
-    family = families(found, {CASE.name: advise(found, CASE)})[0]
+    family = families_page(found, {CASE.name: advise(found, CASE)}).families[0]
 
     assert (family.name, family.href) == ("gemma3", "model/gemma3.html")
     assert (expected,) == family.members
@@ -292,7 +288,8 @@ def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: 
     cases = {CASE.name: CASE, still.name: still}
     rows = [*judged(), *judged(fails, still)]
     found = survey(cases, ENVIRONMENTS, rows)
-    [family] = families(found, {name: advise(found, case) for name, case in cases.items()})
+    advised = {name: advise(found, case) for name, case in cases.items()}
+    [family] = families_page(found, advised).families
     render(cases, ENVIRONMENTS, rows, tmp_path)
     page = (tmp_path / "models.html").read_text()
 
@@ -302,10 +299,6 @@ def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: 
         ("Something fails in the newest release", "1 family"),
     ]
     assert "2 cases: 1 open, 1 fixed" in page
-    assert family_sheet(family).rows[0] == (
-        *("zoo_still_fails", "The cache has no float", "bf16", "cpu"),
-        *("4.50.0 to 4.51.0, not fixed", "trainer", "error", ""),
-    )
 
 
 def test_what_fixes_a_bug_is_not_in_the_colour_of_failing(tmp_path: Path) -> None:
@@ -332,22 +325,23 @@ def test_a_package_shows_what_changed_of_the_cases_that_need_it() -> None:
     assert [one.case for one in held.fixed] == ["with_accelerate"]
 
 
-def test_a_case_about_any_model_is_on_the_page_of_every_family(tmp_path: Path) -> None:
-    """Those of peft said `llama`, so that the page of Qwen2.5-VL did not have them."""
+def test_a_case_about_any_model_is_listed_once_for_all_families(tmp_path: Path) -> None:
+    """Those of peft said `llama`, so that the page of Qwen2.5-VL did not lead to them."""
     block = BLOCK.replace('["gemma3"]', '"any"\nshown-with = ["llama"]\nconcerns = "Not encoders."')
     any_model = a_case(block, name="any_adapter")
     cases = {CASE.name: CASE, any_model.name: any_model}
     rows = [*judged(), *judged(case=any_model)]
     found = survey(cases, ENVIRONMENTS, rows)
-    made = families(found, {name: advise(found, case) for name, case in cases.items()})
+    made = families_page(found, {name: advise(found, case) for name, case in cases.items()})
     render(cases, ENVIRONMENTS, rows, tmp_path)
 
-    assert {
-        one.name: ([member.case for member in one.members], [member.case for member in one.every])
-        for one in made
-    } == {"gemma3": (["cache_float"], ["any_adapter"]), "llama": ([], ["any_adapter"])}
-    assert "Not encoders." in (tmp_path / "model" / "gemma3.html").read_text()
-    assert "any_adapter" in (tmp_path / "model" / "gemma3.csv").read_text()
+    assert {one.name: [member.case for member in one.members] for one in made.families} == {
+        "gemma3": ["cache_float"],
+        "llama": [],
+    }
+    assert [member.case for member in made.every] == ["any_adapter"]
+    assert "Not encoders." in (tmp_path / "models.html").read_text()
+    assert 'href="../models.html#every"' in (tmp_path / "model" / "llama.html").read_text()
 
 
 def sharing(tmp_path: Path) -> tuple[Family, ...]:
@@ -358,7 +352,9 @@ def sharing(tmp_path: Path) -> tuple[Family, ...]:
     rows = [*judged(), *judged(case=shared)]
     found = survey(cases, ENVIRONMENTS, rows)
     render(cases, ENVIRONMENTS, rows, tmp_path)
-    return families(found, {name: advise(found, case) for name, case in cases.items()})
+    return families_page(
+        found, {name: advise(found, case) for name, case in cases.items()}
+    ).families
 
 
 def test_a_family_counts_only_the_cases_that_ran_it(tmp_path: Path) -> None:
@@ -384,10 +380,6 @@ def test_a_family_names_what_it_shares_code_with_and_what_was_measured(tmp_path:
         "paligemma": [("llama_float", "measured with llama")],
     }
     assert page.count('<div class="quiet">by shared code (measured with llama)</div>') == 1
-    assert [(row[0], row[-1]) for row in family_sheet(made[0]).rows] == [
-        ("cache_float", ""),
-        ("llama_float", "measured with llama"),
-    ]
 
 
 def test_a_family_that_is_known_by_shared_code_alone_has_a_page(tmp_path: Path) -> None:
@@ -397,7 +389,7 @@ def test_a_family_that_is_known_by_shared_code_alone_has_a_page(tmp_path: Path) 
     assert "paligemma was not run." in (tmp_path / "model" / "paligemma.html").read_text()
     assert re.findall(r"<h2>(.*?) <small>", page) == [
         "All fixed",
-        "Only by shared code, or what any model can meet",
+        "Only by shared code",
     ]
     assert "paligemma</a> <small>by shared code: 1 case</small>" in page
 
@@ -683,16 +675,6 @@ def test_half_precisions_that_differ_in_their_own_name_alone_are_one_line() -> N
     ]
 
 
-def test_the_tables_beside_a_page_say_what_leads_to_a_bug_and_what_is_seen() -> None:
-    found = surveyed()
-    table = failing_sheet(Releases(found, {}).page("4.50.1"))
-
-    assert table.columns[-2:] == ("trigger", "symptom")
-    assert table.rows == (
-        ("cache_float", "fails", HEADLINE, "", "bf16", "cpu", "trainer", "error"),
-    )
-
-
 def test_both_half_precisions_are_one_row_of_a_release() -> None:
     how = {
         name: failed("RuntimeError", f"expected Float and {name}") for name in ("Half", "BFloat16")
@@ -789,14 +771,14 @@ def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
 
     found = surveyed(waits)
     badge = next(one for one in badges(found, Settings(found)) if one.path.startswith("badge/case"))
-    [member] = families(found, {CASE.name: advise(found, CASE)})[0].members
+    [member] = families_page(found, {CASE.name: advise(found, CASE)}).families[0].members
     render({CASE.name: CASE}, ENVIRONMENTS, judged(waits), tmp_path)
     says = "not measured: needs a GPU"
 
     assert {seen.mark.words for seen in found.shown} == {says}
     assert {row.verdict for row in found.rows.values()} == {Verdict.NOT_APPLICABLE}
     assert (badge.message, badge.right) == (f"{says} (nothing measured)", "needs a GPU")
-    assert (member.spells, member.otherwise) == ((), says)
+    assert member.spells == ()
     assert [item.unmeasured for item in case_list(found)] == [says]
     for page in ("index.html", "model/gemma3.html", "case/cache_float.html", "release/4.50.0.html"):
         assert says in (tmp_path / page).read_text(), page
@@ -1037,22 +1019,15 @@ def test_entries_hold_against_the_published_schema() -> None:
     assert list(check.iter_errors(made | {"id": "REPROMATRIX-1"})) != []
 
 
-def test_a_table_is_the_same_as_csv_and_json_and_no_formula() -> None:
-    sheet = ExportTable(
-        path="t", columns=("a", "b"), rows=(('=1+1"', 1), ("x\ny", None), ("é", True))
-    )
-    found = dict(files(sheet))
+def test_a_table_holds_no_formula() -> None:
+    found = as_csv(("a", "b"), (('=1+1"', 1), ("x\ny", None), ("é", True)))
 
-    assert list(csv.reader(io.StringIO(found["t.csv"].decode()))) == [
+    assert list(csv.reader(io.StringIO(found))) == [
         ["a", "b"],
         ["'=1+1\"", "1"],
         ["x\ny", ""],
         ["é", "True"],
     ]
-    assert json.loads(found["t.json"]) == {
-        "columns": ["a", "b"],
-        "rows": [['=1+1"', 1], ["x\ny", None], ["é", True]],
-    }
 
 
 def test_a_page_says_on_what_it_was_measured() -> None:
@@ -1188,17 +1163,3 @@ def test_a_file_that_is_as_it_should_be_is_not_written_again(tmp_path: Path) -> 
 
     assert {path.name for path in before if before[path] != after[path]} == {"claims.html"}
     assert before.keys() == after.keys()
-
-
-def test_what_was_observed_of_a_case_is_a_table(tmp_path: Path) -> None:
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
-    table = json.loads((tmp_path / "case" / "cache_float.json").read_text())
-    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
-    failing = [row for row in rows if row["outcome"] == "fails"]
-
-    assert len(rows) == 45
-    assert {row["error"] for row in failing} == {HEADLINE}
-    assert [(row["release"], row["precision"]) for row in failing] == [
-        ("4.50.0", "bf16"),
-        ("4.50.1", "bf16"),
-    ]

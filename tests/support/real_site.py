@@ -28,7 +28,6 @@ def draw(folder: Path) -> None:
     told = Published(
         publications=read_publications(paths.published),
         records=read_changes(paths.published),
-        checkout=paths.root,
     )
     render(
         *(loaded.cases, list(known.environments.values()), rows, folder),

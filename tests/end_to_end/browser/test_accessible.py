@@ -25,7 +25,7 @@ FIRST = (
 REAL = (
     *FIRST,
     *("case/gemma3_trainer_eval", "release/5.0.0", "release/main"),
-    *("model/gemma3", "package/peft", "docs/corpus"),
+    *("model/gemma3", "package/peft"),
 )
 """Without `.html`. A test for each: the largest keep axe busy for 12 s on a quiet machine."""
 HOME = "http://site.test/"

@@ -10,7 +10,6 @@ import small_site
 from chromium import violations
 
 from repromatrix.reports.build import Published, render
-from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,17 +22,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SOURCE = "https://github.com/someone/repromatrix"
-KINDS = ("data.html", "docs/index.html", "docs/cli.html", "docs/gpu.html", "docs/performance.html")
+KINDS = ("data.html", "models.html")
 OPACITY = "one => getComputedStyle(one).opacity"
 WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Draw a site that knows its repository and its documents."""
+    """Draw a site that knows its repository."""
     folder = tmp_path_factory.mktemp("around")
     environments = tuple(small_site.ENVIRONMENTS.values())
-    published = Published(source=SOURCE, checkout=ROOT)
+    published = Published(source=SOURCE)
     render(
         small_site.CASES,
         environments,
@@ -63,7 +62,7 @@ def test_an_opened_cell_fills_in_the_form_for_a_wrong_cell(show: Show) -> None:
 
 
 def test_a_command_is_copied_by_the_keyboard(show: Show) -> None:
-    page = show("docs/gpu.html", permissions=["clipboard-read", "clipboard-write"])
+    page = show("case/cache_float.html", permissions=["clipboard-read", "clipboard-write"])
     button = page.locator("button.copy").first
     button.focus()
     page.keyboard.press("Enter")
@@ -76,7 +75,7 @@ def test_a_command_is_copied_by_the_keyboard(show: Show) -> None:
 
 
 def test_without_a_clipboard_a_command_is_selected(show: Show) -> None:
-    page = show("docs/gpu.html")
+    page = show("case/cache_float.html")
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(); }")
     page.evaluate("() => { document.execCommand = () => false; }")
     button = page.locator("button.copy").first
@@ -109,7 +108,7 @@ def test_a_heading_links_to_itself_when_the_keyboard_comes_by(show: Show) -> Non
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
-def test_documents_and_data_fit_and_leave_nobody_out(show: Show, width: int, scheme: str) -> None:
+def test_models_and_data_fit_and_leave_nobody_out(show: Show, width: int, scheme: str) -> None:
     found = {}
     for kind in KINDS:
         page = show(kind, viewport={"width": width, "height": 900}, color_scheme=scheme)

@@ -856,7 +856,7 @@ def test_the_tables_are_beside_the_page(show: Show, site: Path) -> None:
     page = show()
     links = [one.get_attribute("href") or "" for one in page.locator(".found a").all()]
 
-    assert links == ["cells.csv", "cells.json"]
+    assert links == ["cells.csv.gz"]
     assert [name for name in links if not (site / name).is_file()] == []
 
 
