@@ -138,7 +138,7 @@ class _Decisions:
         self.requirements: Numbered[str] = Numbered()
         self.by_torch: dict[str, Case] = {}
         """By what their expectations say of torch, a case of those that depend on it."""
-        self.concluded: dict[object, tuple[Conclusion, ...]] = {}
+        self.concluded: dict[object, tuple[tuple[Conclusion, ...], int]] = {}
         self.rows: dict[Cell, tuple[int, int, int]] = {}
         """What was told of rows already: many places rest on one."""
 
@@ -211,7 +211,7 @@ class _Decisions:
             ],
             "grid": grid.number,
             "spots": [
-                [self._series(cells.concluded[name, precision]) for precision in _PRECISIONS]
+                [cells.series[name, precision] for precision in _PRECISIONS]
                 for name in case.branches
             ],
             **cells.hits(),
@@ -236,13 +236,17 @@ class _Decisions:
 
     def conclusions_of(
         self, grid: PlaceGrid, results: Mapping[str, CellResult]
-    ) -> tuple[Conclusion, ...]:
-        """Return what results say in each neighbourhood of a grid; many cells have equal ones."""
+    ) -> tuple[tuple[Conclusion, ...], int]:
+        """Return what results say in each neighbourhood of a grid, and the number of that.
+
+        Many cells have equal ones.
+        """
         key = (grid.number, tuple(results.values()))
         if key not in self.concluded:
-            self.concluded[key] = tuple(
+            concluded = tuple(
                 conclude(near, results.__getitem__, grid.names) for near in grid.neighbourhoods
             )
+            self.concluded[key] = concluded, self._series(concluded)
         return self.concluded[key]
 
     def told(self, case: Case, row: Observation) -> tuple[int, int, int]:
@@ -334,10 +338,14 @@ class _CaseCells:
             for name in case.branches
             for precision in _PRECISIONS
         }
-        self.answers: dict[tuple[str, Precision, int], CellAnswer] = {}
-        self.concluded = {
+        found = {
             spot: tables.conclusions_of(grid, results) for spot, results in self.results.items()
         }
+        self.concluded = {spot: concluded for spot, (concluded, _) in found.items()}
+        self.series = {spot: number for spot, (_, number) in found.items()}
+        # Thousands of neighbourhoods rest on the same few rows and remedies.
+        self.failures: dict[object, tuple[int, int, Numbers]] = {}
+        self.remedies: dict[object, tuple[Numbers, ...]] = {}
 
     def _cell(self, workaround: str, environment: str, precision: Precision) -> Cell:
         return Cell(self.case.name, workaround, environment, precision, _DEVICE)
@@ -372,42 +380,46 @@ class _CaseCells:
 
         `clear` are the environments in which all of them pass.
         """
-        cells = [self._answer(PLAIN, each, place) for each in precisions]
-        near = self.grid.neighbourhoods[place]
-
-        def tried(name: str, cell: CellAnswer) -> CellAnswer:
-            return self._answer(name, cell.precision, place)
-
-        rows = cells[0].rests_on
         number = self.tables.environment
-        verdict, headline, _ = self.tables.told(self.case, rows[0])
         newer, older = (
             _NOTHING if name is None else number[name]
-            for name in avoiding(near, clear.__contains__)
+            for name in avoiding(self.grid.neighbourhoods[place], clear.__contains__)
         )
+        verdict, headline, builds = self._failure(precisions[0], place)
+        return (verdict, headline, newer, older, builds, self._remedies(precisions, place))
+
+    def _failure(self, precision: Precision, place: int) -> tuple[int, int, Numbers]:
+        """Return what is said of a failure: its verdict, its error and the builds of torch."""
+        key = precision, self.concluded[PLAIN, precision][place].rests_on
+        if key not in self.failures:
+            rows = self._answer(PLAIN, precision, place).rests_on
+            told = [self.tables.told(self.case, row) for row in rows]
+            verdict, headline, _ = told[0]
+            self.failures[key] = verdict, headline, tuple(dict.fromkeys(one[2] for one in told))
+        return self.failures[key]
+
+    def _remedies(self, precisions: Sequence[Precision], place: int) -> tuple[Numbers, ...]:
+        """Return the numbers of the workarounds that pass, each with where it does."""
         ways = list(self.case.block.workarounds)
-        return (
-            verdict,
-            headline,
-            newer,
-            older,
-            tuple(dict.fromkeys(self.tables.told(self.case, row)[2] for row in rows)),
-            tuple(
+        found = (self.concluded[way, each][place] for way in ways for each in precisions)
+        key = tuple(precisions), tuple((one.says.value, one.level.value) for one in found)
+        if key not in self.remedies:
+            cells = [self._answer(PLAIN, each, place) for each in precisions]
+
+            def tried(name: str, cell: CellAnswer) -> CellAnswer:
+                return self._answer(name, cell.precision, place)
+
+            self.remedies[key] = tuple(
                 (ways.index(remedy.name), _mask(cell.precision for cell in remedy.stands))
                 for remedy in remedies(self.case, cells, tried)
-            ),
-        )
+            )
+        return self.remedies[key]
 
     def _answer(self, workaround: str, precision: Precision, place: int) -> CellAnswer:
-        asked = (workaround, precision, place)  # in each choice of precisions again
-        if asked not in self.answers:
+        def cell(environment: str) -> Cell:
+            return self._cell(workaround, environment, precision)
 
-            def cell(environment: str) -> Cell:
-                return self._cell(workaround, environment, precision)
-
-            concluded = self.concluded[workaround, precision][place]
-            self.answers[asked] = concluded.of(cell, self.known)
-        return self.answers[asked]
+        return self.concluded[workaround, precision][place].of(cell, self.known)
 
 
 def _drawn(grid: PlaceGrid) -> dict[str, Any]:

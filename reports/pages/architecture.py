@@ -188,18 +188,19 @@ def _page(
 ) -> ArchitecturePage:
     one = history.architectures[kind]
     releases = history.measured(kind)
-    lines = {key: history.line(key) for key in history.keys(kind)}
-    ran = {key: line for key, line in lines.items() if line}
-    bad = {key: line for key, line in ran.items() if any(r.status.is_bad for _, r in line)}
+    ran = [key for key in history.keys(kind) if history.ran_on(key)]
+    # Of what holds on every release nothing is kept.
+    lines = {key: history.line(key) for key in ran if key in history.outcomes}
+    bad = {key: line for key, line in lines.items() if any(r.status.is_bad for _, r in line)}
     counts = Counter(name for line in bad.values() for name, r in line if r.status.is_bad)
     nowhere = {
         key: line[-1][1].why
-        for key, line in ran.items()
+        for key, line in lines.items()
         if all(record.status is ProbeStatus.SKIPPED for _, record in line)
     }
     shown = {
         key: line
-        for key, line in ran.items()
+        for key, line in lines.items()
         if key in bad or any(record.status is ProbeStatus.UNKNOWN for _, record in line)
     }
     return ArchitecturePage(

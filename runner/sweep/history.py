@@ -114,7 +114,7 @@ class SweepHistory:
 
     def record(self, key: ProbeKey, release: str) -> ProbeRecord | None:
         """Return what a probe found on a release; None where it was not run."""
-        return self._found(key, release) if release in self._ran_on(key) else None
+        return self._found(key, release) if release in self.ran_on(key) else None
 
     def keys(self, kind: str) -> tuple[ProbeKey, ...]:
         """Return the probes of an architecture, first whether it is built."""
@@ -122,7 +122,7 @@ class SweepHistory:
 
     def line(self, key: ProbeKey) -> tuple[tuple[str, ProbeRecord], ...]:
         """Return what a probe found on each release on which it was run."""
-        return tuple((name, self._found(key, name)) for name in self._ran_on(key))
+        return tuple((name, self._found(key, name)) for name in self.ran_on(key))
 
     def _found(self, key: ProbeKey, release: str) -> ProbeRecord:
         """Return what a probe found on a release on which it was run."""
@@ -132,7 +132,7 @@ class SweepHistory:
             or _held(key)
         )
 
-    def _ran_on(self, key: ProbeKey) -> tuple[str, ...]:
+    def ran_on(self, key: ProbeKey) -> tuple[str, ...]:
         """Return the releases on which a probe was run; what is not built is asked no more."""
         if key.kind not in self.architectures:
             return ()
@@ -169,7 +169,8 @@ class SweepHistory:
         for key in self.keys(kind):
             if key in self.outcomes or len(self.numbers.get(key, ())) > 1:
                 for (against, before), (release, after) in pairwise(self.line(key)):
-                    if change := change_of(before, after):
+                    # Within one run of releases it is the same record.
+                    if before is not after and (change := change_of(before, after)):
                         yield against, release, change
 
     def bad_on(self, kind: str, release: str) -> tuple[ProbeRecord, ...]:
