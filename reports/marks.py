@@ -10,7 +10,7 @@ from repromatrix.reports.text import shortened, visible
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged, elsewhere
 from repromatrix.runner.model.cell import NEEDS_GPU
-from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.observation import LOCAL, Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 
 _HEADLINE = 140
@@ -141,11 +141,21 @@ class SeenMark(NamedTuple):
     style: str
     text: str
     words: str
+    both: tuple[str, ...] = ()
+    """What was seen here and what was published, where the one denies the other."""
 
     @property
     def stale(self) -> bool:
         """Whether the case or the pins have changed since."""
-        return self.style != self.mark.value
+        return _STALE in self.style.split()
+
+    @property
+    def here(self) -> bool:
+        """Whether it was measured on this machine."""
+        return _HERE in self.style.split()
+
+
+_STALE, _HERE = "stale", "here"
 
 
 _UNSEEN = SeenMark(Mark.NOT_RUN, Mark.NOT_RUN.value, Outcome.NOT_RUN.verb, Outcome.NOT_RUN.verb)
@@ -155,9 +165,36 @@ def seen_as(row: Judged | None, precision: Precision) -> SeenMark:
     """Return what a cell shows, with its message or its reason in words."""
     if row is None:
         return _UNSEEN
+    shown = _disputed(row) if row.seen.sides else _undisputed(row, precision)
+    if not is_here(row):
+        return shown
+    return shown._replace(
+        style=f"{shown.style} {_HERE}",
+        text="; ".join([shown.text, *both_results(row)]),
+        both=both_results(row),
+    )
+
+
+def is_here(row: Judged) -> bool:
+    """Say whether this machine measured what a cell shows."""
+    return row.seen.source == LOCAL and row.seen.outcome.was_run
+
+
+def both_results(row: Judged) -> tuple[str, ...]:
+    """Return what was seen here and what was published, where the one denies the other."""
+    told = row.published
+    if told is None:
+        return ()
+    return f"here: {_result(row.seen)}", f"published ({told.source}): {_result(told)}"
+
+
+def _result(seen: Observation) -> str:
+    error = f": {shortened(seen.failed.headline, _HEADLINE)}" if seen.failed else ""
+    return f"{seen.outcome.verb}{error}"
+
+
+def _undisputed(row: Judged, precision: Precision) -> SeenMark:
     seen, failed, detail = row.seen, row.seen.failed, explained(row)
-    if seen.sides:
-        return _disputed(row)
     error = "" if failed is None else failed.error_class
     unexercised = seen.exercised is Exercised.NO
     happened = seen.outcome, seen.repeats, precision, detail, error

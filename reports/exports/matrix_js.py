@@ -9,7 +9,14 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain, groupby
 from typing import Generic, TypeVar
 
-from repromatrix.reports.marks import Mark, explained, mark_of, verdict_label
+from repromatrix.reports.marks import (
+    Mark,
+    both_results,
+    explained,
+    is_here,
+    mark_of,
+    verdict_label,
+)
 from repromatrix.reports.sections.grid import lines
 from repromatrix.reports.text import kinds, link_to, number, shortened, visible
 from repromatrix.reports.view import Survey
@@ -48,8 +55,11 @@ NO_CELL = -1
 _HELD = re.compile(r", has [^;]*")
 _TEXT = 200
 
-Told = tuple[str, str, str, int, int, str]
-"""Mark, outcome, exercised, 1 if stale, number of repeats if unstable, error or reason."""
+Told = tuple[str, str, str, int, int, int, str]
+"""Mark, outcome, exercised, 1 if stale, 1 if measured here, repeats if unstable, and a text.
+
+The text is the error or the reason; where two results deny each other, both of them.
+"""
 
 Folded = tuple[int, ...]
 """Pairs of a count and a number: neighbours that agree."""
@@ -248,7 +258,7 @@ class _TableDataWriter:
         self.stacks: Numbered[tuple[int, ...]] = Numbered()
         self.numbers: Numbered[str] = Numbered()
         self._survey = survey
-        self._unseen = self.told.number((Mark.NOT_RUN, Outcome.NOT_RUN, "", 0, 0, ""))
+        self._unseen = self.told.number((Mark.NOT_RUN, Outcome.NOT_RUN, "", 0, 0, 0, ""))
 
     def tracks(self, case: Case) -> tuple[Track, ...]:
         """Return the rows of a case: for each device the plain one, then its workarounds."""
@@ -292,10 +302,10 @@ class _TableDataWriter:
         if seen.outcome is Outcome.NOT_APPLICABLE:
             # A column names its versions: told again in each, no two cells would be alike.
             detail = _HELD.sub("", detail)
-        text = shortened(detail, _TEXT)
+        text = "; ".join(both_results(row)) or shortened(detail, _TEXT)
         if seen.sides:
             text = visible(f"disputed between machines: {dispute(seen)}")
-        return self.told.number((*said, int(row.stale), repeats, text))
+        return self.told.number((*said, int(row.stale), int(is_here(row)), repeats, text))
 
     def _measured(self, row: Judged | None) -> int:
         if row is None or not row.seen.measured:

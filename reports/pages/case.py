@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
 from repromatrix.reports.figures.main_line import MainSpan, main_timeline
 from repromatrix.reports.figures.releases import Plot, Timeline, plots, timeline
+from repromatrix.reports.marks import both_results, is_here
 from repromatrix.reports.pages.claims import Stated, stated
 from repromatrix.reports.sections import cells
 from repromatrix.reports.sections.failures import Signed, Wording, failures, wording
@@ -87,6 +88,10 @@ class CasePage:
     shared: tuple[Link, ...]
     """The families that share the code and were not run."""
     badge: Link
+    here: int
+    """How many of its cells this machine measured."""
+    denied: tuple[str, ...]
+    """The cells whose published result this machine denies, with both results."""
     grids: tuple[GridTable, ...]
     timelines: tuple[Timeline, ...]
     main: tuple[MainSpan, ...]
@@ -129,6 +134,8 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         families=tuple(map(link_to_family, dict.fromkeys(case.block.families))),
         shared=tuple(map(link_to_family, case.block.same_code)),
         badge=_badge(case),
+        here=sum(map(is_here, survey.of_case(case.name))),
+        denied=tuple(_denied(survey, case)),
         grids=tuple(grid(survey, case, device) for device in survey.devices_of(case.name)),
         timelines=_timelines(survey, case),
         main=(on_main := main_spans(survey, case)),
@@ -149,6 +156,15 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         commands=cells.commands(survey, case),
         blocks=cells.blocks(survey, case),
     )
+
+
+def _denied(survey: Survey, case: Case) -> Iterator[str]:
+    for row in survey.of_case(case.name):
+        if both := both_results(row):
+            cell = row.seen.cell
+            with_ = f" with {cell.workaround}" if cell.workaround else ""
+            where = f"{cell.precision} on {cell.environment}{survey.on(cell.device)}{with_}"
+            yield visible(f"{where}. {'; '.join(both)}")
 
 
 def _badge(case: Case) -> Link:

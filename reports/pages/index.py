@@ -148,6 +148,7 @@ def _headline(survey: Survey, note: str) -> Headline:
     shown = list(zip(survey.cells, survey.shown, strict=True))
     counts = Counter((seen.mark, cell.device) for cell, seen in shown)
     stale = Counter(cell.device for cell, seen in shown if seen.stale)
+    here = Counter(cell.device for cell, seen in shown if seen.here)
     simulated = Counter(cell.device for cell, _ in shown if cell.case in survey.simulated)
 
     def number(marks: Sequence[Mark]) -> tuple[int, ...]:
@@ -171,6 +172,7 @@ def _headline(survey: Survey, note: str) -> Headline:
             (name, words, tuple(numbers[device] for device in devices))
             for name, words, numbers in (
                 ("stale", "the case or the pins have changed since", stale),
+                ("here", "measured on this machine, no published result", here),
                 ("simulated", "uses a stand-in for a real part", simulated),
             )
         ),

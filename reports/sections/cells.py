@@ -34,6 +34,8 @@ class CellEntry:
     glyph: str
     words: str
     sentence: str
+    both: tuple[str, ...] = ()
+    """What was seen here and what was published, where the one denies the other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,6 +150,7 @@ def _entry(seen: SeenMark) -> CellEntry:
         glyph=seen.mark.glyph,
         words=seen.words,
         sentence="" if seen.text in known else seen.text,
+        both=seen.both,
     )
 
 

@@ -17,8 +17,8 @@ const Book = (() => {
   const PASSES = new Set(["passes", "fixed"]);
 
   const open = (data) => {
-    const told = data.told.map(([mark, outcome, exercised, stale, repeats, text]) => ({
-      mark, outcome, exercised, stale: Boolean(stale), repeats, text, verdict: data.marks[mark].verdict,
+    const told = data.told.map(([mark, outcome, exercised, stale, here, repeats, text]) => ({
+      mark, outcome, exercised, stale: Boolean(stale), here: Boolean(here), repeats, text, verdict: data.marks[mark].verdict,
       style: stale ? `${mark} stale` : mark,
     }));
     const book = { ...data, told };
@@ -94,7 +94,7 @@ const Book = (() => {
   // How many cells show what, in the rows of some cases and the columns of a scope.
   const count = (book, entries, scope) => {
     const marks = Object.fromEntries(Object.keys(book.marks).map((mark) => [mark, 0]));
-    const found = { cells: 0, stale: 0, simulated: 0, marks };
+    const found = { cells: 0, stale: 0, here: 0, simulated: 0, marks };
     const stacks = new Int32Array(book.stacks.length);
     for (const entry of entries) {
       const before = found.cells;
@@ -115,6 +115,7 @@ const Book = (() => {
       if (!number || !scope.precisions[i]) return;
       found.marks[book.told[told].mark] += number;
       if (book.told[told].stale) found.stale += number;
+      if (book.told[told].here) found.here += number;
     }));
     return found;
   };
@@ -169,7 +170,7 @@ const Book = (() => {
 const Rows = (() => {
   const COLUMNS = ["case", "workaround", "release", "precision", "device", "outcome", "verdict", "error or reason", "exercised", "measured", "stale", "simulated", "repeats"];
 
-  // A row per cell, as in cells.csv: of the rows, columns and precisions that are looked at.
+  // A row per cell, as in cells.csv.gz: of the rows, columns and precisions that are looked at.
   const cells = (book, tracks, scope) => tracks.flatMap(({ entry, track }) => track.cells.flatMap((stack, column) => {
     if (stack < 0 || !scope.columns[column]) return [];
     return book.precisions.flatMap((precision, at) => {

@@ -5,6 +5,7 @@ const Detail = (() => {
   const flags = (told) => [
     told.exercised === "no" ? "not exercised" : "",
     told.stale ? "stale" : "",
+    told.here ? "measured here" : "",
     told.repeats ? `unstable in ${told.repeats} runs` : "",
   ].filter(Boolean);
 

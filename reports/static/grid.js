@@ -33,7 +33,8 @@ for (const grid of document.querySelectorAll(".grid")) {
     precisions.forEach((precision, place) => {
       const mark = cell.children[place] ?? cell.firstElementChild;
       const number = numbers.length > 1 ? numbers[place] : numbers[0];
-      const text = number ? said.texts[number] : said.usual[mark.className];
+      const here = mark.classList.contains("here") ? "; measured here" : "";
+      const text = (number ? said.texts[number] : said.usual[mark.className]) + here;
       alike.set(text, [...(alike.get(text) ?? []), precision]);
     });
     const lines = [...alike].map(([text, some]) => `${some.join(", ")} ${where}: ${text}`);

@@ -89,7 +89,7 @@ const Address = (() => {
     const found = Book.count(book, cases, scope);
     const counts = Object.entries(found.marks).filter(([, count]) => count).map(([mark, count]) =>
       element("li", { "data-mark": mark }, element("i", { class: `mark ${mark}`, "aria-hidden": "true" }, book.marks[mark].glyph), ` ${book.marks[mark].words} `, element("b", {}, number(count))));
-    const flags = ["stale", "simulated"].filter((flag) => found[flag]).map((flag) => element("li", { "data-mark": flag }, element("span", { class: "badge" }, flag), " ", element("b", {}, number(found[flag]))));
+    const flags = ["stale", "here", "simulated"].filter((flag) => found[flag]).map((flag) => element("li", { "data-mark": flag }, element("span", { class: "badge" }, flag === "here" ? "underlined: measured here" : flag), " ", element("b", {}, number(found[flag]))));
     const shared = cases.filter(shares).length;
     at("found").textContent = `${number(cases.length)} of ${number(book.cases.length)} cases${shared ? `, ${number(shared)} by shared code` : ""}, ${number(found.cells)} cells with their workarounds`;
     at("counts").replaceChildren(...counts, ...flags);

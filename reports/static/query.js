@@ -16,7 +16,7 @@ const Query = (() => {
     passes: { kind: "cell", says: "some release passes in this precision (plain case)" },
     verdict: { kind: "cell", says: "some cell has this verdict" },
     outcome: { kind: "cell", says: "some cell has this outcome" },
-    is: { kind: "cell", says: "some cell is stale, unstable, simulated, not-exercised …; with commas, any of them" },
+    is: { kind: "cell", says: "some cell is stale, unstable, measured here, simulated, not-exercised …; with commas, any of them" },
     error: { kind: "cell", says: "some cell's error or reason contains this", open: true },
     model: { kind: "case", says: "about this model, be it by shared code, or about any" },
     trigger: { kind: "case", says: "hits you when you do this: load, cast, autocast, trainer, adapter …" },
@@ -34,7 +34,7 @@ const Query = (() => {
   };
   const DEEPEST = 100;
   const VERSION = /^\d+(\.\d+)*$/;
-  const FLAGS = ["stale", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "not-due", "out-of-memory", "not-applicable", "needs-gpu"];
+  const FLAGS = ["stale", "here", "simulated", "unstable", "not-exercised", "unbuildable", "not-run", "not-due", "out-of-memory", "not-applicable", "needs-gpu"];
 
   // Releases in time -------------------------------------------------------------------------
   const version = (name) => (name === "main" ? [Infinity] : /^\d/.test(name) ? name.split("+")[0].split(".").map(Number) : null);

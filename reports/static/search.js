@@ -116,7 +116,7 @@ const Search = (() => {
       case "passes": return Book.PASSES.has(told.mark) && (value === "any" || value === precision);
       case "verdict": return told.verdict === value;
       case "outcome": return told.outcome === value;
-      case "is": return value === "stale" ? told.stale : told.mark === value || (value === "not-exercised" && told.exercised === "no");
+      case "is": return value === "stale" || value === "here" ? told[value] : told.mark === value || (value === "not-exercised" && told.exercised === "no");
       default: return told.text.toLowerCase().includes(value);
     }
   });

@@ -42,9 +42,10 @@ const Table = (() => {
     // Marks ---------------------------------------------------------------------------------
     const signOf = (tolds) => {
       const styles = new Set(tolds.map((told) => told.style));
-      if (styles.size === 1) return { style: tolds[0].style, glyph: book.marks[tolds[0].mark].glyph };
+      const here = tolds.some((told) => told.here) ? " here" : "";
+      if (styles.size === 1) return { style: tolds[0].style + here, glyph: book.marks[tolds[0].mark].glyph };
       const bad = tolds.some((told) => Book.FAILS.has(told.mark));
-      return { style: bad ? "mixed bad" : "mixed", glyph: "±" };
+      return { style: (bad ? "mixed bad" : "mixed") + here, glyph: "±" };
     };
     const drawn = (stacks) => {
       const key = stacks.join();

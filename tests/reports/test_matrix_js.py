@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.observation import Observation
 
 DISPUTED = Cell("norm_drift", "", "4.50.0", Precision.FP32, Device.CPU)
-PASSED = ("passes", "passes", "yes", 0, 0, "")
+PASSED = ("passes", "passes", "yes", 0, 1, 0, "")
 MESSAGE = "'HybridCache' object has no attribute 'float'"
 
 
@@ -58,8 +58,8 @@ def test_every_cell_is_there_and_says_what_was_seen() -> None:
         [tuple(found.told[told] for told in found.stacks[stack]) for stack in row]
         for row in (unfolded(track.stacks) for track in entry.tracks)
     ]
-    failed = ("fails", "fails", "yes", 0, 0, f"AttributeError: {MESSAGE}")
-    unbuildable = ("unbuildable", "unbuildable", "", 0, 0, "")
+    failed = ("fails", "fails", "yes", 0, 1, 0, f"AttributeError: {MESSAGE}")
+    unbuildable = ("unbuildable", "unbuildable", "", 0, 0, 0, "")
     passes, fails = (PASSED,) * 3, (PASSED, failed, PASSED)
 
     assert rows[0] == [passes, fails, fails, passes, passes, passes, (unbuildable,) * 3]
@@ -326,7 +326,7 @@ def test_the_detail_of_a_disputed_cell_names_the_sides_and_no_number_of_runs() -
     seen = replace(one.seen, unstable=True, repeats=3, sides=(one.seen, other))
     found = data(survey(CASES, tuple(ENVIRONMENTS.values()), [replace(one, seen=seen)]))
 
-    assert found.told[1][4:] == (
+    assert found.told[1][5:] == (
         0,
         (
             "disputed between machines: passes (here, x86_64 avx2, torch 2.13.0+cpu);"

@@ -147,9 +147,9 @@ def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
         stacks=(
             StackColumn(
                 marks=(
-                    ShownMark(style="passes", glyph="✓"),
-                    ShownMark(style="fails", glyph="✕"),
-                    ShownMark(style="passes", glyph="✓"),
+                    ShownMark(style="passes here", glyph="✓"),
+                    ShownMark(style="fails here", glyph="✕"),
+                    ShownMark(style="passes here", glyph="✓"),
                 ),
                 says="",
                 opens=True,
@@ -157,7 +157,7 @@ def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
         ),
     )
     words = Words(
-        usual={"passes": "passes as expected", "fails": f"fails as expected: {HEADLINE}"},
+        usual={"passes here": "passes as expected", "fails here": f"fails as expected: {HEADLINE}"},
         texts=(),
         device="",
     )
@@ -169,12 +169,14 @@ def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
 
 def test_marks_that_agree_are_one_and_what_is_unusual_is_a_number() -> None:
     grid = the_grid(surveyed(changed(PLAIN_FP32, in_another_way)))
-    same, other = ShownMark(style="passes", glyph="✓"), ShownMark(style="regressed", glyph="R")
+    same = ShownMark(style="passes here", glyph="✓")
+    other = ShownMark(style="regressed here", glyph="R")
     alike, differing = grid.rows[1].stacks[1], grid.rows[0].stacks[2]
 
     assert StackColumn(marks=(same,), opens=True) == alike
     assert (
-        StackColumn(marks=(other, ShownMark(style="fails", glyph="✕"), same), says="") == differing
+        StackColumn(marks=(other, ShownMark(style="fails here", glyph="✕"), same), says="")
+        == differing
     )
     assert said(grid, 0, 2) == [
         "fails, expected to pass: KeyError: other",
@@ -288,7 +290,10 @@ def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
 def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
     found = surveyed()
     in_the_grid = Counter(
-        mark.style for row in the_grid(found).rows for stack in row.stacks for mark in drawn(stack)
+        mark.style.removesuffix(" here")
+        for row in the_grid(found).rows
+        for stack in row.stacks
+        for mark in drawn(stack)
     )
     expected = {"passes": 25, "fails": 2, "not-applicable": 9, "unbuildable": 9}
 
@@ -403,7 +408,8 @@ def test_each_outcome_of_a_cell_that_should_pass_has_its_mark(
     run = changed(PLAIN_FP32, lambda seen: replace(seen, **change))  # type: ignore[arg-type]
     grid = the_grid(surveyed(run))
 
-    assert ShownMark(style=mark.value, glyph=mark.glyph) == grid.rows[0].stacks[2].marks[0]
+    shown = grid.rows[0].stacks[2].marks[0]
+    assert (shown.style.removesuffix(" here"), shown.glyph) == (mark.value, mark.glyph)
     assert text == said(grid, 0, 2)[0]
 
 
@@ -455,12 +461,26 @@ def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
     page, grid = index(surveyed(old), ()), the_grid(surveyed(old))
     stack = grid.rows[0].stacks[2]
 
-    assert ShownMark(style="passes stale", glyph="✓") == stack.marks[0]
+    assert ShownMark(style="passes stale here", glyph="✓") == stack.marks[0]
     assert said(grid, 0, 2)[0] == "passes as expected; stale"
     assert [(name, numbers) for name, _, numbers in page.headline.flags] == [
         ("stale", (1,)),
+        ("here", (27,)),
         ("simulated", (0,)),
     ]
+
+
+def test_a_published_result_that_is_denied_here_stands_beside_the_own_one() -> None:
+    rows = judged()
+    at = next(place for place, row in enumerate(rows) if row.seen.cell == PLAIN_FP32)
+    told = replace(rows[at].seen, outcome=Outcome.TIMES_OUT, source="2026-11-21")
+    both = ("here: passes", "published (2026-11-21): times out")
+    rows = (*rows[:at], replace(rows[at], published=told), *rows[at + 1 :])
+    page = case_page(survey({CASE.name: CASE}, ENVIRONMENTS, rows), CASE)
+    entries = [entry for block in page.blocks for way in block.variants for entry in way.entries]
+
+    assert page.denied == ("fp32 on 4.50.1. here: passes; published (2026-11-21): times out",)
+    assert [entry.both for entry in entries if entry.both] == [both]
 
 
 def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> None:
@@ -860,9 +880,9 @@ def test_a_variant_has_a_page_of_its_own_and_runs_the_script_of_its_case() -> No
 
 def test_every_cell_is_listed_newest_first_and_releases_that_agree_stand_together() -> None:
     blocks = case_page(surveyed(), CASE).blocks
-    passes = CellEntry(style="passes", glyph="✓", words="passes", sentence="")
+    passes = CellEntry(style="passes here", glyph="✓", words="passes", sentence="")
     sentence = f"fails as expected: {HEADLINE}"
-    fails = CellEntry(style="fails", glyph="✕", words="AttributeError", sentence=sentence)
+    fails = CellEntry(style="fails here", glyph="✕", words="AttributeError", sentence=sentence)
     others = tuple(
         Variant(name=name, device="cpu", entries=(passes,) * 3) for name in ("away", "cache-off")
     )
@@ -1043,7 +1063,7 @@ def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
     case = a_case(BLOCK.replace("models =", 'simulates = "A small tokenizer."\nmodels ='))
     page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()), ())
 
-    assert page.headline.flags[1] == ("simulated", "uses a stand-in for a real part", (9,))
+    assert page.headline.flags[2] == ("simulated", "uses a stand-in for a real part", (9,))
 
 
 def test_a_file_is_written_as_soon_as_it_is_drawn_and_the_site_is_never_held_in_memory(
