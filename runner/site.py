@@ -6,10 +6,12 @@ import dataclasses
 import functools
 import gc
 import hashlib
-from collections.abc import Iterable, Sequence
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repromatrix.reports.parts import Inputs, Memory, digest_of, write
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.evidence import archive
 from repromatrix.runner.evidence.answering import (
@@ -23,10 +25,11 @@ from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.verdicts import Judged, judge_all
+from repromatrix.runner.model.case import stem_of
 from repromatrix.runner.model.cell import Environment, Source
-from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.paths import Paths
+from repromatrix.runner.paths import CODE, Paths
 from repromatrix.runner.planning.due import due
 from repromatrix.runner.planning.plan import Axes
 from repromatrix.runner.project import Project, informed, torches_in, with_torches
@@ -40,7 +43,7 @@ from repromatrix.runner.sweep.published import (
 from repromatrix.runner.sweep.triage import load_triage
 
 if TYPE_CHECKING:
-    from repromatrix.reports.build import SweptSite
+    from repromatrix.reports.site import Published, SweptSite
 
 
 def judged_grid(
@@ -108,30 +111,59 @@ def devices(rows: Iterable[Observation]) -> tuple[Device, ...]:
     return tuple(device for device in Device if device in found) or (Device.CPU,)
 
 
-def identity(
-    project: Project, rows: Iterable[Observation], base_url: str = "", source: str = ""
-) -> str:
-    """Identify what a rendering would show, so that an unchanged one is left alone."""
-    content = hashlib.sha256(f"{base_url} {source}".encode())
+def published_inputs(paths: Paths, base_url: str = "", source: str = "") -> Inputs:
+    """Return the digests of all that a site is drawn from but this machine's rows.
+
+    They are taken before the rows are read: what changes in between is then drawn once more.
+    """
+    common = hashlib.sha256(f"{base_url} {source}".encode())
+    scripts: dict[str, str] = {}
+    cells: dict[str, list[str]] = {}
     # All that is published, and what findings were decided to be.
-    for name, path in archive.contents(project.paths).items():
-        content.update(name.encode() + path.read_bytes())
-    main = project.paths.history
-    content.update(main.read_bytes() if main.exists() else b"absent")
-    content.update(repr(sorted(known_commits(project.paths).values())).encode())
-    for case in project.cases.values():
-        content.update(repr((case.head, case.block, case.digest)).encode())
-    content.update(repr(project.matrix.releases).encode())
-    for environment in project.environments.values():
-        content.update(f"{environment.name} {environment.digest}\n".encode())
-    for shown in sorted(map(_shown, rows)):
-        content.update(shown.encode())
-    templates = project.paths.root / "reports"
-    # Not deeper: below the site itself lie cases to download.
-    programs = [*templates.glob("*.py"), *templates.glob("*/*.py")]
-    for path in sorted([*programs, *templates.glob("templates/*"), *templates.glob("static/*")]):
-        content.update(path.read_bytes())
-    return content.hexdigest()
+    for name, path in archive.contents(paths).items():
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.parent == paths.cases:
+            scripts[path.stem] = digest
+        elif path.parent.name in {*Device} and path.parent.parent == paths.published:
+            cells.setdefault(path.stem, []).append(f"{name} {digest}")
+        else:
+            common.update(f"{name} {digest}\n".encode())
+    common.update(repr(sorted(scripts)).encode())
+    for path in [*_programs(), paths.commits, paths.history]:
+        common.update(path.read_bytes() if path.exists() else b"absent")
+    return Inputs(common=common.hexdigest(), cases=_by_case(scripts, cells))
+
+
+def _by_case(scripts: Mapping[str, str], cells: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Return a digest for each script, and for each case of it that something is published of."""
+    names = {*scripts, *cells}
+    return {
+        name: digest_of(scripts.get(stem_of(name), ""), sorted(cells.get(name, ())))
+        for name in names
+    }
+
+
+def _programs() -> list[Path]:
+    """Return the files of the program, whose change may change any page."""
+    runner = sorted(CODE.rglob("*.py"))
+    reports = CODE.parent / "reports"
+    folders = ("*.py", "*/*.py", "templates/*", "static/*")
+    return [*runner, *sorted(path for each in folders for path in reports.glob(each))]
+
+
+def with_local(published: Inputs, rows: Iterable[Observation]) -> Inputs:
+    """Add what of this machine's rows a page may show."""
+    shown: dict[str, list[str]] = {}
+    for row in rows:
+        if row.source in UNPUBLISHED:
+            shown.setdefault(row.cell.case, []).append(_shown(row))
+    own = {
+        name: digest_of(
+            published.cases.get(name) or published.cases.get(stem_of(name)), sorted(said)
+        )
+        for name, said in shown.items()
+    }
+    return Inputs(common=published.common, cases={**published.cases, **own})
 
 
 def _shown(row: Observation) -> str:
@@ -150,29 +182,56 @@ def prepare() -> None:
     from repromatrix.reports import build  # noqa: F401, PLC0415
 
 
+def is_drawn(paths: Paths, inputs: Inputs) -> bool:
+    """Say whether the site shows exactly this."""
+    stamp = _stamp(paths)
+    is_whole = stamp.exists() and (paths.site / "index.html").exists()
+    return is_whole and stamp.read_text("utf-8") == inputs.identity
+
+
 def render(
     project: Project,
     rows: Sequence[Observation],
-    base_url: str = "",
-    source: str = "",
+    published: Inputs,
     meant: tuple[Project, Sequence[Judged]] | None = None,
+    addresses: tuple[str, str] = ("", ""),
 ) -> bool:
     """Render the site from evidence; say whether anything had to be done.
 
-    `base_url` is where the site will lie, `source` where the repository does, for what needs an
-    address; `meant` is the judged grid of the rows where somebody has it already.
+    `published` are the digests from before the rows were read. `meant` is the judged grid of the
+    rows where somebody has it already. The addresses are where the site will lie, and where the
+    repository does.
     """
     paths = project.paths
-    stamp = paths.site / ".identity"
-    wanted = identity(project, rows, base_url, source)
-    if _reads(stamp) == wanted and (paths.site / "index.html").exists():
+    inputs = with_local(published, rows)
+    if is_drawn(paths, inputs):
         return False
-    from repromatrix.reports.build import Published  # noqa: PLC0415
-    from repromatrix.reports.build import render as draw  # noqa: PLC0415 - pandas costs half a second
+    from repromatrix.reports.build import render as draw  # noqa: PLC0415 - templates take a while
 
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
     known_to, judged = meant or judged_grid(project, rows)
-    told = Published(
+    known = _remembered(paths)
+    _stamp(paths).unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
+    dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
+    drawn = draw(
+        *(known_to.cases, _shown_in_the_table(known_to, judged), judged, paths.site),
+        dates=dates,
+        commits=known_commits(paths),
+        main=known_history(paths),
+        published=_published(paths, *addresses),
+        inputs=inputs,
+        known=known,
+    )
+    _remember(paths, dataclasses.replace(drawn, identity=inputs.identity))
+    _stamp(paths).write_text(inputs.identity, "utf-8")
+    return True
+
+
+def _published(paths: Paths, base_url: str, source: str) -> Published:
+    """Return what was published, and where things lie."""
+    from repromatrix.reports.site import Published  # noqa: PLC0415
+
+    return Published(
         publications=read_publications(paths.published),
         records=snapshots.read_changes(paths.published),
         base_url=base_url,
@@ -184,27 +243,37 @@ def render(
         ),
         archive=archive.pack(paths),
     )
-    environments = _shown_in_the_table(known_to, judged)
-    stamp.unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
-    dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
-    draw(
-        *(known_to.cases, environments, judged, paths.site),
-        dates=dates,
-        commits=known_commits(paths),
-        main=known_history(paths),
-        published=told,
-    )
-    stamp.write_text(wanted, "utf-8")
-    return True
 
 
-def _reads(stamp: Path) -> str:
-    return stamp.read_text("utf-8") if stamp.exists() else ""
+def _stamp(paths: Paths) -> Path:
+    return paths.site / ".identity"
+
+
+def _memory(paths: Paths) -> Path:
+    """Return where is kept what was drawn, apart from the site: that may come from elsewhere."""
+    place = hashlib.sha256(str(paths.site.absolute()).encode()).hexdigest()[:8]
+    return paths.state / f"site-{place}.pickle"
+
+
+def _remembered(paths: Paths) -> Memory:
+    """Return what the last drawing left, if the site is still that one and whole."""
+    try:
+        memory = pickle.loads(_memory(paths).read_bytes())  # noqa: S301 - our own file
+        stamp = _stamp(paths).read_text("utf-8")
+    except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
+        return Memory()
+    return memory if isinstance(memory, Memory) and memory.identity == stamp else Memory()
+
+
+def _remember(paths: Paths, drawn: Memory) -> None:
+    path = _memory(paths)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, pickle.dumps(drawn))
 
 
 def _swept(paths: Paths, folder: str) -> SweptSite:
     """Return what the sweep published in a folder; decisions are about all folders."""
-    from repromatrix.reports.build import SweptSite  # noqa: PLC0415
+    from repromatrix.reports.site import SweptSite  # noqa: PLC0415
 
     return SweptSite(
         history=read_history(paths.published, folder),

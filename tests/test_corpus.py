@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from packaging.version import Version
 
-from repromatrix.reports.build import Published
 from repromatrix.reports.exports import osv
+from repromatrix.reports.site import Published
 from repromatrix.reports.view import survey
 from repromatrix.runner import project, site
 from repromatrix.runner.cli.check import _judged

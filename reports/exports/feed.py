@@ -20,9 +20,9 @@ from repromatrix.runner.model.cell import Source
 from repromatrix.runner.text import join
 
 if TYPE_CHECKING:
-    from repromatrix.reports.build import Published
     from repromatrix.reports.pages.changes import Act, ChangesPage, Step
     from repromatrix.reports.sections.release_changes import Between, ReleaseDifference
+    from repromatrix.reports.site import Published
 
 MAIN = "feed.xml"
 _NEVER = "1970-01-01"

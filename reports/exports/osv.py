@@ -19,7 +19,7 @@ from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
-    from repromatrix.reports.build import Published
+    from repromatrix.reports.site import Published
 
 VERSION = "1.7.5"
 _OLDER = "A range from 0 fails on the oldest version that was measured; nothing older was."

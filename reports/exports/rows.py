@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from collections.abc import Collection, Iterable, Sequence
@@ -55,10 +56,12 @@ def listed(
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
     """Return rows as CSV: unknown values are empty, and no text is a formula of a spreadsheet."""
+    return _lines([columns]) + _lines(rows)
+
+
+def _lines(rows: Iterable[Sequence[Value]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(_without_formulas(list(rows)))
+    csv.writer(text, lineterminator="\n").writerows(_without_formulas(list(rows)))
     return text.getvalue()
 
 
@@ -160,13 +163,19 @@ def encoded(text: str) -> bytes:
 
 
 BESIDE = ("python", "source", "unstable", "stale", "simulated", "computed", "measured")
-"""What the file of all cells says beside the columns of `results`."""
+CELL_COLUMNS = (*COLUMNS, *BESIDE)
+"""The file of all cells: the columns of `results`, and what it says beside them."""
 
 
-def all_cells(survey: Survey) -> tuple[tuple[str, ...], list[tuple[Value, ...]]]:
-    """Return the columns and the rows of every cell of the table."""
-    rows = in_order(survey.rows.values(), survey.order)
-    return (*COLUMNS, *BESIDE), [(*_row(row), *_beside(row, survey)) for row in rows]
+def rows_of(survey: Survey, name: str) -> list[tuple[Value, ...]]:
+    """Return the rows of a case in the file of all cells."""
+    rows = in_order(survey.of_case(name), survey.order)
+    return [(*_row(row), *_beside(row, survey)) for row in rows]
+
+
+def packed(rows: Iterable[Sequence[Value]]) -> bytes:
+    """Return rows as CSV without a head, compressed as one member of a gzip file."""
+    return gzip.compress(encoded(_lines(rows)), compresslevel=6, mtime=0)
 
 
 def _beside(row: Judged, survey: Survey) -> tuple[Value, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
 from repromatrix.reports.figures.main_line import MainSpan, main_timeline
@@ -67,6 +68,14 @@ class Derived:
     fails: tuple[Fails, ...]
 
 
+class LocalCells(NamedTuple):
+    """What this machine measured of a case."""
+
+    cells: int
+    denied: tuple[str, ...]
+    """The cells whose published result it denies, with both results."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CasePage:
     """The page of one case."""
@@ -88,10 +97,7 @@ class CasePage:
     shared: tuple[Link, ...]
     """The families that share the code and were not run."""
     badge: Link
-    here: int
-    """How many of its cells this machine measured."""
-    denied: tuple[str, ...]
-    """The cells whose published result this machine denies, with both results."""
+    local: LocalCells
     grids: tuple[GridTable, ...]
     timelines: tuple[Timeline, ...]
     main: tuple[MainSpan, ...]
@@ -134,8 +140,7 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         families=tuple(map(link_to_family, dict.fromkeys(case.block.families))),
         shared=tuple(map(link_to_family, case.block.same_code)),
         badge=_badge(case),
-        here=sum(map(is_here, survey.of_case(case.name))),
-        denied=tuple(_denied(survey, case)),
+        local=_local(survey, case),
         grids=tuple(grid(survey, case, device) for device in survey.devices_of(case.name)),
         timelines=_timelines(survey, case),
         main=(on_main := main_spans(survey, case)),
@@ -156,6 +161,11 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         commands=cells.commands(survey, case),
         blocks=cells.blocks(survey, case),
     )
+
+
+def _local(survey: Survey, case: Case) -> LocalCells:
+    here = sum(map(is_here, survey.of_case(case.name)))
+    return LocalCells(cells=here, denied=tuple(_denied(survey, case)))
 
 
 def _denied(survey: Survey, case: Case) -> Iterator[str]:

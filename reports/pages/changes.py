@@ -15,7 +15,7 @@ from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
 from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:
-    from repromatrix.reports.build import Published
+    from repromatrix.reports.site import Published
 
 _ERROR = 160
 

@@ -11,8 +11,8 @@ from repromatrix.reports.text import Link, in_address, in_path, page_of, visible
 from repromatrix.runner.evidence.archive import NAME
 
 if TYPE_CHECKING:
-    from repromatrix.reports.build import Published
     from repromatrix.reports.exports.badges import Badge
+    from repromatrix.reports.site import Published
     from repromatrix.runner.evidence.archive import EvidenceArchive
 
 

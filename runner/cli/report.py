@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -57,13 +57,23 @@ def render_site(
     demand_site("report")
     address = site_address(base_url)
     repository = checked_address("--source", source).rstrip("/").removesuffix(".git")
-    loaded = project.load(paths)
-    rows = answers.both(paths, line_printer(console, "yellow"))
+    say = line_printer(console, "yellow")
     with writing(site.index(paths)):
-        changed = site.render(loaded, rows, address, repository)
+        changed = _drawn(paths, say, address, repository)
     state = "" if changed else " (nothing had changed)"
     console.print(f"The table: {site.index(paths)}{state}")
     return ExitCode.AS_EXPECTED
+
+
+def _drawn(paths: Paths, say: Callable[[str], None], base_url: str, source: str) -> bool:
+    """Render what changed; what is published is read only where something did."""
+    published = site.published_inputs(paths, base_url, source)
+    stored = answers.stored(paths, say)
+    if site.is_drawn(paths, site.with_local(published, stored)):
+        return False
+    rows = [*answers.published_rows(paths), *stored]
+    loaded = project.load(paths)
+    return site.render(loaded, rows, published, addresses=(base_url, source))
 
 
 def site_address(base_url: str) -> str:
@@ -110,6 +120,7 @@ class SiteUpdates:
 
     def _prepare(self) -> list[Observation]:
         site.prepare()
+        self.inputs = site.published_inputs(self.project.paths)
         return list(answers.published_rows(self.project.paths))
 
     def render_if_due(self, left: int) -> None:
@@ -125,7 +136,7 @@ class SiteUpdates:
         meant = site.judged_grid(self.project, rows)
         try:
             with writing(site.index(self.project.paths)):
-                site.render(self.project, rows, meant=meant)
+                site.render(self.project, rows, self.inputs, meant)
             self.undrawn = None
         except UnwritableError as error:
             self.undrawn = error  # the run goes on: its results are kept elsewhere

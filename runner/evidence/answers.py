@@ -90,11 +90,20 @@ def both(
     keep: Keep | None = None,
 ) -> list[Observation]:
     """Return published and local evidence; the local comes last, and of two alike is kept."""
-    rows = published_rows(paths, cases, keep)
-    if paths.store.exists():
-        with opened_to_read(paths, say) as store:
-            rows.extend(store.rows(cases, keep))
-    return rows
+    return [*published_rows(paths, cases, keep), *stored(paths, say, cases, keep)]
+
+
+def stored(
+    paths: Paths,
+    say: Callable[[str], None],
+    cases: Collection[str] | None = None,
+    keep: Keep | None = None,
+) -> list[Observation]:
+    """Return local evidence alone."""
+    if not paths.store.exists():
+        return []
+    with opened_to_read(paths, say) as store:
+        return list(store.rows(cases, keep))
 
 
 # Evidence of somebody else

@@ -10,7 +10,7 @@ from one_case import ENVIRONMENTS, a_case, judged
 from rendered import Markup, pages
 from swept import LINE, line, numbers, record
 
-from repromatrix.reports.build import Published, SweptSite, render
+from repromatrix.reports.build import render
 from repromatrix.reports.pages.architecture import (
     ChangeLine,
     Stretch,
@@ -20,6 +20,7 @@ from repromatrix.reports.pages.architecture import (
     outcomes_sheet,
 )
 from repromatrix.reports.pages.findings import findings_page
+from repromatrix.reports.site import Published, SweptSite
 from repromatrix.reports.text import Link
 from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.published import PublishedFinding, RefusedType

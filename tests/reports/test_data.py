@@ -16,12 +16,13 @@ import pytest
 from one_case import CASE, ENVIRONMENTS, PUBLICATION, fake_run, judged, observed, surveyed
 from rendered import Markup, pages
 
-from repromatrix.reports.build import Published, render
+from repromatrix.reports.build import render
 from repromatrix.reports.exports import osv
 from repromatrix.reports.exports.badges import badges
 from repromatrix.reports.exports.rows import BESIDE, COLUMNS, as_csv, listed
 from repromatrix.reports.pages.data import BadgeRow, DataPage, data_page
 from repromatrix.reports.sections.provenance import Settings
+from repromatrix.reports.site import Published
 from repromatrix.reports.text import Link
 from repromatrix.runner.evidence.archive import EvidenceArchive
 from repromatrix.runner.model.outcomes import Outcome, Precision

@@ -21,10 +21,11 @@ from one_case import (
 )
 from rendered import Markup
 
-from repromatrix.reports.build import Published, render
+from repromatrix.reports.build import render
 from repromatrix.reports.exports.feed import Feed, FeedEntry, entries, feed, written
 from repromatrix.reports.pages.changes import changes
 from repromatrix.reports.sections.release_changes import between
+from repromatrix.reports.site import Published
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 

@@ -9,8 +9,9 @@ from one_case import CASE, ENVIRONMENTS, judged
 from rendered import Markup
 from ruamel.yaml import YAML
 
-from repromatrix.reports.build import Published, render
+from repromatrix.reports.build import render
 from repromatrix.reports.feedback import new_case, wrong_cell
+from repromatrix.reports.site import Published
 from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:

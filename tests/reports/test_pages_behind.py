@@ -34,7 +34,7 @@ from one_case import (
 )
 from rendered import Markup, pages
 
-from repromatrix.reports.build import Published, render
+from repromatrix.reports.build import render
 from repromatrix.reports.exports.badges import Badge, Colour, badges
 from repromatrix.reports.exports.badges import files as badge_files
 from repromatrix.reports.exports.osv import entry
@@ -67,6 +67,7 @@ from repromatrix.reports.sections.release_changes import (
 )
 from repromatrix.reports.sections.status import CaseState, Standing
 from repromatrix.reports.sections.workarounds import advise
+from repromatrix.reports.site import Published
 from repromatrix.reports.text import Link, filed
 from repromatrix.reports.view import survey
 from repromatrix.runner.compare.diff import CellChange

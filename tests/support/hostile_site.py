@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from one_case import ENVIRONMENTS, PUBLICATION, a_case, judged, observed
 
-from repromatrix.reports.build import Published, SweptSite, render
+from repromatrix.reports.build import render
+from repromatrix.reports.site import Published, SweptSite
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
 from repromatrix.runner.evidence.history import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repromatrix.reports.build import Published, render
+from repromatrix.reports.build import render
+from repromatrix.reports.site import Published
 from repromatrix.reports.view import survey
 from repromatrix.runner import project, site
 from repromatrix.runner.compare.snapshots import read_changes

@@ -9,7 +9,8 @@ import pytest
 import small_site
 from chromium import violations
 
-from repromatrix.reports.build import Published, render
+from repromatrix.reports.build import render
+from repromatrix.reports.site import Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from swept import line, record
 
-from repromatrix.reports.build import Published, SweptSite, render
+from repromatrix.reports.build import render
+from repromatrix.reports.site import Published, SweptSite
 from repromatrix.reports.text import shortened
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths

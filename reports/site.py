@@ -1,0 +1,321 @@
+"""What pages are made from: what several of them need is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from repromatrix.reports.exports import badges, feed, osv
+from repromatrix.reports.exports.rows import (
+    packed,
+    rows_of,
+)
+from repromatrix.reports.figures.main_line import MainSpan
+from repromatrix.reports.pages.architecture import (
+    ArchitecturePage,
+    ArchitecturesPage,
+    architectures,
+    architectures_page,
+)
+from repromatrix.reports.pages.case import CasePage, case_page
+from repromatrix.reports.pages.changes import ChangesPage, changes
+from repromatrix.reports.pages.claims import Stated
+from repromatrix.reports.pages.data import DataPage, data_page
+from repromatrix.reports.pages.findings import FindingsPage, by_release, findings_page
+from repromatrix.reports.pages.main import MainPage, main_page
+from repromatrix.reports.pages.model import FamiliesPage, families_page
+from repromatrix.reports.pages.package import PackagePage, packages
+from repromatrix.reports.pages.release import ReleasePage, Releases
+from repromatrix.reports.parts import (
+    Inputs,
+    Memory,
+    Noted,
+    digest_of,
+)
+from repromatrix.reports.sections.history import FailingSpan
+from repromatrix.reports.sections.provenance import MeasuredOn, Settings
+from repromatrix.reports.sections.release_changes import Between, between
+from repromatrix.reports.sections.status import Standing, standings
+from repromatrix.reports.sections.workarounds import WorkaroundAdvice
+from repromatrix.reports.text import Link, in_path, link_to_family
+from repromatrix.reports.view import Survey
+from repromatrix.runner.compare.snapshots import SnapshotRecord
+from repromatrix.runner.evidence.archive import EvidenceArchive
+from repromatrix.runner.evidence.published import Publication
+from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
+from repromatrix.runner.sweep.triage import TriagedFinding
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweptSite:
+    """What the sweep published."""
+
+    history: SweepHistory = field(default_factory=SweepHistory)
+    findings: tuple[PublishedFinding, ...] = ()
+    refused: tuple[RefusedType, ...] = ()
+    triage: Mapping[str, TriagedFinding] = field(default_factory=dict)
+    classes: SweptSite | None = None
+    """The same about further classes of the architectures."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """The snapshots by name, what each changed, newest first, and where things lie."""
+
+    publications: Mapping[str, Publication] = field(default_factory=dict)
+    records: tuple[SnapshotRecord, ...] = ()
+    base_url: str = ""
+    """Ends in a slash; empty where the site has no address."""
+    source: str = ""
+    """The address of the repository, without a slash at its end; empty where nobody gave it."""
+    swept: SweptSite = field(default_factory=SweptSite)
+    archive: EvidenceArchive | None = None
+    """What installations take as newer evidence; None where nothing was published."""
+
+    @property
+    def newest(self) -> Publication | None:
+        """The newest snapshot; None where nothing was published."""
+        return max(self.publications.values(), key=lambda one: (one.date, one.name), default=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseBrief:
+    """What shared pages need of a case."""
+
+    name: str
+    title: str
+    claims: tuple[Stated, ...]
+    history: tuple[FailingSpan, ...]
+    workarounds: tuple[WorkaroundAdvice, ...]
+    main: tuple[MainSpan, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What pages are made from; what several of them need is computed once."""
+
+    survey: Survey
+    published: Published
+    note: str = ""
+    inputs: Inputs | None = None
+    """Digests of what it is drawn from; None where nobody knows them."""
+    known: Memory = field(default_factory=Memory)
+
+    @cached_property
+    def _shared(self) -> str:
+        """A digest of what the page of a case shows beside its own cells."""
+        view = self.survey
+        seen = view.devices, sorted(view.measured_on), view.environments, [*view.cases]
+        return digest_of(self.inputs and self.inputs.common, *seen)
+
+    def key_of(self, name: str) -> str:
+        """Return a digest of all that the page of a case shows; empty where nobody knows it."""
+        if name not in self._keys:
+            self._keys[name] = self._key(name)
+        return self._keys[name]
+
+    @cached_property
+    def _keys(self) -> dict[str, str]:
+        return {}
+
+    def _key(self, name: str) -> str:
+        if self.inputs is None:
+            return ""
+        # Whether a cell is due may depend on what was measured of other cases.
+        unmeasured = [
+            (row.seen.cell, row.seen.outcome, row.seen.reason)
+            for row in self.survey.of_case(name)
+            if not row.seen.outcome.was_run
+        ]
+        own = self.inputs.cases.get(name, "")
+        return digest_of(self._shared, own, self.standings[name], unmeasured)
+
+    def page(self, name: str) -> CasePage:
+        """Return the page of a case, computed once."""
+        if name not in self._pages:
+            case = self.survey.cases[name]
+            self._pages[name] = case_page(self.survey, case, self.standings[name])
+        return self._pages[name]
+
+    @cached_property
+    def _pages(self) -> dict[str, CasePage]:
+        return {}
+
+    @cached_property
+    def noted(self) -> Noted:
+        """What shared pages need of each case, kept where its page has not changed."""
+        return {
+            name: self._noted(name, self.known.briefs, self._brief) for name in self.survey.cases
+        }
+
+    def _noted(self, name: str, known: Noted, made: Callable[[str], object]) -> tuple[str, Any]:
+        key, before = self.key_of(name), known.get(name)
+        return before if key and before and before[0] == key else (key, made(name))
+
+    def _brief(self, name: str) -> CaseBrief:
+        page = self.page(name)
+        return CaseBrief(
+            name=page.name,
+            title=page.title,
+            claims=page.claims,
+            history=page.summary.history,
+            workarounds=page.workarounds,
+            main=page.main,
+        )
+
+    @cached_property
+    def cells(self) -> Noted:
+        """The rows of each case in the file of all cells, compressed."""
+        return {
+            name: self._noted(name, self.known.cells, self._packed) for name in self.survey.cases
+        }
+
+    def _packed(self, name: str) -> bytes:
+        return packed(rows_of(self.survey, name))
+
+    @cached_property
+    def settings(self) -> Settings:
+        """On what cells were measured."""
+        return Settings(self.survey)
+
+    @cached_property
+    def whole(self) -> MeasuredOn:
+        """On what all cells were measured."""
+        return self.settings.whole()
+
+    @cached_property
+    def cases(self) -> dict[str, CaseBrief]:
+        """What shared pages need of each case."""
+        return {name: brief for name, (_, brief) in self.noted.items()}
+
+    @cached_property
+    def standings(self) -> dict[str, Standing]:
+        """How each case stands in the newest release."""
+        return standings(self.survey)
+
+    @cached_property
+    def claims(self) -> dict[str, tuple[Stated, ...]]:
+        """The claims of each case."""
+        return {name: page.claims for name, page in self.cases.items()}
+
+    def of_case(self, name: str) -> MeasuredOn:
+        """Return on what a case was measured."""
+        return self.settings.of_cases((name,), "this case")
+
+    @cached_property
+    def steps(self) -> dict[str, Between]:
+        """What each release changed against the one before it."""
+        return between(self.survey)
+
+    @cached_property
+    def releases(self) -> list[ReleasePage]:
+        """The pages of releases, oldest first."""
+        histories = {name: page.history for name, page in self.cases.items()}
+        told = self.published.publications.values()
+        swept = by_release(self.findings)
+        arranged = Releases(self.survey, self.steps, told, histories, swept)
+        return [arranged.page(name) for name in self.survey.releases]
+
+    @cached_property
+    def packages(self) -> tuple[PackagePage, ...]:
+        """The pages of packages."""
+        return packages(self.survey, self.steps, self.standings)
+
+    @cached_property
+    def models(self) -> FamiliesPage:
+        """The families of models, and the cases that any of them can meet."""
+        advised = {name: page.workarounds for name, page in self.cases.items()}
+        return families_page(self.survey, advised, self.standings)
+
+    @property
+    def further(self) -> SweptSite:
+        """What was swept of further classes."""
+        return self.published.swept.classes or SweptSite()
+
+    @cached_property
+    def architectures(self) -> tuple[ArchitecturePage, ...]:
+        """The pages of architectures."""
+        cases = self.survey.cases.values()
+        names = {name for case in cases for name in (*case.block.families, *case.block.same_code)}
+        links = {link.text: link for link in map(link_to_family, sorted(names))}
+        return architectures(self.published.swept.history, links, self.further.history)
+
+    @cached_property
+    def overview(self) -> ArchitecturesPage:
+        """All architectures on all releases."""
+        swept, refused = self.published.swept, self.further.refused
+        return architectures_page(swept.history, self.architectures, swept.refused, refused)
+
+    @cached_property
+    def findings(self) -> FindingsPage:
+        """What the sweep found, by release."""
+        swept, classes = self.published.swept, self.further
+        further = findings_page(classes.history, classes.findings, swept.triage)
+        return findings_page(swept.history, swept.findings, swept.triage, further)
+
+    @cached_property
+    def changes(self) -> ChangesPage:
+        """The page of what snapshots changed."""
+        return changes(self.survey, self.published)
+
+    @cached_property
+    def main(self) -> MainPage:
+        """The page of what the cases do along the main branch."""
+        return main_page(self.survey, {name: page.main for name, page in self.cases.items()})
+
+    @cached_property
+    def badges(self) -> tuple[badges.Badge, ...]:
+        """The badges of cases and releases."""
+        return tuple(badges.badges(self.survey, self.settings))
+
+    @cached_property
+    def entries(self) -> tuple[dict[str, Any], ...]:
+        """The entries of the OSV format."""
+        settings = {name: self.of_case(name).sentences for name in self.survey.cases}
+        return osv.entries(self.survey, self.published, settings)
+
+    @cached_property
+    def feeds(self) -> dict[str, feed.Feed]:
+        """The feeds of cases, families of models and packages, by the path of their page."""
+        cases = (
+            self._feed(f"case/{name}.html", page.title, [page.name])
+            for name, page in self.cases.items()
+        )
+        models = (
+            self._feed(
+                family.path,
+                family.name,
+                [member.case for member in (*family.members, *self.models.every)],
+            )
+            for family in self.models.families
+        )
+        packages = (
+            self._feed(page.href, page.name, [link.text for link in page.cases])
+            for page in self.packages
+        )
+        return dict(chain(cases, models, packages))
+
+    @cached_property
+    def data(self) -> DataPage:
+        """The page of everything that can be downloaded."""
+        links = (
+            Link(text=one.title.removeprefix("repromatrix: "), href=in_path(one.path))
+            for one in self.feeds.values()
+        )
+        return data_page(self.entries, links, self.badges, self.published)
+
+    @cached_property
+    def news(self) -> tuple[feed.FeedEntry, ...]:
+        """What the feeds tell."""
+        line = self.whole.line
+        return feed.entries(self.survey, self.steps, self.changes, self.published, line)
+
+    def _feed(self, page: str, title: str, cases: Collection[str]) -> tuple[str, feed.Feed]:
+        """Return the path of a page about some cases, and its feed."""
+        path, chosen = f"feed/{page.removesuffix('.html')}.xml", frozenset(cases)
+        kept = (entry for entry in self.news if entry.case in chosen)
+        return page, feed.feed(kept, self.published, path=path, title=title, href=in_path(page))
