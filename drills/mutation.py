@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
 from mutmut.mutation.mutators import mutation_operators
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 SEED, COUNT, MINUTES = 7, 100, 90
 RECORD = Path(__file__).with_name("mutants.json")
+_T = TypeVar("_T")
 LOOSE = "runner"
 """The room of the modules beside the rooms of `runner/`."""
 _TWICE = 2
@@ -245,6 +246,10 @@ def _replaced(text: str, before: str, after: str, nth: int) -> str:
     return "\n".join([*lines[:first], *put, *lines[first + len(old) :], ""])
 
 
+class StoppedError(Exception):
+    """The drill is interrupted."""
+
+
 @dataclass(kw_only=True)
 class Trials:
     """Copies of a checkout, in each of which one mutant at a time is tried."""
@@ -261,6 +266,8 @@ class Trials:
         default_factory=lambda: defaultdict(threading.Lock)
     )
     written: int = 0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """Set when the drill is interrupted: what was killed says nothing of a mutant."""
 
     @contextlib.contextmanager
     def copies(self, count: int) -> Iterator[None]:
@@ -275,13 +282,27 @@ class Trials:
     def red_rooms(self, rooms: Iterable[str]) -> list[str]:
         """Return the rooms whose quick tests fail without a mutant, or do not end."""
         names = list(rooms)
-        with ThreadPoolExecutor(self.free.qsize()) as pool:
-            list(pool.map(lambda name: self._learned(name, Part.QUICK), names))
+        self.side_by_side(lambda name: self._learned(name, Part.QUICK), names)
         return [
             name
             for name in names
             if self.red[name, Part.QUICK] or (name, Part.QUICK) not in self.limits
         ]
+
+    def side_by_side(self, tried: Callable[[_T], None], items: Iterable[_T]) -> None:
+        """Try items, as many at once as there are copies; an interruption ends all that runs."""
+        with ThreadPoolExecutor(self.free.qsize()) as pool:
+            futures = [pool.submit(tried, item) for item in items]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                self.stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                while not all(future.done() for future in futures):
+                    end_all()
+                    time.sleep(0.1)
+                raise
 
     def fate(self, one: Mutant) -> Fate:
         """Run the tests of its room against a mutant, part by part."""
@@ -314,7 +335,10 @@ class Trials:
         try:
             with self._changed(copy, one), tempfile.TemporaryDirectory(dir=copy.parent) as own:
                 command = [*_walls(copy, own), sys.executable, *how, *_tests(copy, where)]
-                return finish(command, environ=_environ(), folder=copy, seconds=seconds)
+                done = finish(command, environ=_environ(), folder=copy, seconds=seconds)
+            if self.stopped.is_set():
+                raise StoppedError
+            return done
         finally:
             self.free.put(copy)
 
@@ -374,15 +398,7 @@ def fates(
             print(f"{fate}: {one.path}: {one.before!r} -> {one.after!r}", flush=True)
             found[one.name] = fate
 
-    pool = ThreadPoolExecutor(trials.free.qsize())
-    try:
-        list(pool.map(tried, mutants))
-    except BaseException:
-        deadline = 0.0
-        pool.shutdown(wait=False, cancel_futures=True)
-        end_all()
-        raise
-    pool.shutdown()
+    trials.side_by_side(tried, mutants)
 
 
 def tell(tally: Tally, mutants: Sequence[Mutant], found: Mapping[str, Fate], record: Path) -> None:
