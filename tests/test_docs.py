@@ -119,8 +119,8 @@ SHOWN = [
 CHECKED = [shown for shown in SHOWN if shown.name in FROM_EVIDENCE]
 
 
-def test_the_readme_shows_five_commands_with_their_output() -> None:
-    assert len(SHOWN) == 5
+def test_the_readme_shows_six_commands_with_their_output() -> None:
+    assert len(SHOWN) == 6
     assert [shown.name for shown in CHECKED] == ["bisect", "audit", "diff"]
     assert all(shown.output for shown in SHOWN)
 
