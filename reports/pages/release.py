@@ -52,8 +52,6 @@ class FailingCase:
     sort: str
     """`error`, `silent` or `intended`; `variant` where it fails with a workaround only."""
     kinds: tuple[str, ...]
-    triggers: str
-    symptoms: str
     mends: tuple[FixedBy, ...]
     ways: tuple[AlikeCells, ...]
 
@@ -176,8 +174,6 @@ class Releases:
                 href=every[0].href,
                 sort=every[0].sort if name in plain else "variant",
                 kinds=kinds(case),
-                triggers=" ".join(case.block.triggers),
-                symptoms=" ".join(case.block.symptoms),
                 mends=tuple(dict.fromkeys(mend for mend in mends if mend)),
                 ways=every,
             )

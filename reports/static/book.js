@@ -114,8 +114,7 @@ const Book = (() => {
     stacks.forEach((number, stack) => book.stacks[stack].forEach((told, i) => {
       if (!number || !scope.precisions[i]) return;
       found.marks[book.told[told].mark] += number;
-      if (book.told[told].stale) found.stale += number;
-      if (book.told[told].here) found.here += number;
+      for (const flag of ["stale", "here"]) if (book.told[told][flag]) found[flag] += number;
     }));
     return found;
   };

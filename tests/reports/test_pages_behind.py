@@ -227,8 +227,6 @@ def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_wi
             title="The cache has no float",
             sort="error",
             kinds=("trainer", "error"),
-            triggers="trainer",
-            symptoms="error",
             mends=(mend,),
             ways=(way,),
         ),
