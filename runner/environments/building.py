@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import source_from_cache
+from itertools import takewhile
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -225,11 +226,18 @@ def share_bytecode(built: Path, folder: Path, versions: Mapping[str, str]) -> in
     shared = 0
     for name, version in versions.items():
         sources = list(_sources(here, name, version)) if donors else []
-        same = next((there for there, theirs in donors if theirs.get(name) == version), None)
-        other = [there for there, theirs in donors if name in theirs][-1:]
-        for lender in [same] if same else other:
-            shared += _lend(lender, here, sources, _link if same else _copy)
+        lenders = [(there, theirs[name]) for there, theirs in donors if name in theirs]
+        # The one that is spelled most like it, which is also the same one where there is one.
+        near = max(lenders, key=lambda one: _alike(one[1], version), default=None)
+        if near is not None:
+            share = _link if near[1] == version else _copy
+            shared += _lend(near[0], here, sources, share)
     return shared
+
+
+def _alike(one: str, other: str) -> tuple[bool, int]:
+    pairs = zip(one, other, strict=False)
+    return one == other, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _donors(built: Path, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:

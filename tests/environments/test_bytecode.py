@@ -58,7 +58,8 @@ def test_the_same_version_lends_its_compiled_files_and_another_does_not(tmp_path
 
 
 def test_another_version_lends_what_it_compiled_of_the_same_bytes(tmp_path: Path) -> None:
-    _environment(tmp_path, "a", {"torch": "2.13.0", "peft": "0.15.0"}, ran=True)
+    for name, version in (("a", "0.15.0"), ("z", "0.9.0")):
+        _environment(tmp_path, name, {"torch": "2.13.0", "peft": version}, ran=True)
     versions = {"torch": "2.13.0", "peft": "0.15.1"}
     folder = _environment(tmp_path, "b", versions, ran=False)
     same, time = site_packages(folder) / "peft" / "deep" / "code.py", 2_000_000
