@@ -18,7 +18,7 @@ from repromatrix.runner.cli import confirm, under_torch
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.engine import engine_of, sandbox_of
 from repromatrix.runner.cli.progress import ProgressDisplay, is_of_main, print_unexpected
-from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
+from repromatrix.runner.cli.report import DrawnSite, RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
 from repromatrix.runner.cli.under_torch import TorchUpdates
 from repromatrix.runner.environments import building, development
@@ -316,7 +316,7 @@ def _print_left(left: Collection[Cell], console: Console) -> None:
 # How it is run
 
 
-_Updates = SiteUpdates | TorchUpdates
+_Updates = SiteUpdates | TorchUpdates | DrawnSite
 
 
 def _updates(
@@ -324,6 +324,10 @@ def _updates(
 ) -> _Updates:
     if options.torch:
         return TorchUpdates(planned.project, store)
+    if not planned.units():
+        inputs = site.with_local(site.published_inputs(planned.project.paths), stored)
+        if site.is_drawn(planned.project.paths, inputs):
+            return DrawnSite(planned.project, store, stored, planned.selection.cases)
     return SiteUpdates(planned.project, store, stored, options.workers)
 
 
@@ -396,7 +400,8 @@ def _with_table(code: ExitCode, updates: _Updates, console: Console) -> ExitCode
     if isinstance(updates, TorchUpdates):
         return code
     table = site.index(updates.project.paths)
-    console.print(f"The table: {table} (first drawn after {updates.first:.0f} s)")
+    state = f" (first drawn after {updates.first:.0f} s)" if updates.first else ""
+    console.print(f"The table: {table}{state}")
     return code
 
 
