@@ -63,6 +63,7 @@ def test_a_setting_that_the_trainer_left_behind_is_told_as_fixed(
     assert capsys.readouterr().out == printed.out
 
 
+@pytest.mark.whole
 def test_a_budget_ends_a_sweep_that_the_same_command_continues(
     paths: Paths, capsys: pytest.CaptureFixture[str]
 ) -> None:

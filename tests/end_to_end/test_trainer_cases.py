@@ -47,6 +47,7 @@ runpy.run_path(sys.argv[1])["main"]("fp16")
 """
 
 
+@pytest.mark.whole
 @pytest.mark.builds
 def test_what_a_case_trains_in_fp16_is_what_a_grad_scaler_takes(
     places: Paths, tmp_path: Path
