@@ -37,7 +37,7 @@ _UNCHECKED = "extras, pairs, stacks, `main`, other versions of torch, GPUs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drawn:
+class Confirmation:
     """What a seed draws: the releases in turn with their cells, and the run of them."""
 
     seed: int
@@ -45,7 +45,7 @@ class Drawn:
     run: Run
 
 
-def drawn(planned: Run, seed: int | None) -> Drawn:
+def drawn(planned: Run, seed: int | None) -> Confirmation:
     """Return the run that confirms what is published, as a seed draws it.
 
     Without any seed one is drawn, so that nobody who published knows what is going to be measured.
@@ -54,7 +54,7 @@ def drawn(planned: Run, seed: int | None) -> Drawn:
     turns = tuple(visits(site.axes_of(planned.project), seed))
     order = tuple(Unit(environment=turn.environment, cells=turn.cells) for turn in turns)
     run = dataclasses.replace(planned, order=order)
-    return Drawn(seed=seed, visits=turns, run=run)
+    return Confirmation(seed=seed, visits=turns, run=run)
 
 
 def print_opening(shown: RenderedSite, loaded: Project, console: Console) -> None:
@@ -94,7 +94,7 @@ def _silent_bugs(
     return {title: found[title] for title in sorted(found, key=lambda title: not of_any[title])}
 
 
-def print_intention(drawn: Drawn, seconds: float, console: Console) -> None:
+def print_intention(drawn: Confirmation, seconds: float, console: Console) -> None:
     """Print what is going to be measured, and for how long."""
     release = drawn.visits[0].environment if drawn.visits else "nothing"
     console.print(
@@ -107,7 +107,7 @@ def print_intention(drawn: Drawn, seconds: float, console: Console) -> None:
 class Compared:
     """What this machine measured of what is published, and whether it saw the same."""
 
-    drawn: Drawn
+    drawn: Confirmation
     here: Mapping[Cell, Observation]
     """The current results of this machine."""
     denied: Mapping[Cell, Observation]
@@ -121,7 +121,7 @@ class Compared:
 
 
 def compared(
-    drawn: Drawn,
+    drawn: Confirmation,
     published: Mapping[Cell, Observation],
     rows: Iterable[Observation],
     runs: frozenset[str],

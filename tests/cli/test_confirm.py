@@ -52,7 +52,7 @@ def loaded(checkout: Project) -> Project:
 
 
 @pytest.fixture
-def drawn(loaded: Project) -> confirm.Drawn:
+def drawn(loaded: Project) -> confirm.Confirmation:
     selection = select(SelectionRequest(), loaded.cases, loaded.names)
     return confirm.drawn(Run(project=loaded, selection=selection, terms=NOW), 7)
 
@@ -74,7 +74,7 @@ def published(loaded: Project) -> list[Observation]:
 
 
 def closing(
-    drawn: confirm.Drawn, theirs: Iterable[Observation], own: Iterable[Observation]
+    drawn: confirm.Confirmation, theirs: Iterable[Observation], own: Iterable[Observation]
 ) -> tuple[ExitCode, str]:
     loaded, own = drawn.run.project, [*own]
     rows = [*theirs, *own]
@@ -89,7 +89,7 @@ def closing(
 
 
 def test_what_agrees_is_counted_and_bounds_what_may_differ(
-    loaded: Project, drawn: confirm.Drawn
+    loaded: Project, drawn: confirm.Confirmation
 ) -> None:
     own = [row(loaded, name, precision) for name in RELEASES for precision in Precision]
 
@@ -110,7 +110,7 @@ def test_what_agrees_is_counted_and_bounds_what_may_differ(
 
 
 def test_a_contradiction_is_named_with_its_command_and_ends_with_1(
-    loaded: Project, drawn: confirm.Drawn
+    loaded: Project, drawn: confirm.Confirmation
 ) -> None:
     theirs = [
         dataclasses.replace(each, outcome=Outcome.FAILS, failed=failed("KeyError", "forged"))
@@ -132,7 +132,7 @@ def test_a_contradiction_is_named_with_its_command_and_ends_with_1(
 
 
 def test_what_was_measured_on_another_architecture_is_counted_and_not_compared(
-    loaded: Project, drawn: confirm.Drawn
+    loaded: Project, drawn: confirm.Confirmation
 ) -> None:
     ran = provenance(TOY, loaded.environments["4.53.0"])
     abroad = dataclasses.replace(ran, hardware="aarch64 asimd", run="now")
@@ -148,7 +148,7 @@ def test_what_was_measured_on_another_architecture_is_counted_and_not_compared(
 
 
 def test_an_unexpected_result_of_which_nothing_is_published_ends_with_1(
-    loaded: Project, drawn: confirm.Drawn
+    loaded: Project, drawn: confirm.Confirmation
 ) -> None:
     broken = row(loaded, "4.53.0", Precision.FP16, outcome=Outcome.FAILS, failed=failed())
     code, text = closing(drawn, [], [broken])
