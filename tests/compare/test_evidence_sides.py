@@ -205,7 +205,10 @@ NEWER = f"was written by a newer version (format {VERSION + 1}, this one reads {
     ("statement", "expected"),
     [
         (f"PRAGMA user_version={VERSION + 1}", f"the store {NEWER}"),
-        ("DROP TABLE cells", "this SQLite file is not a repromatrix store (its tables: merged, "),
+        (
+            "DROP TABLE cells",
+            "this SQLite file is not a repromatrix store (its tables: confirmation, merged, ",
+        ),
         (
             "UPDATE cells SET outcome='melts'",
             "the file is damaged (ValueError: 'melts'",
