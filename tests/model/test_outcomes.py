@@ -21,6 +21,7 @@ OUTCOMES = {  # blames the machine, is a failure, was run, is evidence
     "not-applicable": (False, False, False, False),
     "unbuildable": (True, False, False, False),
     "not-run": (False, False, False, False),
+    "not-due": (False, False, False, False),
 }
 VERDICTS = {  # is unexpected
     "as-expected": False,
