@@ -172,14 +172,19 @@ def print_closing(  # noqa: PLR0913, PLR0917 - it prints everything at the end
         console.print("Interrupted. Results so far are kept; the next run goes on from here.")
         return ExitCode.INTERRUPTED
     if tally.left:
-        left = len({cell.environment for cell in tally.left})
-        console.print(
-            f"The next run goes on: cells of {plural(left, 'release')} are left"
-            " (--budget 1h reaches all of them)."
-        )
+        console.print(f"The next run goes on: {_left(tally, confirmed)}. --budget 1h does more.")
     if tally.unbuilt or tally.lost:
         return ExitCode.UNBUILDABLE
     return ExitCode.UNEXPECTED if new or confirmed.denied else ExitCode.AS_EXPECTED
+
+
+def _left(tally: RunTally, confirmed: Compared) -> str:
+    """Return how many releases nobody visited, or how many have cells that nobody measured."""
+    left = {cell.environment for cell in tally.left}
+    new = left - {cell.environment for cell in confirmed.here}
+    if new:
+        return f"{plural(len(new), 'release')} not visited yet"
+    return f"{plural(len(left), 'release')} visited in part"
 
 
 def _print_counts(  # noqa: PLR0913, PLR0917 - what it counts
