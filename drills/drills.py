@@ -39,6 +39,7 @@ DRILLS: tuple[str, ...] = (
     "kill",
     "interrupt",
     "truth",
+    "forged",
     "again",
     "plain",
     "bounds",
