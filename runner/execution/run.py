@@ -64,7 +64,7 @@ class Engine(Protocol):
         """Return what was measured and not yet yielded when the iterator was closed."""
 
 
-def _every(_: Cell) -> bool:
+def every_cell(_: Cell) -> bool:
     return True  # by its name it can be sent to a node of a cluster
 
 
@@ -78,7 +78,7 @@ class Run:
     known: Mapping[Cell, Observation] = field(default_factory=dict)
     rerun: bool = False
     keep_rows: bool = False
-    asked: Callable[[Cell], bool] = _every
+    asked: Callable[[Cell], bool] = every_cell
     """Says which of the selected cells are to be run."""
     order: tuple[Unit, ...] | None = None
     """What is to be run, in its order, where that was worked out already."""

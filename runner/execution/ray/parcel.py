@@ -27,7 +27,7 @@ from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, refus
 from repromatrix.runner.execution.events import Done, Event, Ready, Unbuilt
 from repromatrix.runner.execution.hardware import has_cuda
 from repromatrix.runner.execution.ray.task import framed
-from repromatrix.runner.execution.run import Run, runner_files
+from repromatrix.runner.execution.run import Run, every_cell, runner_files
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import Observation
@@ -93,7 +93,15 @@ def _cut(planned: Run, unit: Unit, before: tuple[Observation, ...]) -> Run:
     )
     selection = dataclasses.replace(planned.selection, only=cells)
     known = {cell: planned.known[cell] for cell in cells if cell in planned.known}
-    return dataclasses.replace(planned, project=cut, selection=selection, known=known)
+    published = {cell: planned.published[cell] for cell in cells if cell in planned.published}
+    return dataclasses.replace(
+        planned,
+        project=cut,
+        selection=selection,
+        known=known,
+        published=published,
+        asked=every_cell,  # the driver asked already, by all that is known
+    )
 
 
 _SECRET = re.compile(r"://[^/@]*:[^/@]*@|https?://[^/@]+@")
