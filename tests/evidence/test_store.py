@@ -486,3 +486,14 @@ def test_on_a_network_a_journal_takes_the_place_of_the_log(
 
     assert (here, there) == (["wal", 1, "normal"], ["delete", 2, "normal"])
     assert stored(path) == [seen()]
+
+
+def test_the_next_confirmation_goes_on_with_the_seed_of_the_last(path: Path) -> None:
+    with contextlib.closing(Store(path, pytest.fail)) as store:
+        assert store.seed() is None
+        store.begin_confirmation(7, "first")
+        store.begin_confirmation(8, "second")
+        store.begin_confirmation(7, "third")
+    with contextlib.closing(Store(path, pytest.fail)) as store:
+        assert store.seed() == 7
+        assert store.confirmations(7) == {"first", "third"}
