@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.observation import LOCAL, MERGED, UNPUBLISHED
 from repromatrix.runner.text import join, plural
 
 NOTHING = "Nothing has been measured yet."
@@ -49,27 +52,33 @@ class Settings:
     """On what the cells of a survey were run, counted once for every page."""
 
     def __init__(self, survey: Survey) -> None:
-        """Count the cells of every case and of every environment, as far as they are evidence."""
-        self._environments = survey.environments
-        of_case: defaultdict[str, Counter[Machine]] = defaultdict(Counter)
-        self._in: defaultdict[str, Counter[Machine]] = defaultdict(Counter)
-        for cell, row in survey.rows.items():
-            if row.seen.outcome.is_evidence:
-                ran, where = row.seen.provenance, cell.device.value
-                machine = Machine(where, ran.hardware, ran.torch_build, ran.python, row.seen.source)
-                of_case[cell.case][machine] += 1
-                self._in[cell.environment][machine] += 1
+        """Count nothing yet."""
+        self._survey = survey
         # Pages know cases by the names that can be read.
-        self._of_case = {visible(name): counts for name, counts in of_case.items()}
+        self._names = {visible(name): name for name in survey.cases}
+        self._counted: dict[str, Counter[Machine]] = {}
+
+    def _of_case(self, name: str) -> Counter[Machine]:
+        if name not in self._counted:
+            rows = self._survey.of_case(name)
+            self._counted[name] = Counter(_machine(row) for row in rows if _is_evidence(row))
+        return self._counted[name]
+
+    @cached_property
+    def _in(self) -> dict[str, Counter[Machine]]:
+        found: defaultdict[str, Counter[Machine]] = defaultdict(Counter)
+        for row in filter(_is_evidence, self._survey.rows.values()):
+            found[row.seen.cell.environment][_machine(row)] += 1
+        return found
 
     def whole(self) -> MeasuredOn:
         """Return what all cells were measured on."""
-        return _told(self._of_case.values(), "", NOTHING)
+        return _told(map(self._of_case, self._survey.cases), "", NOTHING)
 
     def of_cases(self, names: Iterable[str], subject: str) -> MeasuredOn:
         """Return what some cases were measured on; `subject` is the page's name for them."""
-        found = (self._of_case.get(visible(name), Counter[Machine]()) for name in names)
-        return _told(found, f" of {subject}")
+        known = (self._names.get(visible(name)) for name in names)
+        return _told((self._of_case(name) for name in known if name), f" of {subject}")
 
     def of_release(self, name: str) -> MeasuredOn:
         """Return on what the cells in the column of a release were measured."""
@@ -80,8 +89,17 @@ class Settings:
         return self._where(lambda one: bool(one.version(name)), f" with {name} installed")
 
     def _where(self, holds: Callable[[Environment], bool], which: str) -> MeasuredOn:
-        names = (one.name for one in self._environments if holds(one))
+        names = (one.name for one in self._survey.environments if holds(one))
         return _told((self._in.get(name, Counter[Machine]()) for name in names), which)
+
+
+def _is_evidence(row: Judged) -> bool:
+    return row.seen.outcome.is_evidence
+
+
+def _machine(row: Judged) -> Machine:
+    ran, where = row.seen.provenance, row.seen.cell.device.value
+    return Machine(where, ran.hardware, ran.torch_build, ran.python, row.seen.source)
 
 
 def _told(
@@ -111,8 +129,19 @@ def _where(cells: Mapping[Machine, int]) -> str:
         name = "a GPU" if device == "cuda" else "a CPU"
         told.append(f"{number}on {name} with torch {torch}")
     others = "" if "cuda" in devices else "; a GPU runs other kernels"
-    data = max(machine.source for machine in cells)
-    return f"{', and '.join(told)}{others}. Data: {data}."
+    return f"{', and '.join(told)}{others}. Data: {_data(cells)}."
+
+
+def _data(cells: Mapping[Machine, int]) -> str:
+    """Return the newest snapshot, and beside it how many cells are of no snapshot."""
+    snapshots = {machine.source for machine in cells} - UNPUBLISHED
+    if not snapshots:
+        return max(machine.source for machine in cells)
+    own = Counter({LOCAL: 0, MERGED: 0})
+    for machine, number in cells.items():
+        own[machine.source] += number
+    beside = ((own[LOCAL], "measured here"), (own[MERGED], f"of {MERGED}"))
+    return "; ".join([max(snapshots), *(f"{plural(n, 'cell')} {of}" for n, of in beside if n)])
 
 
 def _sentence(one: Machine, cells: int, which: str) -> str:

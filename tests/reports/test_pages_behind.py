@@ -1042,6 +1042,21 @@ def test_a_page_says_on_what_it_was_measured() -> None:
     assert Settings(survey({}, (), ())).whole().sentences == ("Nothing has been measured yet.",)
 
 
+def test_the_data_are_those_of_a_snapshot_beside_what_was_measured_here() -> None:
+    found = surveyed()
+    sources = {"4.50.0": "this machine", "4.51.0": "merged evidence"}
+    rows = {
+        cell: replace(
+            row, seen=replace(row.seen, source=sources.get(cell.environment, "2026-11-21"))
+        )
+        for cell, row in found.rows.items()
+    }
+    line = Settings(replace(found, rows=rows)).whole().line
+
+    data = "Data: 2026-11-21; 9 cells measured here; 9 cells of merged evidence."
+    assert line.endswith(f"a GPU runs other kernels. {data}")
+
+
 def test_a_page_counts_the_cells_of_its_own_subject() -> None:
     found = Settings(surveyed())
     of = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: {} from this machine."
