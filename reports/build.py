@@ -44,7 +44,7 @@ from repromatrix.reports.parts import (
 from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn
 from repromatrix.reports.sections.release_changes import changes_table
-from repromatrix.reports.site import Published, Site
+from repromatrix.reports.site import Published, Site, feed_of
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
 from repromatrix.runner.evidence import archive
@@ -52,7 +52,7 @@ from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.evidence.history import MainHistory
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import Case
-from repromatrix.runner.model.cell import Environment
+from repromatrix.runner.model.cell import Cell, Environment
 
 
 class PageRoute(NamedTuple):
@@ -89,8 +89,8 @@ class PageFolder(NamedTuple):
 
 
 def _case(site: Site, name: str) -> Files:
-    page = site.page(name)
-    drawn = DrawnPage(f"case/{name}.html", page, site.of_case(name), {"case": page.name})
+    page, setting = site.page_here(name), site.of_case_here(name)
+    drawn = DrawnPage(f"case/{name}.html", page, setting, {"case": page.name})
     yield drawn.path, _draw(site, "case.html.jinja", drawn)
 
 
@@ -172,6 +172,7 @@ FOLDERS = (
 )
 _SWEPT = "architectures"
 """The page that shows nothing but what the sweep published."""
+_WITH_A_FEED = ("case/", "model/", "package/")
 _PRUNED = (
     "architecture",
     "badge",
@@ -217,17 +218,20 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     published: Published | None = None,
     inputs: Inputs | None = None,
     known: Memory | None = None,
+    here: Mapping[Cell, Judged] | None = None,
 ) -> Memory:
     """Write the site; the same input gives the same bytes, and no page is ever half written.
 
     `environments` come in the order of the table, oldest first. `areas` gives titles, in the order
     of the page, `dates` the day of each release. `note` is one sentence for the headline. What is
     no longer drawn is removed. With the digests of what it is drawn from, parts that `known` has
-    are left as they lie there. What the next drawing may leave is returned.
+    are left as they lie there. Of cells in `here` the page of their case shows what was measured
+    on this machine, and all others what `judged` has. What the next drawing may leave is returned.
     """
     view = survey(cases, environments, judged, areas, dates, commits, main)
     site = Site(
         survey=view,
+        here={cell: row for cell, row in (here or {}).items() if cell in view.rows},
         published=published or Published(),
         note=note,
         inputs=inputs,
@@ -256,13 +260,13 @@ def _asset(name: str) -> bytes:
 def _pages(site: Site) -> Iterator[SitePart]:
     """Yield the pages: those of each case, then those that many cases are on."""
     for name in site.survey.cases:
-        yield SitePart(f"case/{name}", site.key_of(name), partial(_case, site, name))
-    yield SitePart("pages", "", partial(_shared_pages, site))
+        yield SitePart(f"case/{name}", site.page_key(name), partial(_case, site, name))
+    yield SitePart("pages", site.shared_key, partial(_shared_pages, site))
 
 
 def _data(site: Site) -> Iterator[SitePart]:
     """Yield what needs no page of a case: the data of scripts and downloads, architectures."""
-    yield SitePart("data", "", partial(_scripts, site))
+    yield SitePart("data", site.shared_key, partial(_scripts, site))
     yield SitePart("cells", "", partial(_cells, site), lambda: site.cells)
     key = digest_of(site.inputs.common, "architectures") if site.inputs else ""
     yield SitePart("architectures", key, partial(_swept, site))
@@ -291,7 +295,7 @@ def _draw(site: Site, template: str, page: DrawnPage, *, root: str | None = None
         root="../" * page.path.count("/") if root is None else root,
         setting=page.setting,
         about=page.about,
-        feed=site.feeds.get(page.path),
+        feed=feed_of(page.path) if page.path.startswith(_WITH_A_FEED) else "",
         base_url=site.published.base_url,
         source=site.published.source,
         navigation=[Link(text=route.title, href=route.path) for route in ROUTES],

@@ -43,11 +43,19 @@ class Inputs:
 
     common: str
     cases: Mapping[str, str]
+    """All that is known of a case; its page shows it."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """The same without what this machine measured as it is published; empty: there is no such."""
 
     @property
     def identity(self) -> str:
         """The digest of all of it."""
         return digest_of(self.common, *sorted(self.cases.items()))
+
+    @property
+    def of_shared(self) -> str:
+        """The digest of all that pages show which are about several cases."""
+        return digest_of(self.common, *sorted((self.shared or self.cases).items()))
 
 
 Noted = dict[str, tuple[str, Any]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -45,6 +45,8 @@ from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.archive import EvidenceArchive
 from repromatrix.runner.evidence.published import Publication
+from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
 from repromatrix.runner.sweep.triage import TriagedFinding
@@ -92,6 +94,7 @@ class CaseBrief:
     history: tuple[FailingSpan, ...]
     workarounds: tuple[WorkaroundAdvice, ...]
     main: tuple[MainSpan, ...]
+    standing: Standing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,9 @@ class Site:
     """What pages are made from; what several of them need is computed once."""
 
     survey: Survey
+    """What cells mean, wherever that was measured: all that pages about several cases show."""
+    here: Mapping[Cell, Judged] = field(default_factory=dict)
+    """What this machine measured as it is published; the page of its case alone shows it."""
     published: Published
     note: str = ""
     inputs: Inputs | None = None
@@ -112,8 +118,28 @@ class Site:
         seen = view.devices, sorted(view.measured_on), view.environments, [*view.cases]
         return digest_of(self.inputs and self.inputs.common, *seen)
 
-    def key_of(self, name: str) -> str:
+    @property
+    def shared_key(self) -> str:
+        """A digest of all that shared pages show; empty where nobody knows it."""
+        return self.inputs.of_shared if self.inputs else ""
+
+    @cached_property
+    def is_as_before(self) -> bool:
+        """Whether shared pages show what they did: then nothing of them is computed."""
+        before = self.known.parts.get("pages")
+        is_known = before is not None and before.key == self.shared_key != ""
+        return is_known and self.known.briefs.keys() == self.survey.cases.keys()
+
+    def page_key(self, name: str) -> str:
         """Return a digest of all that the page of a case shows; empty where nobody knows it."""
+        if self.inputs is None:
+            return ""
+        return digest_of(self.key_of(name), self.inputs.cases.get(name, ""))
+
+    def key_of(self, name: str) -> str:
+        """Return a digest of what shared pages show of a case; empty where nobody knows it."""
+        if self.is_as_before:
+            return self.known.briefs[name][0]
         if name not in self._keys:
             self._keys[name] = self._key(name)
         return self._keys[name]
@@ -131,11 +157,30 @@ class Site:
             for row in self.survey.of_case(name)
             if not row.seen.outcome.was_run
         ]
-        own = self.inputs.cases.get(name, "")
+        own = (self.inputs.shared or self.inputs.cases).get(name, "")
         return digest_of(self._shared, own, self.standings[name], unmeasured)
 
+    def survey_of(self, name: str) -> Survey:
+        """Return the survey that the page of a case is about."""
+        return self._own if name in self._cases_here else self.survey
+
+    @cached_property
+    def _cases_here(self) -> frozenset[str]:
+        return frozenset(cell.case for cell in self.here)
+
+    @cached_property
+    def _own(self) -> Survey:
+        return replace(self.survey, rows={**self.survey.rows, **self.here})
+
+    def page_here(self, name: str) -> CasePage:
+        """Return the page of a case with what this machine measured."""
+        survey = self.survey_of(name)
+        if survey is self.survey:
+            return self.page(name)
+        return case_page(survey, survey.cases[name], self.standings[name])
+
     def page(self, name: str) -> CasePage:
-        """Return the page of a case, computed once."""
+        """Return the page of a case as shared pages know it, computed once."""
         if name not in self._pages:
             case = self.survey.cases[name]
             self._pages[name] = case_page(self.survey, case, self.standings[name])
@@ -149,12 +194,9 @@ class Site:
     def noted(self) -> Noted:
         """What shared pages need of each case, kept where its page has not changed."""
         return {
-            name: self._noted(name, self.known.briefs, self._brief) for name in self.survey.cases
+            name: _noted(name, self.key_of(name), self.known.briefs, self._brief)
+            for name in self.survey.cases
         }
-
-    def _noted(self, name: str, known: Noted, made: Callable[[str], object]) -> tuple[str, Any]:
-        key, before = self.key_of(name), known.get(name)
-        return before if key and before and before[0] == key else (key, made(name))
 
     def _brief(self, name: str) -> CaseBrief:
         page = self.page(name)
@@ -165,17 +207,19 @@ class Site:
             history=page.summary.history,
             workarounds=page.workarounds,
             main=page.main,
+            standing=self.standings[name],
         )
 
     @cached_property
     def cells(self) -> Noted:
         """The rows of each case in the file of all cells, compressed."""
         return {
-            name: self._noted(name, self.known.cells, self._packed) for name in self.survey.cases
+            name: _noted(name, self.page_key(name), self.known.cells, self._packed)
+            for name in self.survey.cases
         }
 
     def _packed(self, name: str) -> bytes:
-        return packed(rows_of(self.survey, name))
+        return packed(rows_of(self.survey_of(name), name))
 
     @cached_property
     def settings(self) -> Settings:
@@ -195,6 +239,8 @@ class Site:
     @cached_property
     def standings(self) -> dict[str, Standing]:
         """How each case stands in the newest release."""
+        if self.is_as_before:
+            return {name: brief.standing for name, (_, brief) in self.known.briefs.items()}
         return standings(self.survey)
 
     @cached_property
@@ -205,6 +251,10 @@ class Site:
     def of_case(self, name: str) -> MeasuredOn:
         """Return on what a case was measured."""
         return self.settings.of_cases((name,), "this case")
+
+    def of_case_here(self, name: str) -> MeasuredOn:
+        """Return on what the cells on the page of a case were measured."""
+        return Settings(self.survey_of(name)).of_cases((name,), "this case")
 
     @cached_property
     def steps(self) -> dict[str, Between]:
@@ -316,6 +366,16 @@ class Site:
 
     def _feed(self, page: str, title: str, cases: Collection[str]) -> tuple[str, feed.Feed]:
         """Return the path of a page about some cases, and its feed."""
-        path, chosen = f"feed/{page.removesuffix('.html')}.xml", frozenset(cases)
+        path, chosen = feed_of(page), frozenset(cases)
         kept = (entry for entry in self.news if entry.case in chosen)
         return page, feed.feed(kept, self.published, path=path, title=title, href=in_path(page))
+
+
+def feed_of(page: str) -> str:
+    """Return where the feed of a page lies."""
+    return f"feed/{page.removesuffix('.html')}.xml"
+
+
+def _noted(name: str, key: str, known: Noted, made: Callable[[str], object]) -> tuple[str, Any]:
+    before = known.get(name)
+    return before if key and before and before[0] == key else (key, made(name))

@@ -197,11 +197,15 @@ class Survey:
 
     def of_case(self, name: str) -> tuple[Judged, ...]:
         """Return what was observed of a case, in the order of the table."""
-        return self._by_case.get(name, ())
+        if name not in self._ordered:
+            self._ordered[name] = tuple(self._in_order(name, self._by_case.get(name, [])))
+        return self._ordered[name]
 
     def series(self, name: str) -> Series:
         """Return what was observed of a case as series along the environments."""
-        return self._series.get(name, {})
+        if name not in self._series:
+            self._series[name] = _series(self.of_case(name))
+        return self._series[name]
 
     def axes(self, case: Case) -> tuple[Axis, ...]:
         """Return the axes of a case, computed once."""
@@ -249,33 +253,29 @@ class Survey:
 
     def failing(self, name: str) -> Failing:
         """Return where each series of a case fails; environments without a result are left out."""
-        return self._failing.get(name, {})
+        if name not in self._failing:
+            self._failing[name] = _failing(self.series(name))
+        return self._failing[name]
 
     @cached_property
     def _failing(self) -> dict[str, Failing]:
-        return {
-            name: {
-                key: {
-                    environment: failed
-                    for environment, row in rows.items()
-                    if (failed := row.seen.reading.fails) is not None
-                }
-                for key, rows in series.items()
-            }
-            for name, series in self._series.items()
-        }
+        return {}
 
     @cached_property
-    def _by_case(self) -> dict[str, tuple[Judged, ...]]:
-        found: dict[str, list[Judged]] = {}
+    def _by_case(self) -> dict[str, list[Judged]]:
+        found: dict[str, list[Judged]] = {name: [] for name in self.cases}
         for cell, row in self.rows.items():
-            found.setdefault(cell.case, []).append(row)
-        return {name: tuple(self._ordered(name, rows)) for name, rows in found.items()}
+            found[cell.case].append(row)
+        return found
 
-    def _ordered(self, name: str, rows: Iterable[Judged]) -> list[Judged]:
+    @cached_property
+    def _ordered(self) -> dict[str, tuple[Judged, ...]]:
+        return {}
+
+    def _in_order(self, name: str, rows: Iterable[Judged]) -> list[Judged]:
         # Workarounds keep the order of the file of their case.
         variant = {workaround: place for place, workaround in enumerate(self.cases[name].branches)}
-        when = {environment: place for place, environment in enumerate(self.order)}
+        when = self._when
         precisions, devices = list(Precision), list(Device)
 
         def place(row: Judged) -> tuple[int, int, int, int]:
@@ -286,14 +286,12 @@ class Survey:
         return sorted(rows, key=place)
 
     @cached_property
+    def _when(self) -> dict[str, int]:
+        return {environment: place for place, environment in enumerate(self.order)}
+
+    @cached_property
     def _series(self) -> dict[str, Series]:
-        found: dict[str, Series] = {}
-        for name, judged in self._by_case.items():
-            series = found.setdefault(name, {})
-            for row in judged:
-                _, workaround, environment, precision, device = row.seen.cell
-                series.setdefault((workaround, device, precision), {})[environment] = row
-        return found
+        return {}
 
     def claims(self, name: str) -> tuple[CheckedClaim, ...]:
         """Return the claims of a case with what was measured of them."""
@@ -335,6 +333,25 @@ class Survey:
     @cached_property
     def _observed(self) -> frozenset[tuple[str, str]]:
         return frozenset((cell.case, cell.environment) for cell in self.rows)
+
+
+def _series(judged: Iterable[Judged]) -> Series:
+    found: Series = {}
+    for row in judged:
+        _, workaround, environment, precision, device = row.seen.cell
+        found.setdefault((workaround, device, precision), {})[environment] = row
+    return found
+
+
+def _failing(series: Series) -> Failing:
+    return {
+        key: {
+            environment: failed
+            for environment, row in rows.items()
+            if (failed := row.seen.reading.fails) is not None
+        }
+        for key, rows in series.items()
+    }
 
 
 def survey(  # noqa: PLR0913, PLR0917 - what is arranged

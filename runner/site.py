@@ -8,6 +8,7 @@ import gc
 import hashlib
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from repromatrix.runner.compare import snapshots
 from repromatrix.runner.evidence import archive
 from repromatrix.runner.evidence.answering import (
     Grid,
+    about,
+    agrees,
     answering_rows,
     contradictions,
     dispute,
@@ -25,8 +28,8 @@ from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.verdicts import Judged, judge_all
-from repromatrix.runner.model.case import stem_of
-from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.case import Case, stem_of
+from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import CODE, Paths
@@ -72,6 +75,53 @@ def judged_grid(
             dataclasses.replace(each, published=denied.get(each.seen.cell)) for each in judged
         )
     return known_to, judged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agreeing:
+    """What this machine measured as it is published, and the published in its place."""
+
+    here: Mapping[Cell, Judged]
+    told: Mapping[Cell, Judged]
+
+    def as_published(self, row: Judged) -> Judged:
+        """Return what is published in place of what agrees with it."""
+        return self.told.get(row.seen.cell, row)
+
+    def covers(self, row: Observation) -> bool:
+        """Say whether a row of this machine says nothing that is not published."""
+        told = self.told.get(row.cell)
+        return told is not None and agrees(row, told.seen)
+
+
+def agreeing_with_published(
+    rows: Iterable[Observation],
+    judged: Iterable[Judged],
+    cases: Mapping[str, Case],
+    environments: Mapping[str, Environment],
+) -> Agreeing:
+    """Return where all that this machine has says and means what is published."""
+    local = (row for row in judged if row.seen.source in UNPUBLISHED)
+    # What an environment without a lock holds is told by the rows themselves.
+    locked = {name for name, each in environments.items() if each.source.has_lock}
+    here = {row.seen.cell: row for row in local if row.seen.cell.environment in locked}
+    known: dict[Cell, list[Observation]] = {cell: [] for cell in here}
+    for row in rows if here else ():
+        if row.cell in known:
+            known[row.cell].append(row)
+    alike = (_alike(here[cell].seen, every) for cell, every in known.items())
+    told = judge_all(filter(None, alike), cases, environments)
+    same = {row.seen.cell: row for row in told if row.verdict is here[row.seen.cell].verdict}
+    return Agreeing(here={cell: here[cell] for cell in same}, told=same)
+
+
+def _alike(answer: Observation, rows: Sequence[Observation]) -> Observation | None:
+    """Return the published row of a cell where the row that answers, and all others, agree."""
+    published = [row for row in rows if row.source not in UNPUBLISHED]
+    if len(published) != 1 or not agrees(answer, published[0]):
+        return None
+    others = (row for row in rows if about(row) == about(answer))
+    return published[0] if all(agrees(row, published[0]) for row in others) else None
 
 
 def axes_of(project: Project) -> Axes:
@@ -210,17 +260,22 @@ def render(
 
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
     known_to, judged = meant or judged_grid(project, rows)
+    agreeing = agreeing_with_published(rows, judged, known_to.cases, known_to.environments)
+    others = (row for row in rows if not agreeing.covers(row))
+    inputs = dataclasses.replace(inputs, shared=with_local(published, others).cases)
     known = _remembered(paths)
     _stamp(paths).unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
     dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
     drawn = draw(
-        *(known_to.cases, _shown_in_the_table(known_to, judged), judged, paths.site),
+        *(known_to.cases, _shown_in_the_table(known_to, judged)),
+        *(map(agreeing.as_published, judged), paths.site),
         dates=dates,
         commits=known_commits(paths),
         main=known_history(paths),
         published=_published(paths, *addresses),
         inputs=inputs,
         known=known,
+        here=agreeing.here,
     )
     _remember(paths, dataclasses.replace(drawn, identity=inputs.identity))
     _stamp(paths).write_text(inputs.identity, "utf-8")

@@ -37,6 +37,12 @@ def says(row: Observation) -> Says:
     return outcome.value, signature, row.unstable, row.exercised.value
 
 
+def agrees(row: Observation, told: Observation) -> bool:
+    """Say whether the case decided both, about the very same thing, and they say the same."""
+    is_plain = row.outcome.is_evidence and not row.sides and not told.sides
+    return is_plain and says(row) == says(told) and about(row) == about(told)
+
+
 def about(row: Observation) -> tuple[object, ...]:
     """Return what a row is about: the cell, the case, the pins and the way of running."""
     ran = row.provenance

@@ -13,8 +13,10 @@ from repromatrix.reports import site as whole_site
 from repromatrix.reports.build import render
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.parts import Inputs, Memory, SitePart, digest_of, draw_both, draw_parts
+from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.outcomes import Outcome
+from repromatrix.runner.site import agreeing_with_published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,27 +32,33 @@ if TYPE_CHECKING:
 ROWS = tuple(replace(row.seen, source="2026-11-21") for row in small_site.judged())
 
 
-def _inputs(rows: Sequence[Observation]) -> Inputs:
-    return Inputs(
-        common="same",
-        cases={
-            name: digest_of([row for row in rows if row.cell.case == name])
-            for name in small_site.CASES
-        },
-    )
+def _by_case(rows: Sequence[Observation]) -> dict[str, str]:
+    return {
+        name: digest_of([row for row in rows if row.cell.case == name]) for name in small_site.CASES
+    }
 
 
-def _draw(folder: Path, rows: Sequence[Observation], known: Memory | None = None) -> Memory:
+def _draw(
+    folder: Path,
+    rows: Sequence[Observation],
+    known: Memory | None = None,
+    local: Sequence[Observation] = (),
+) -> Memory:
+    every, held = [*rows, *local], (small_site.CASES, small_site.ENVIRONMENTS)
+    judged = judge_all(answering_rows(every, *held).values(), *held)
+    agreeing = agreeing_with_published(every, judged, *held)
+    others = [*rows, *(row for row in local if not agreeing.covers(row))]
     return render(
         small_site.CASES,
         tuple(small_site.ENVIRONMENTS.values()),
-        judge_all(rows, small_site.CASES, small_site.ENVIRONMENTS),
+        map(agreeing.as_published, judged),
         folder,
         areas=small_site.AREAS,
         dates=small_site.DATES,
         main=small_site.along_main(),
-        inputs=_inputs(rows),
+        inputs=Inputs(common="same", cases=_by_case(every), shared=_by_case(others)),
         known=known,
+        here=agreeing.here,
     )
 
 
@@ -89,6 +97,51 @@ def test_a_site_that_is_drawn_in_parts_is_the_one_that_is_drawn_whole(
     _draw(tmp_path / "parts", ROWS, between)
     _draw(tmp_path / "first", ROWS)
     assert pages(tmp_path / "parts") == pages(tmp_path / "first")
+
+
+def _again(row: Observation) -> Observation:
+    """Return what another machine saw in a cell: that which is published."""
+    ran = replace(row.provenance, hardware="another CPU", run="later")
+    return replace(row, provenance=ran, source="this machine", seconds=0.5)
+
+
+OF_A_CASE = [row for row in ROWS if row.cell.case == "norm_drift" and row.outcome.was_run]
+LOCAL: dict[str, list[Observation]] = {
+    "agrees": [_again(row) for row in OF_A_CASE],
+    "denies": [_measured(row) for row in OF_A_CASE],
+    "agrees and denies": [_again(OF_A_CASE[0]), *map(_measured, OF_A_CASE[1:])],
+    "denies without a repeat": [replace(_measured(row), repeats=1) for row in OF_A_CASE],
+    "is of another text of the case": [
+        replace(row, provenance=replace(row.provenance, case_digest="other"), source="this machine")
+        for row in OF_A_CASE
+    ],
+}
+
+
+@pytest.mark.parametrize("local", LOCAL.values(), ids=LOCAL)
+def test_what_this_machine_measured_is_drawn_in_parts_as_from_nothing(
+    local: list[Observation], tmp_path: Path
+) -> None:
+    before = _draw(tmp_path / "parts", ROWS)
+    between = _draw(tmp_path / "parts", ROWS, before, local)
+    _draw(tmp_path / "whole", ROWS, local=local)
+
+    assert pages(tmp_path / "parts") == pages(tmp_path / "whole")
+    _draw(tmp_path / "parts", ROWS, between)
+    _draw(tmp_path / "first", ROWS)
+    assert pages(tmp_path / "parts") == pages(tmp_path / "first")
+
+
+def test_what_was_measured_as_it_is_published_changes_the_page_of_its_case_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _draw(tmp_path, ROWS)
+    published = pages(tmp_path)
+    monkeypatch.setattr(whole_site, "standings", None)  # nothing shared is computed
+    _draw(tmp_path, ROWS, before, LOCAL["agrees"])
+    changed = {name for name, page in pages(tmp_path).items() if page != published[name]}
+
+    assert changed == {"case/norm_drift.html", "cells.csv.gz"}
 
 
 def test_only_the_page_of_the_case_that_changed_is_computed(
