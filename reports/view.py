@@ -181,19 +181,24 @@ class Survey:
     @cached_property
     def shown(self) -> tuple[SeenMark, ...]:
         """What each cell of the table shows."""
-        return tuple(seen_as(self.rows.get(cell), cell.precision) for cell in self.cells)
+        return tuple(map(self._seen, self.cells))
+
+    def stack(self, case: str, workaround: str, device: Device, environment: str) -> Stack:
+        """Return what the table shows there, one per precision; nothing where it has no cells."""
+        is_there = environment in self.standings[case]
+        if not is_there or not self.is_asked(case, environment, device):
+            return ()
+        cells = (Cell(case, workaround, environment, each, device) for each in Precision)
+        return tuple(map(self._seen, cells))
+
+    def _seen(self, cell: Cell) -> SeenMark:
+        if cell not in self._marks:
+            self._marks[cell] = seen_as(self.rows.get(cell), cell.precision)
+        return self._marks[cell]
 
     @cached_property
-    def stacks(self) -> dict[tuple[str, str, Device, str], Stack]:
-        """What every (case, workaround, device, environment) of the table shows."""
-        width, shown = len(Precision), self.shown
-        # The precisions of a stack are neighbours in the cells, in the order of the enum.
-        return {
-            (cell.case, cell.workaround, cell.device, cell.environment): tuple(
-                shown[start : start + width]
-            )
-            for start, cell in zip(range(0, len(shown), width), self.cells[::width], strict=True)
-        }
+    def _marks(self) -> dict[Cell, SeenMark]:
+        return {}
 
     def of_case(self, name: str) -> tuple[Judged, ...]:
         """Return what was observed of a case, in the order of the table."""
@@ -295,14 +300,14 @@ class Survey:
 
     def claims(self, name: str) -> tuple[CheckedClaim, ...]:
         """Return the claims of a case with what was measured of them."""
+        if name not in self._claims:
+            rows = [row.seen for row in self.of_case(name)]
+            self._claims[name] = check_claims(self.cases[name], rows, self.by_name)
         return self._claims[name]
 
     @cached_property
     def _claims(self) -> dict[str, tuple[CheckedClaim, ...]]:
-        return {
-            name: check_claims(case, [row.seen for row in self.of_case(name)], self.by_name)
-            for name, case in self.cases.items()
-        }
+        return {}
 
     def unmeasured(self, name: str) -> str:
         """Return why nothing is known of a case, in words; empty where anything was measured.

@@ -82,7 +82,7 @@ def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
     devices = survey.devices_of(case.name)
     stacks = {
         name: tuple(
-            ((way, device), survey.stacks[case.name, way, device, name])
+            ((way, device), survey.stack(case.name, way, device, name))
             for device in devices
             if survey.is_asked(case.name, name, device)
             for way in case.branches

@@ -174,9 +174,7 @@ def grid(survey: Survey, case: Case, device: Device) -> GridTable:
     heads = lines(columns)
     standing = [survey.standing(case, column.name) for column in columns]
     found = {
-        workaround: [
-            survey.stacks.get((case.name, workaround, device, name), ()) for name in standing
-        ]
+        workaround: [survey.stack(case.name, workaround, device, name) for name in standing]
         for workaround in case.branches
     }
     words = _words(

@@ -805,7 +805,7 @@ def test_a_failure_that_only_a_cpu_kernel_words_so_is_told(
         return replace(seen, failed=how) if seen is not None and seen.failed is not None else seen
 
     render({CASE.name: CASE}, ENVIRONMENTS, judged(run), tmp_path)
-    shown = surveyed(run).stacks["cache_float", "", Device.CPU, "4.50.0"][1]
+    shown = surveyed(run).stack("cache_float", "", Device.CPU, "4.50.0")[1]
     page = (tmp_path / "case/cache_float.html").read_text()
 
     assert ("CPU kernel only: " in shown.text) is expected
