@@ -34,6 +34,7 @@ from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.main import main_sheet
 from repromatrix.reports.parts import (
+    IDENTITY,
     Files,
     Inputs,
     Memory,
@@ -173,10 +174,13 @@ FOLDERS = (
 _SWEPT = "architectures"
 """The page that shows nothing but what the sweep published."""
 _WITH_A_FEED = ("case/", "model/", "package/")
+_OURS = frozenset({".css", ".csv", ".gz", ".html", ".js", ".json", ".xml", ".xz"})
+"""The endings of files beside the first page, which are removed as well."""
 _PRUNED = (
     "architecture",
     "badge",
     "case",
+    "data",
     "docs",
     "download",
     "feed",
@@ -244,7 +248,10 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
 
 
 def _prune(folder: Path, drawn: Collection[str]) -> None:
-    for path in [path for name in _PRUNED for path in (folder / name).rglob("*")]:
+    below = (path for name in _PRUNED for path in (folder / name).rglob("*"))
+    # A folder that was no site before may hold tables of somebody else.
+    beside = folder.iterdir() if (folder / IDENTITY).exists() else ()
+    for path in [*below, *(path for path in beside if path.suffix in _OURS)]:
         # A draft belongs to another run that is writing.
         is_ours = path.is_file() and path.suffix != ".draft"
         if is_ours and path.relative_to(folder).as_posix() not in drawn:

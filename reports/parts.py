@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 Files = Iterator[tuple[str, bytes]]
 """The path of each file below the site, and its content."""
 
+IDENTITY = ".identity"
+"""The file of a site that says what it shows: empty until all of it is drawn."""
+
 FileState = tuple[int, int, int]
 """Size, time and number of a file: they differ once somebody has written it."""
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import functools
 import gc
 import hashlib
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repromatrix.reports.parts import Inputs, Memory, digest_of, write
+from repromatrix.reports.parts import IDENTITY, Inputs, Memory, digest_of, write
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.evidence import archive
 from repromatrix.runner.evidence.answering import (
@@ -253,18 +255,44 @@ def render(
     repository does.
     """
     paths = project.paths
-    inputs = with_local(published, rows)
-    if is_drawn(paths, inputs):
-        return False
+    with _alone(paths):
+        inputs = with_local(published, rows)
+        if is_drawn(paths, inputs):
+            return False
+        _render(project, rows, (published, inputs), meant, addresses)
+    return True
+
+
+@contextlib.contextmanager
+def _alone(paths: Paths) -> Iterator[None]:
+    """Let nobody else draw the site for the length of a block: its files would be of two."""
+    path = _memory(paths).with_suffix(".lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        with contextlib.suppress(OSError):  # some disks have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _render(
+    project: Project,
+    rows: Sequence[Observation],
+    digests: tuple[Inputs, Inputs],
+    meant: tuple[Project, Sequence[Judged]] | None,
+    addresses: tuple[str, str],
+) -> None:
+    """Render the site; the digests are those without this machine's rows, and with them."""
     from repromatrix.reports.build import render as draw  # noqa: PLC0415 - templates take a while
 
+    paths, (published, inputs) = project.paths, digests
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
     known_to, judged = meant or judged_grid(project, rows)
     agreeing = agreeing_with_published(rows, judged, known_to.cases, known_to.environments)
     others = (row for row in rows if not agreeing.covers(row))
     inputs = dataclasses.replace(inputs, shared=with_local(published, others).cases)
     known = _remembered(paths)
-    _stamp(paths).unlink(missing_ok=True)  # until all of it is drawn it is nothing in particular
+    if _stamp(paths).exists():  # until all of it is drawn it is nothing in particular
+        _stamp(paths).write_text("", "utf-8")
     dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
     drawn = draw(
         *(known_to.cases, _shown_in_the_table(known_to, judged)),
@@ -279,7 +307,6 @@ def render(
     )
     _remember(paths, dataclasses.replace(drawn, identity=inputs.identity))
     _stamp(paths).write_text(inputs.identity, "utf-8")
-    return True
 
 
 def _published(paths: Paths, base_url: str, source: str) -> Published:
@@ -301,7 +328,7 @@ def _published(paths: Paths, base_url: str, source: str) -> Published:
 
 
 def _stamp(paths: Paths) -> Path:
-    return paths.site / ".identity"
+    return paths.site / IDENTITY
 
 
 def _memory(paths: Paths) -> Path:
@@ -315,7 +342,7 @@ def _remembered(paths: Paths) -> Memory:
     try:
         memory = pickle.loads(_memory(paths).read_bytes())  # noqa: S301 - our own file
         stamp = _stamp(paths).read_text("utf-8")
-    except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
+    except Exception:  # noqa: BLE001 - of a damaged file pickle raises anything
         return Memory()
     return memory if isinstance(memory, Memory) and memory.identity == stamp else Memory()
 

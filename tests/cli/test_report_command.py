@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
+import rendered
 import small_checkout
 from factories import BREAKS, case_text
 from rich.console import Console
 from small_checkout import Toy
 
+from repromatrix.reports.parts import Memory
+from repromatrix.runner import site
 from repromatrix.runner.cli.report import render_site
 from repromatrix.runner.errors import RunnerError
 
@@ -90,3 +95,70 @@ def test_another_publication_is_another_site(toy: Toy) -> None:
     (toy.places.published / "changes.json").write_text('{"format": 1, "publications": []}')
 
     assert "nothing had changed" not in _rendered(toy.places)
+
+
+def test_tables_that_an_older_version_left_are_removed_and_nothing_of_others(toy: Toy) -> None:
+    folder = toy.places.site
+    folder.mkdir(parents=True)
+    (folder / "mine.csv").write_text("before it was a site")
+    _rendered(toy.places)
+    assert (folder / "mine.csv").exists()
+
+    for name in ("cells.json", "data/old.js", "CNAME"):
+        (folder / name).write_text("old")
+    _rendered(toy.places, "https://example.org")
+    left = {name for name in ("cells.json", "data/old.js", "CNAME") if (folder / name).exists()}
+
+    assert left == {"CNAME"}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"no pickle", b"cno.such\nthing\n.", pickle.dumps("other"), pickle.dumps(Memory())[:-9]],
+    ids=["empty", "other bytes", "of an older version", "another value", "cut off"],
+)
+def test_a_damaged_memory_of_what_was_drawn_is_none(damaged: bytes, toy: Toy) -> None:
+    _rendered(toy.places)
+    expected = rendered.pages(toy.places.site)
+    [memory] = toy.places.state.glob("site-*.pickle")
+    memory.write_bytes(damaged)
+    (toy.places.site / "case" / "toy_breaks.html").write_text("other")
+    (toy.places.site / ".identity").write_text("other")
+    _rendered(toy.places)
+
+    assert rendered.pages(toy.places.site) == expected
+
+
+def test_a_memory_of_another_site_is_none(toy: Toy) -> None:
+    _rendered(toy.places)
+    assert site._remembered(toy.places) != Memory()
+
+    (toy.places.site / ".identity").write_text("drawn elsewhere")
+    assert site._remembered(toy.places) == Memory()
+
+
+def test_a_drawing_that_ended_early_leaves_no_site_that_is_taken_for_whole(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _rendered(toy.places)
+    with monkeypatch.context() as patched:
+        patched.setattr(site, "_remember", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            _rendered(toy.places, "https://example.org")
+    expected = _rendered(toy.places)
+
+    assert "nothing had changed" not in expected
+    assert site._remembered(toy.places) != Memory()
+
+
+def test_nobody_draws_a_site_while_another_does(toy: Toy) -> None:
+    _rendered(toy.places)
+    with site._alone(toy.places):
+        waiting = threading.Thread(target=_rendered, args=(toy.places, "https://example.org"))
+        waiting.start()
+        waiting.join(1)
+        assert waiting.is_alive()
+        assert "https://example.org" not in (toy.places.site / "feed.xml").read_text()
+    waiting.join()
+
+    assert "https://example.org" in (toy.places.site / "feed.xml").read_text()
