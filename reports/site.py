@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -41,7 +41,7 @@ from repromatrix.reports.sections.release_changes import Between, between
 from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.sections.workarounds import WorkaroundAdvice
 from repromatrix.reports.text import Link, in_path, link_to_family
-from repromatrix.reports.view import Survey
+from repromatrix.reports.view import Once, Survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.archive import EvidenceArchive
 from repromatrix.runner.evidence.published import Publication
@@ -140,13 +140,11 @@ class Site:
         """Return a digest of what shared pages show of a case; empty where nobody knows it."""
         if self.is_as_before:
             return self.known.briefs[name][0]
-        if name not in self._keys:
-            self._keys[name] = self._key(name)
         return self._keys[name]
 
     @cached_property
-    def _keys(self) -> dict[str, str]:
-        return {}
+    def _keys(self) -> Once[str, str]:
+        return Once(self._key)
 
     def _key(self, name: str) -> str:
         if self.inputs is None:
@@ -174,21 +172,19 @@ class Site:
 
     def page_here(self, name: str) -> CasePage:
         """Return the page of a case with what this machine measured."""
-        survey = self.survey_of(name)
-        if survey is self.survey:
-            return self.page(name)
-        return case_page(survey, survey.cases[name], self.standings[name])
+        is_here = name in self._cases_here
+        return self._page(self._own, name) if is_here else self.page(name)
 
     def page(self, name: str) -> CasePage:
         """Return the page of a case as shared pages know it, computed once."""
-        if name not in self._pages:
-            case = self.survey.cases[name]
-            self._pages[name] = case_page(self.survey, case, self.standings[name])
         return self._pages[name]
 
     @cached_property
-    def _pages(self) -> dict[str, CasePage]:
-        return {}
+    def _pages(self) -> Once[str, CasePage]:
+        return Once(partial(self._page, self.survey))
+
+    def _page(self, survey: Survey, name: str) -> CasePage:
+        return case_page(survey, survey.cases[name], self.standings[name])
 
     @cached_property
     def noted(self) -> Noted:

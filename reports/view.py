@@ -5,9 +5,10 @@ What every page of a case needs is computed once for all cases.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
@@ -36,6 +37,24 @@ Failing = dict[SeriesKey, dict[str, bool]]
 
 Stack = tuple[SeenMark, ...]
 """What the cells of one variant in one environment show, one per precision."""
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Once(dict[_Key, _Value]):
+    """Values that are computed where they are first asked for."""
+
+    def __init__(self, compute: Callable[[_Key], _Value]) -> None:
+        """Compute nothing yet."""
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, key: _Key) -> _Value:
+        """Compute the value, and keep it."""
+        value = self[key] = self._compute(key)
+        return value
+
 
 _IN_THE_TABLE = frozenset({Source.RELEASE, Source.MAIN})
 
@@ -192,47 +211,39 @@ class Survey:
         return tuple(map(self._seen, cells))
 
     def _seen(self, cell: Cell) -> SeenMark:
-        if cell not in self._marks:
-            self._marks[cell] = seen_as(self.rows.get(cell), cell.precision)
         return self._marks[cell]
 
     @cached_property
-    def _marks(self) -> dict[Cell, SeenMark]:
-        return {}
+    def _marks(self) -> Once[Cell, SeenMark]:
+        return Once(lambda cell: seen_as(self.rows.get(cell), cell.precision))
 
     def of_case(self, name: str) -> tuple[Judged, ...]:
         """Return what was observed of a case, in the order of the table."""
-        if name not in self._ordered:
-            self._ordered[name] = tuple(self._in_order(name, self._by_case.get(name, [])))
         return self._ordered[name]
 
     def series(self, name: str) -> Series:
         """Return what was observed of a case as series along the environments."""
-        if name not in self._series:
-            self._series[name] = _series(self.of_case(name))
         return self._series[name]
 
     def axes(self, case: Case) -> tuple[Axis, ...]:
         """Return the axes of a case, computed once."""
-        if case.name not in self._axes:
-            self._axes[case.name] = axes(case, self.by_name)
         return self._axes[case.name]
 
     def affected(self, case: Case, key: SeriesKey) -> Affected | None:
         """Return the versions that a series of a case hits, computed once."""
-        if (case.name, key) not in self._affected:
-            rows = {name: row.seen for name, row in self.series(case.name).get(key, {}).items()}
-            hit = affected(self.axes(case), self.by_name, rows)
-            self._affected[case.name, key] = hit
         return self._affected[case.name, key]
 
     @cached_property
-    def _axes(self) -> dict[str, tuple[Axis, ...]]:
-        return {}
+    def _axes(self) -> Once[str, tuple[Axis, ...]]:
+        return Once(lambda name: axes(self.cases[name], self.by_name))
 
     @cached_property
-    def _affected(self) -> dict[tuple[str, SeriesKey], Affected | None]:
-        return {}
+    def _affected(self) -> Once[tuple[str, SeriesKey], Affected | None]:
+        def hit(of: tuple[str, SeriesKey]) -> Affected | None:
+            rows = {name: row.seen for name, row in self.series(of[0]).get(of[1], {}).items()}
+            return affected(self._axes[of[0]], self.by_name, rows)
+
+        return Once(hit)
 
     def ranges(self, case: Case, key: SeriesKey, along: Iterable[Axis]) -> tuple[Range, ...]:
         """Return the ranges along some axes in which a series of a case fails."""
@@ -258,13 +269,11 @@ class Survey:
 
     def failing(self, name: str) -> Failing:
         """Return where each series of a case fails; environments without a result are left out."""
-        if name not in self._failing:
-            self._failing[name] = _failing(self.series(name))
         return self._failing[name]
 
     @cached_property
-    def _failing(self) -> dict[str, Failing]:
-        return {}
+    def _failing(self) -> Once[str, Failing]:
+        return Once(lambda name: _failing(self.series(name)))
 
     @cached_property
     def _by_case(self) -> dict[str, list[Judged]]:
@@ -274,8 +283,8 @@ class Survey:
         return found
 
     @cached_property
-    def _ordered(self) -> dict[str, tuple[Judged, ...]]:
-        return {}
+    def _ordered(self) -> Once[str, tuple[Judged, ...]]:
+        return Once(lambda name: tuple(self._in_order(name, self._by_case.get(name, []))))
 
     def _in_order(self, name: str, rows: Iterable[Judged]) -> list[Judged]:
         # Workarounds keep the order of the file of their case.
@@ -295,19 +304,20 @@ class Survey:
         return {environment: place for place, environment in enumerate(self.order)}
 
     @cached_property
-    def _series(self) -> dict[str, Series]:
-        return {}
+    def _series(self) -> Once[str, Series]:
+        return Once(lambda name: _series(self.of_case(name)))
 
     def claims(self, name: str) -> tuple[CheckedClaim, ...]:
         """Return the claims of a case with what was measured of them."""
-        if name not in self._claims:
-            rows = [row.seen for row in self.of_case(name)]
-            self._claims[name] = check_claims(self.cases[name], rows, self.by_name)
         return self._claims[name]
 
     @cached_property
-    def _claims(self) -> dict[str, tuple[CheckedClaim, ...]]:
-        return {}
+    def _claims(self) -> Once[str, tuple[CheckedClaim, ...]]:
+        def checked(name: str) -> tuple[CheckedClaim, ...]:
+            rows = [row.seen for row in self.of_case(name)]
+            return check_claims(self.cases[name], rows, self.by_name)
+
+        return Once(checked)
 
     def unmeasured(self, name: str) -> str:
         """Return why nothing is known of a case, in words; empty where anything was measured.

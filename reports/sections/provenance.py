@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from repromatrix.reports.text import visible
-from repromatrix.reports.view import Survey
+from repromatrix.reports.view import Once, Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import LOCAL, MERGED, UNPUBLISHED
@@ -56,13 +56,10 @@ class Settings:
         self._survey = survey
         # Pages know cases by the names that can be read.
         self._names = {visible(name): name for name in survey.cases}
-        self._counted: dict[str, Counter[Machine]] = {}
+        self._of_case = Once(self._counted)
 
-    def _of_case(self, name: str) -> Counter[Machine]:
-        if name not in self._counted:
-            rows = self._survey.of_case(name)
-            self._counted[name] = Counter(_machine(row) for row in rows if _is_evidence(row))
-        return self._counted[name]
+    def _counted(self, name: str) -> Counter[Machine]:
+        return Counter(map(_machine, filter(_is_evidence, self._survey.of_case(name))))
 
     @cached_property
     def _in(self) -> dict[str, Counter[Machine]]:
@@ -73,12 +70,12 @@ class Settings:
 
     def whole(self) -> MeasuredOn:
         """Return what all cells were measured on."""
-        return _told(map(self._of_case, self._survey.cases), "", NOTHING)
+        return _told(map(self._of_case.__getitem__, self._survey.cases), "", NOTHING)
 
     def of_cases(self, names: Iterable[str], subject: str) -> MeasuredOn:
         """Return what some cases were measured on; `subject` is the page's name for them."""
         known = (self._names.get(visible(name)) for name in names)
-        return _told((self._of_case(name) for name in known if name), f" of {subject}")
+        return _told((self._of_case[name] for name in known if name), f" of {subject}")
 
     def of_release(self, name: str) -> MeasuredOn:
         """Return on what the cells in the column of a release were measured."""
