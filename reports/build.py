@@ -14,7 +14,7 @@ from typing import NamedTuple
 from repromatrix.reports.drawing import drawn_page
 from repromatrix.reports.exports import badges, feed, osv
 from repromatrix.reports.exports.decisions import decisions
-from repromatrix.reports.exports.matrix_js import about, assignment, data
+from repromatrix.reports.exports.matrix_js import about, assignment, data, measured
 from repromatrix.reports.exports.pins import pins
 from repromatrix.reports.exports.rows import (
     CELL_COLUMNS,
@@ -274,6 +274,7 @@ def _pages(site: Site) -> Iterator[SitePart]:
 def _data(site: Site) -> Iterator[SitePart]:
     """Yield what needs no page of a case: the data of scripts and downloads, architectures."""
     yield SitePart("data", site.shared_key, partial(_scripts, site))
+    yield SitePart("measured", "", partial(_measured, site))
     yield SitePart("cells", "", partial(_cells, site), lambda: site.cells)
     key = digest_of(site.inputs.common, "architectures") if site.inputs else ""
     yield SitePart("architectures", key, partial(_swept, site))
@@ -325,6 +326,11 @@ def _scripts(site: Site) -> Files:
     yield "data/compare.js", assignment("compared", compare_data(view))
     yield "data/decisions.js", assignment("decisions", decisions(view))
     yield "data/pins.js", assignment("pins", pins(view))
+
+
+def _measured(site: Site) -> Files:
+    """Yield what of the table this machine measured, as far as it agrees with what is published."""
+    yield "data/measured.js", assignment("measured", measured(site.survey, site.here))
 
 
 def _swept(site: Site) -> Files:

@@ -68,7 +68,11 @@ def judged_grid(
             for cell, row in known.items()
             if cell.device is not Device.CPU and row.outcome.was_run
         },
-        due=lambda cell: cell.device is not Device.CPU or rule()(cell),
+        due=lambda cell: (
+            cell.device is not Device.CPU
+            or known_to.environments[cell.environment].source is not Source.RELEASE
+            or rule()(cell)
+        ),
     )
     judged = judge_all(survey(grid, known), known_to.cases, known_to.environments)
     denied = contradictions(rows, known_to.cases, known_to.environments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain, groupby
@@ -23,7 +24,7 @@ from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import Case, Symptom, Trigger
-from repromatrix.runner.model.cell import Environment, Source
+from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
 from repromatrix.runner.model.packages import DECIDING
@@ -234,6 +235,20 @@ def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
         },
         tracks=tracks,
     )
+
+
+def measured(survey: Survey, cells: Iterable[Cell]) -> list[tuple[str, str, str, int, int]]:
+    """Return where this machine measured what is published: a line for each stack of the table.
+
+    It is case, workaround, device and column, and a number with a bit for each precision.
+    """
+    places = {column.name: place for place, column in enumerate(survey.columns)}
+    bits = {precision: 1 << place for place, precision in enumerate(Precision)}
+    found: Counter[tuple[str, str, str, int]] = Counter()
+    for case, workaround, environment, precision, device in cells:
+        place = places[survey.column_of[environment]]
+        found[visible(case), visible(workaround), device.value, place] += bits[precision]
+    return [(*stack, number) for stack, number in sorted(found.items())]
 
 
 def about(cases: Iterable[Case]) -> dict[str, str]:

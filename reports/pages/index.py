@@ -56,7 +56,7 @@ def _beside(survey: Survey, device: Device) -> str:
 
 
 SCRIPTS = (
-    "data/matrix.js",
+    *("data/matrix.js", "data/measured.js"),
     *("element.js", "save.js", "query.js", "search.js", "book.js", "paste.js", "texts.js"),
     *("detail.js", "table.js", "list.js", "filters.js", "index.js"),
 )

@@ -42,7 +42,7 @@ const Address = (() => {
 
 // The first page: the address says what is looked at, everything else follows from it.
 (() => {
-  const book = Book.open(matrix);
+  const book = Book.open(matrix, measured);
   let errors = null; // what compares errors, once it is loaded
   const at = (id) => document.getElementById(id);
   const help = at("help");

@@ -132,7 +132,7 @@ def test_what_this_machine_measured_is_drawn_in_parts_as_from_nothing(
     assert pages(tmp_path / "parts") == pages(tmp_path / "first")
 
 
-def test_what_was_measured_as_it_is_published_changes_the_page_of_its_case_alone(
+def test_what_was_measured_as_it_is_published_changes_its_case_and_marks_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = _draw(tmp_path, ROWS)
@@ -140,8 +140,10 @@ def test_what_was_measured_as_it_is_published_changes_the_page_of_its_case_alone
     monkeypatch.setattr(whole_site, "standings", None)  # nothing shared is computed
     _draw(tmp_path, ROWS, before, LOCAL["agrees"])
     changed = {name for name, page in pages(tmp_path).items() if page != published[name]}
+    marked = (tmp_path / "data" / "measured.js").read_text()
 
-    assert changed == {"case/norm_drift.html", "cells.csv.gz"}
+    assert changed == {"case/norm_drift.html", "cells.csv.gz", "data/measured.js"}
+    assert marked.startswith('var measured = [["norm_drift","')
 
 
 def test_only_the_page_of_the_case_that_changed_is_computed(
