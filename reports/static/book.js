@@ -33,7 +33,7 @@ const Book = (() => {
     }
   };
 
-  const open = (data, measured) => {
+  const open = (data, measured = []) => {
     const cases = data.cases.map((entry) => ({
       ...entry,
       // Addresses follow from names: written out they were 2 KB of what the first page loads.
