@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import functools
 import gc
 import hashlib
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from repromatrix.reports.parts import IDENTITY, Inputs, Memory, digest_of, write
 from repromatrix.runner.compare import snapshots
+from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence import archive
 from repromatrix.runner.evidence.answering import (
     Grid,
@@ -38,6 +38,7 @@ from repromatrix.runner.paths import CODE, Paths
 from repromatrix.runner.planning.due import due
 from repromatrix.runner.planning.plan import Axes
 from repromatrix.runner.project import Project, informed, torches_in, with_torches
+from repromatrix.runner.subprocesses import lock
 from repromatrix.runner.sweep.published import (
     CLASSES,
     FOLDER,
@@ -267,14 +268,22 @@ def render(
     return True
 
 
+_DRAWING = 600.0
+"""Seconds that another run may draw the site before this one gives up."""
+
+
 @contextlib.contextmanager
 def _alone(paths: Paths) -> Iterator[None]:
     """Let nobody else draw the site for the length of a block: its files would be of two."""
     path = _memory(paths).with_suffix(".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
+        is_free = True
         with contextlib.suppress(OSError):  # some disks have no locks
-            fcntl.flock(file, fcntl.LOCK_EX)
+            is_free = lock(file.fileno(), _DRAWING)
+        if not is_free:
+            what = f"another run has been drawing it for {_DRAWING:.0f} s"
+            raise refuse(Problem(index(paths), what, "Run it again when that has ended."))
         yield
 
 
