@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import secrets
 import shlex
 from collections import Counter
@@ -12,7 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repromatrix.runner import site
-from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print_unexpected
+from repromatrix.runner.cli.progress import (
+    LISTED,
+    cell_name,
+    core_seconds,
+    print_rest,
+    print_unexpected,
+)
 from repromatrix.runner.cli.report import RenderedSite
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.answering import are_comparable, current, measured_with, says
@@ -24,7 +29,7 @@ from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.planning.confirmation import Bound, Visit, bounds, plain_releases, visits
 from repromatrix.runner.planning.plan import Unit
-from repromatrix.runner.planning.selection import NONE
+from repromatrix.runner.planning.selection import selecting
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural, printable
 
@@ -195,13 +200,11 @@ def _print_counts(  # noqa: PLR0913, PLR0917 - what it counts
     console: Console,
     seconds: float,
 ) -> None:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    spent = sum(usage.ru_utime + usage.ru_stime for usage in used)
     ran = sum(judged.seen.outcome.was_run for judged in grid)
     releases = len({cell.environment for cell in confirmed.here})
     console.print(
-        f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s, {spent:.0f} core-seconds"
-        f" of {planned.terms.jobs} cores."
+        f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s,"
+        f" {core_seconds():.0f} core-seconds of {planned.terms.jobs} cores."
     )
     console.print(
         f"Of {ran:,} cells of the table {len(confirmed.here):,} were measured here, on"
@@ -233,11 +236,8 @@ def _print_denied(confirmed: Compared, console: Console) -> None:
 
 def repeating(cell: Cell) -> str:
     """Return the command that measures a cell again."""
-    options = (
-        *("--case", cell.case, "--release", cell.environment, "--precision", cell.precision),
-        *("--workaround", cell.workaround or NONE, "--rerun"),
-    )
-    return shlex.join(["nox", "-s", "matrix", "--", *options])
+    named = ["--case", cell.case, "--release", cell.environment]
+    return shlex.join(["nox", "-s", "matrix", "--", *named, *selecting(cell), "--rerun"])
 
 
 def _print_bounds(confirmed: Compared, console: Console) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -17,7 +16,12 @@ from repromatrix.runner import project, site
 from repromatrix.runner.cli import confirm, under_torch
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.engine import engine_of, sandbox_of
-from repromatrix.runner.cli.progress import ProgressDisplay, is_of_main, print_unexpected
+from repromatrix.runner.cli.progress import (
+    ProgressDisplay,
+    core_seconds,
+    is_of_main,
+    print_unexpected,
+)
 from repromatrix.runner.cli.report import DrawnSite, RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
 from repromatrix.runner.cli.under_torch import TorchUpdates
@@ -354,8 +358,10 @@ def _confirm(
         return ExitCode.AS_EXPECTED
     updates = SiteUpdates(loaded, store, stored, options.workers)
     console.print("Drawing the table of published results.")
-    confirm.print_opening(updates.render(), loaded, console)
-    published = _published(drawn.run)
+    shown = updates.render()
+    confirm.print_opening(shown, loaded, console)
+    theirs = (row for row in shown.rows if row.source not in UNPUBLISHED)
+    published, _ = current(theirs, loaded.cases, loaded.environments)
     confirm.print_intention(drawn, seconds, console)
     terms = dataclasses.replace(drawn.run.terms, sandbox=sandbox_of("", options.sandbox, console))
     planned = dataclasses.replace(drawn.run, published=published, terms=terms)
@@ -450,11 +456,9 @@ def _print_counts(
 ) -> None:
     verdicts = Counter(judged.verdict for judged in grid)
     counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    spent = sum(usage.ru_utime + usage.ru_stime for usage in used)
     console.print(
         f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s,"
-        f" {spent:.0f} core-seconds on this machine."
+        f" {core_seconds():.0f} core-seconds on this machine."
         f" Of {plural(len(grid), 'selected cell')}: {counts}."
     )
     left_out = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import resource
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -45,6 +46,12 @@ def cell_name(seen: Observation) -> str:
 def cell_text(seen: Observation) -> str:
     """Return a cell and what happened: `case bf16 on 4.50.0: fails: ValueError: it breaks`."""
     return f"{cell_name(seen)}: {seen.described}"
+
+
+def core_seconds() -> float:
+    """Return the processor time of this process and of what it started and has ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def is_of_main(environment: str) -> bool:

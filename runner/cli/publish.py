@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from repromatrix.runner import files, project, site
 from repromatrix.runner.cli.options import command, line_printer
+from repromatrix.runner.cli.progress import is_of_main
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.environments import development
@@ -25,7 +26,6 @@ from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import Publication, read_publications
 from repromatrix.runner.evidence.snapshot import today
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import Paths
@@ -165,7 +165,7 @@ def _evidence(grid: Iterable[Judged]) -> list[Observation]:
 
 
 def _is_main(row: Observation) -> bool:
-    return row.cell.environment.partition("+")[0] == MAIN
+    return is_of_main(row.cell.environment)
 
 
 def _refuse_gaps(grid: Iterable[Judged]) -> None:

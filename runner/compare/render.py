@@ -22,6 +22,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Exercised, Reading
+from repromatrix.runner.planning.selection import selecting
 from repromatrix.runner.text import plural, printable, shorten
 
 _WIDE = 400
@@ -97,9 +98,7 @@ class DiffReport:
             if not is_here or cell.environment not in self.environments:
                 return ""
             command = ["matrix", "--", "--case", cell.case, "--release", cell.environment]
-        variant = ["--precision", cell.precision, "--workaround", cell.workaround or "none"]
-        device = [] if cell.device == "cpu" else ["--device", cell.device]
-        return shlex.join(["nox", "-s", *command, *variant, *device, "--rerun"])
+        return shlex.join(["nox", "-s", *command, *selecting(cell), "--rerun"])
 
     def title(self, name: str) -> str:
         """Return the title of a case, or that this checkout does not have it."""

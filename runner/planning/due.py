@@ -1,7 +1,7 @@
 """Which cells are due: those whose result is not to be expected from that of others. Pure.
 
-Seven cases that start processes or compile take a quarter of a release's time, and most workarounds
-stand where their case passes without them: neither has to be measured on every release.
+A case that starts processes or compiles takes far longer than others, and many workarounds stand
+where their case passes without them: neither has to be measured on every release.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEAVY = frozenset({Trigger.COMPILE, Trigger.DISTRIBUTED})
 
 
 def is_heavy(case: Case) -> bool:
-    """Say whether a case starts processes or compiles: one takes as long as ten others."""
+    """Say whether a case starts processes or compiles."""
     block = case.block
     return (
         block.processes > 1

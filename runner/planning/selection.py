@@ -216,6 +216,12 @@ def _workarounds(texts: Sequence[str], cases: Sequence[Case]) -> frozenset[str] 
     return frozenset(PLAIN if text == NONE else text for text in split(texts))
 
 
+def selecting(cell: Cell) -> list[str]:
+    """Return the options that select one cell of a case in one environment."""
+    device = [] if cell.device is Device.CPU else ["--device", cell.device]
+    return ["--precision", cell.precision, "--workaround", cell.workaround or NONE, *device]
+
+
 def _refuse_unknown(option: str, texts: Iterable[str], known: Collection[str]) -> None:
     for text in texts:
         if text not in known:

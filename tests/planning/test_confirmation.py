@@ -82,7 +82,7 @@ def test_a_beginning_of_the_order_has_each_stratum_in_proportion(seed: int) -> N
 
 @pytest.mark.parametrize(
     ("differing", "sample", "expected"),
-    # Of R 4.4: qbeta(0.95, k + 1, n - k).
+    # The 0.95 quantile of Beta(k + 1, n - k); without a differing one, 1 - 0.05 ** (1 / n).
     [(0, 2000, 0.0014968), (0, 17, 0.1615661), (1, 2000, 0.0023697), (2, 10, 0.5069013)],
 )
 def test_a_bound_is_the_one_of_clopper_and_pearson(
