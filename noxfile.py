@@ -124,8 +124,10 @@ def check(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests of the runner, in one process more than there are cores."""
     # A file stays in one process, and with it what its tests share.
-    parallel = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
-    _through(session, [_python(session, "tests"), "-m", "pytest", *parallel, *session.posargs])
+    options = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    if "--whole" in session.posargs:
+        options += ["-o", "faulthandler_timeout=7200"]
+    _through(session, [_python(session, "tests"), "-m", "pytest", *options, *session.posargs])
 
 
 @nox.session

@@ -31,6 +31,16 @@ def test_is_run_nevertheless():
     pass
 """
 
+DIES = """
+import os, pathlib, signal
+
+def test_dies():
+    if not pathlib.Path(__file__).with_name("died").exists():
+        pathlib.Path(__file__).with_name("died").touch()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGALRM)
+"""
+
 
 def test_a_test_that_hangs_is_ended_with_the_stacks_of_all_threads(tmp_path: Path) -> None:
     (tmp_path / "test_hangs.py").write_text(HANGS)
@@ -44,6 +54,20 @@ def test_a_test_that_hangs_is_ended_with_the_stacks_of_all_threads(tmp_path: Pat
     assert "Failed: Timeout (>2.0s) from pytest-timeout." in done.stdout
     assert "test_hangs.py:9: Failed" in done.stdout
     assert "in waits_in_a_thread" in done.stdout
+
+
+def test_the_test_in_which_a_process_dies_is_named_with_its_signal(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").symlink_to(ROOT / "tests" / "conftest.py")
+    (tmp_path / "test_dies.py").write_text(DIES)
+    own = [f"--config-file={ROOT / 'pyproject.toml'}", f"--rootdir={tmp_path}"]
+    command = [sys.executable, "-m", "pytest", *own, "-n", "1", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
+    assert (
+        "test_dies.py::test_dies: the process of this test ended with signal SIGALRM."
+        in done.stderr
+    )
 
 
 def test_every_test_has_a_limit_and_a_longer_one_where_something_is_built(
