@@ -69,14 +69,14 @@ def print_opening(shown: RenderedSite, loaded: Project, console: Console) -> Non
     newest = plain_releases(loaded.environments)[-1]
     silent = _silent_bugs(shown.grid, loaded, newest)
     console.print(
-        f"\n{plural(len(silent), 'known bug')} of transformers {newest} without an error message:"
+        f"\nWith transformers {newest}, {plural(len(silent), 'known bug')} without an error message:"
     )
     for title, precisions in [*silent.items()][:LISTED]:
         console.print(printable(f"  {title} ({', '.join(precisions)})"), markup=False)
     if len(silent) > LISTED:
         page = loaded.paths.shown(loaded.paths.site / f"release/{newest}.html")
         console.print(f"  … and {len(silent) - LISTED} more: {page}", markup=False)
-    console.print("Which of them can hit you: pip freeze | nox -s audit -- -\n", markup=False)
+    console.print("Those of your versions: pip freeze | nox -s audit -- -\n", markup=False)
 
 
 def _silent_bugs(
@@ -101,10 +101,10 @@ def _silent_bugs(
 
 def print_intention(drawn: Confirmation, seconds: float, console: Console) -> None:
     """Print what is going to be measured, and for how long."""
-    release = drawn.visits[0].environment if drawn.visits else "nothing"
+    fixed = ", ".join(visit.environment for visit in drawn.visits if not visit.drawn)
     console.print(
-        f"Measuring here for {seconds / 60:.0f} min, to confirm it: {release} first, then releases"
-        f" drawn by seed {drawn.seed}. Ctrl-C ends it and keeps what was measured."
+        f"Checking a sample of it here for {seconds / 60:.0f} min: {fixed or 'nothing'}, then"
+        f" releases drawn by seed {drawn.seed}. Ctrl-C ends it and keeps what was measured."
     )
 
 
@@ -177,7 +177,11 @@ def print_closing(  # noqa: PLR0913, PLR0917 - it prints everything at the end
         console.print("Interrupted. Results so far are kept; the next run goes on from here.")
         return ExitCode.INTERRUPTED
     if tally.left:
-        console.print(f"The next run goes on: {_left(tally, confirmed)}. --budget 1h does more.")
+        console.print(
+            f"The next run goes on: {_left(tally, confirmed)}."
+            " For more at once: nox -s matrix -- --budget 1h",
+            markup=False,
+        )
     if tally.unbuilt or tally.lost:
         return ExitCode.UNBUILDABLE
     return ExitCode.UNEXPECTED if new or confirmed.denied else ExitCode.AS_EXPECTED
@@ -252,7 +256,8 @@ def _print_bounds(confirmed: Compared, console: Console) -> None:
     every = len(plain_releases(drawn.run.project.environments))
     console.print(
         f"  In all {every} plain releases: {_share(releases)} ({releases.differing} of"
-        f" {plural(releases.sample, 'release')} drawn at random had one; each counts once)."
+        f" {plural(releases.sample, 'release')} drawn at random had one; the bound is loose, as"
+        " a release counts once)."
     )
     console.print(f"  Not checked here: {_UNCHECKED}.")
 

@@ -104,7 +104,7 @@ def test_what_agrees_is_counted_and_bounds_what_may_differ(
         "What this bounds, with 95 % confidence (seed 7):\n"
         "  In the 9 releases visited: at most 11.73% of cells differ (0 of 24 drawn at random).\n"
         "  In all 9 plain releases: at most 77.64% of cells differ (0 of 2 releases drawn at random"
-        " had one; each counts once).\n"
+        " had one; the bound is loose, as a release counts once).\n"
         "  Not checked here: extras, pairs, stacks, `main`, other versions of torch, GPUs.\n"
     )
 
@@ -182,8 +182,8 @@ def test_silent_bugs_of_the_newest_release_are_named_before_anything_is_measured
     assert console.export_text() == (
         "The table: reports/site/index.html (2 cells, published before)\n"
         "\n"
-        "1 known bug of transformers 4.56.0 without an error message:\n"
+        "With transformers 4.56.0, 1 known bug without an error message:\n"
         "  A toy is wrong (bf16)\n"
-        "Which of them can hit you: pip freeze | nox -s audit -- -\n"
+        "Those of your versions: pip freeze | nox -s audit -- -\n"
         "\n"
     )
