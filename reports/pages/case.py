@@ -213,7 +213,7 @@ def _facts(survey: Survey, case: Case) -> dict[str, str]:
         "models": ", ".join(block.models),
         "shown with": ", ".join(block.shown_with),
         "which models": block.concerns or "",
-        "hits you with": join([*block.triggers], "or"),
+        "can hit you with": join([*block.triggers], "or"),
         "you see": join([*block.symptoms], "or"),
         "kind": block.kind.value,
         "found by": block.found_by or "",

@@ -19,7 +19,7 @@ const Query = (() => {
     is: { kind: "cell", says: "some cell is stale, unstable, measured here, simulated, not-exercised …; with commas, any of them" },
     error: { kind: "cell", says: "some cell's error or reason contains this", open: true },
     model: { kind: "case", says: "about this model, be it by shared code, or about any" },
-    trigger: { kind: "case", says: "hits you when you do this: load, cast, autocast, trainer, adapter …" },
+    trigger: { kind: "case", says: "can hit you when you do this: load, cast, autocast, trainer, adapter …" },
     symptom: { kind: "case", says: "you see this: error, wrong-numbers, nan-or-inf …; silent: no error at all" },
     area: { kind: "case", says: "in this area" },
     package: { kind: "case", says: "uses this package" },

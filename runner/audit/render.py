@@ -278,7 +278,7 @@ def _block(hit: Hit) -> list[str]:
     name = f"{hit.case.name}  {_precisions(hit.stands)}  {levels_of(hit.stands)}{_mark(hit)}"
     headline = shorten(hit.seen.headline, _WIDE)
     block = hit.case.block
-    kinds = f"hits you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
+    kinds = f"can hit you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
     rests_on = [*sources(hit), *_derivation(hit), *_changes(hit)]
     lines = [block.title, kinds, headline, *rests_on, *avoiding(hit)]
     return [name, *(f"  {line}" for line in lines)]

@@ -149,7 +149,7 @@ def _notes(terms: AuditTerms) -> list[dict[str, Any]]:
 
 def _rule(case: Case, terms: AuditTerms) -> dict[str, Any]:
     block, link = case.block, link_of(case, terms)
-    met = f"It hits you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}."
+    met = f"It can hit you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}."
     what = case.docstring or block.title
     listed = {
         "Workarounds": [f"{name}: {one.says}" for name, one in block.workarounds.items()],

@@ -68,9 +68,8 @@ def print_opening(shown: RenderedSite, loaded: Project, console: Console) -> Non
     console.print(f"The table: {site.index(loaded.paths)} ({cells:,} cells, published before)")
     newest = plain_releases(loaded.environments)[-1]
     silent = _silent_bugs(shown.grid, loaded, newest)
-    console.print(
-        f"\nWith transformers {newest}, {plural(len(silent), 'known bug')} without an error message:"
-    )
+    bugs = plural(len(silent), "known bug")
+    console.print(f"\nWith transformers {newest}, {bugs} without an error message:")
     for title, precisions in [*silent.items()][:LISTED]:
         console.print(printable(f"  {title} ({', '.join(precisions)})"), markup=False)
     if len(silent) > LISTED:

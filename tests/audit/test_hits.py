@@ -278,7 +278,7 @@ def test_the_text_says_what_was_audited_what_hits_and_what_an_upgrade_does() -> 
         "\n"
         "toy_breaks  bf16  measured\n"
         "  A toy breaks\n"
-        "  hits you with forward; you see error\n"
+        "  can hit you with forward; you see error\n"
         "  ValueError: it breaks\n"
         "  avoided by newer: transformers 4.51.0; older: transformers 4.49.0\n"
         "  works here: works (measured): Do it otherwise.\n"
@@ -420,7 +420,7 @@ def test_a_hit_by_shared_code_says_which_family_was_measured() -> None:
         "",
         "toy_0  bf16  measured",
         "  A toy breaks",
-        "  hits you with forward; you see error",
+        "  can hit you with forward; you see error",
         "  ValueError: it breaks",
         "  by shared code (measured with toy)",
         "  no measured version avoids it",

@@ -211,7 +211,7 @@ def test_a_log_is_valid_and_has_a_rule_for_each_case_that_fails(lock: str) -> No
     assert [rules[one["ruleIndex"]]["id"] for one in (first, second)] == ["toy_00", "toy_01"]
     assert rules[0]["help"]["text"] == (
         "A toy must not break. It breaks because it is a toy.\n\n"
-        "It hits you with forward; you see error.\n\nReports:\n- https://example.org/1"
+        "It can hit you with forward; you see error.\n\nReports:\n- https://example.org/1"
     )
     assert rules[0]["helpUri"] == "https://example.org/1"
     place = first["locations"][0]["physicalLocation"]

@@ -201,7 +201,7 @@ def test_a_case_page_begins_with_what_decides_and_ends_with_what_is_folded(
     sections = re.findall(r'<section(?: id="(\w+)")?>\s*(<details)?', page)
 
     assert order == [
-        *("status", "fails", "broken by", "fixed by", "hits you with", "you see", "error"),
+        *("status", "fails", "broken by", "fixed by", "can hit you with", "you see", "error"),
         "reports",
     ]
     assert [name for name, folded in sections if not folded] == [

@@ -571,7 +571,7 @@ def test_the_facts_of_a_case_name_only_what_is_said() -> None:
     expected = {
         "area": "kv-cache",
         "models": "gemma3",
-        "hits you with": "trainer",
+        "can hit you with": "trainer",
         "you see": "error",
         "kind": "bug",
         "depends on": "torch, transformers>=4.50",

@@ -161,7 +161,7 @@ def test_a_case_page_is_short_and_begins_with_what_decides(
     assert workarounds is not None
     assert workarounds["y"] < 1000
     assert page.locator("#summary dt").all_inner_texts() == [
-        *("status", "fails", "broken by", "fixed by", "hits you with", "you see", "error"),
+        *("status", "fails", "broken by", "fixed by", "can hit you with", "you see", "error"),
         "reports",
     ]
     assert "present since 4.50.0 (2025-03-21)" in page.inner_text("#summary")
