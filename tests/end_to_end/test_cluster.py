@@ -464,41 +464,6 @@ def run_script(
     )
 
 
-# Read as Python starts, by the agents of Ray's nodes too: the first is late for its raylet.
-LATE = """
-import sys, time
-from pathlib import Path
-
-if any(word.endswith("dashboard/agent.py") for word in sys.orig_argv):
-    there = Path({there!r})
-    with there.open("a") as file:
-        file.write("an agent\\n")
-    if there.read_text().count("\\n") == 1:
-        time.sleep(60)
-"""
-
-
-@pytest.mark.whole
-def test_a_node_whose_agents_are_late_is_started_again_and_leaves_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    there = tmp_path / "there"
-    (tmp_path / "sitecustomize.py").write_text(LATE.format(there=str(there)))
-    script = (
-        "import os, ray; from pathlib import Path\n"
-        "from repromatrix.runner.execution.ray import connect\n"
-        "from repromatrix.runner.worker.process_control import descendants, has_ended\n"
-        "with connect.connected('local', Path()):\n"
-        " alive = [node['Alive'] for node in ray.nodes()]\n"
-        " there = descendants(os.getpid())\n"
-        " heads = ['gcs_server' in Path(f'/proc/{one}/cmdline').read_text() for one in there]\n"
-        "print(alive, sum(heads), [pid for pid in there if not has_ended(pid)])"
-    )
-    done = run_script(script, PYTHONPATH=str(tmp_path))
-
-    assert there.read_text() == "an agent\n" * 2, done.stderr
-    assert done.stdout == "[True] 1 []\n", done.stderr
-
-
 @pytest.mark.parametrize(
     "goodbye", ["", pytest.param("connect._leave = lambda: None", marks=pytest.mark.whole)]
 )

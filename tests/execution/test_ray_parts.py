@@ -350,73 +350,14 @@ def test_without_ray_it_is_said_how_to_come_by_it(monkeypatch: pytest.MonkeyPatc
     )
 
 
-class FakeRay:
-    """A Ray whose node is there when it was asked for often enough, and gives up as Ray does.
-
-    The raylet of the first `ended` nodes has ended.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, askings: float, ended: float = 0) -> None:
-        self.askings = askings
-        self.ended = ended
-        self.nodes: list[FakeNode] = []
-        self.services = SimpleNamespace(get_node=self.get_node)
-        private = SimpleNamespace(services=self.services)
-        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=self.init))
-        monkeypatch.setitem(sys.modules, "ray._private", private)
-        monkeypatch.setitem(sys.modules, "ray._private.node", SimpleNamespace(Node=FakeNode))
-        monkeypatch.setattr(connect, "_LOOK", 0.0)
-
-    def get_node(self, address: str, node: str) -> str:
-        self.askings -= 1
-        if self.askings > 0 or self.nodes[-1].poll() is not None:
-            raise RuntimeError
-        return f"{node} at {address}"
-
-    def init(self, **_: object) -> None:
-        self.nodes.append(FakeNode(1 if len(self.nodes) < self.ended else None))
-        self.nodes[-1].start_ray_processes()
-        try:
-            assert self.services.get_node("here", "node") == "node at here"
-        except RuntimeError:
-            message = "The current node timed out during startup."
-            raise Exception(message) from None  # noqa: TRY002 - as Ray does
-
-
-class FakeNode:
-    """A node of Ray, and its raylet."""
-
-    def __init__(self, code: int | None) -> None:
-        self.code = code
-        self.killed = False
-        self.all_processes: dict[str, list[SimpleNamespace]] = {}
-
-    def poll(self) -> int | None:
-        return self.code
-
-    def start_ray_processes(self) -> None:
-        self.all_processes["raylet"] = [SimpleNamespace(process=self)]
-
-    def kill_all_processes(self, **_: bool) -> None:
-        self.killed = True
-
-
-def test_a_node_that_starts_slowly_is_waited_for_longer_than_ray_does(
+def test_a_cluster_that_does_not_start_is_told_with_what_ray_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fake = FakeRay(monkeypatch, askings=5)
-    connect._join(connect.LOCAL, {})
+    def init(**_: object) -> None:
+        message = "The current node timed out during startup."
+        raise Exception(message)  # noqa: TRY002 - as Ray does
 
-    assert fake.askings == 0
-    assert fake.services.get_node == fake.get_node
-    assert [node.killed for node in fake.nodes] == [False]
-
-
-def test_a_cluster_that_does_not_start_in_time_is_told_with_what_ray_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(connect, "_STARTING", 0.0)
-    FakeRay(monkeypatch, askings=float("inf"))
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
     with pytest.raises(RunnerError) as caught:
         connect._join(connect.LOCAL, {})
 
@@ -425,29 +366,6 @@ def test_a_cluster_that_does_not_start_in_time_is_told_with_what_ray_said(
         " during startup.). Is it short of memory or of disk? Without `--ray` a run needs no"
         " cluster."
     )
-
-
-def test_a_node_whose_raylet_ends_is_started_again_after_its_own_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    fake = FakeRay(monkeypatch, askings=1, ended=2)
-    start = FakeNode.start_ray_processes
-    connect._join(connect.LOCAL, {})
-
-    assert [node.killed for node in fake.nodes] == [True, True, False]
-    assert FakeNode.start_ray_processes == start
-
-
-def test_a_node_whose_raylet_always_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeRay(monkeypatch, askings=1, ended=float("inf"))
-    with pytest.raises(RunnerError) as caught:
-        connect._join(connect.LOCAL, {})
-
-    assert str(caught.value) == (
-        "--ray: no Ray cluster could be started on this machine (the raylet ended while it"
-        " started). Is it short of memory or of disk? Without `--ray` a run needs no cluster."
-    )
-    assert [node.killed for node in fake.nodes] == [True] * connect._STARTS
 
 
 @pytest.mark.parametrize("imported", [None, SimpleNamespace()])

@@ -11,10 +11,8 @@ import socket
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 from repromatrix.runner import subprocesses
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
@@ -29,11 +27,6 @@ _FORMS = "HOST:PORT of a cluster that this machine is a node of, `auto`, or `loc
 _ANSWERS = 3.0
 _LEAVING = 5.0
 """Seconds for Ray's goodbye, which takes about one, or two where it ends a cluster."""
-_STARTING = 120.0
-"""Seconds in which Ray's own processes have to start, where Ray gives them 30."""
-_STARTS = 4
-"""How often a node is started whose raylet ends."""
-_LOOK = 0.5
 _STORE = 100 << 20
 _SHORT = "/tmp"  # noqa: S108 - where Ray itself has its folder
 _LONGEST = (103 if sys.platform == "darwin" else 107) - len(
@@ -51,8 +44,6 @@ _PATIENCE = {"RAY_py_gcs_connect_timeout_s": "5", "RAY_gcs_server_port_wait_time
 _BOUND_TO_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray's way not to replace a loopback address by the machine's own."""
 _VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
-
-_Begun = TypeVar("_Begun")
 
 _stuck: list[threading.Thread] = []
 """Threads that were left behind in Ray."""
@@ -193,73 +184,9 @@ def _join(address: str, own: Mapping[str, object]) -> None:
         options |= {"num_cpus": cores(), "object_store_memory": _STORE}
     try:
         with _our_signals():
-            if address == LOCAL:
-                begin(lambda: ray.init(address=address, **options))
-            else:
-                ray.init(address=address, **options)
+            ray.init(address=address, **options)
     except Exception as error:  # Ray raises a bare one where its own processes start too slowly
         raise _refused(address, error) from error
-
-
-class _RayletEndedError(Exception):
-    """Ray's process for a node ended while it started; no RuntimeError, which Ray passes over."""
-
-
-def begin(start: Callable[[], _Begun]) -> _Begun:
-    """Start a node of Ray, with more patience than Ray has, which a busy machine needs.
-
-    A raylet ends itself where its agents, which are Python programs, have not begun after 15 s
-    (https://github.com/ray-project/ray/issues/65983), and no setting gives them longer. What else
-    there is of the node is ended then, and the node is started anew.
-    """
-    for _ in range(_STARTS - 1):
-        with contextlib.suppress(_RayletEndedError), _patience():
-            return start()
-    with _patience():
-        return start()
-
-
-@contextlib.contextmanager
-def _patience() -> Iterator[None]:
-    """Give Ray's own processes more time to start than Ray does; end all of them where one fails.
-
-    A node of Ray is given up 30 s after its start, a number in the middle of Ray's
-    `Node.__init__`, which goes by only between two questions to the cluster if the node is there.
-    So one question is repeated here until it has an answer, its raylet has ended, or `_STARTING`
-    is over.
-    """
-    from ray._private import services
-    from ray._private.node import Node
-
-    ask, start = services.get_node, Node.start_ray_processes
-    begun = []
-
-    def started(node: Node) -> None:
-        begun.append(node)
-        start(node)
-
-    def asked(*args: object) -> object:
-        end = time.monotonic() + _STARTING
-        while True:
-            try:
-                return ask(*args)
-            except RuntimeError:  # it is not there
-                if time.monotonic() > end:
-                    raise
-            if any(node.all_processes["raylet"][0].process.poll() is not None for node in begun):
-                what = "the raylet ended while it started"
-                raise _RayletEndedError(what)
-            time.sleep(_LOOK)
-
-    services.get_node, Node.start_ray_processes = asked, started
-    try:
-        yield
-    except BaseException:
-        for node in begun:
-            node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
-        raise
-    finally:
-        services.get_node, Node.start_ray_processes = ask, start
 
 
 @contextlib.contextmanager
