@@ -31,7 +31,10 @@ HERE = Path(__file__).parent
 PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
 MATRIX = nox.project.load_toml(HERE / "environments" / "matrix.toml")
 DERIVED = sorted(path.stem for path in (HERE / "environments" / "locks").glob("*+*.txt"))
-INSIDE = ("repromatrix/runner/worker", "repromatrix/runner/sweep/child")
+INSIDE = (
+    *("repromatrix/runner/worker", "repromatrix/runner/sweep/child"),
+    "repromatrix/runner/evidence/swept/probes.py",
+)
 STACKS = [stack["name"] for stack in MATRIX.get("stacks", [])]
 ENVIRONMENTS = [*(release["name"] for release in MATRIX["releases"]), "main", *DERIVED, *STACKS]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner import project
+from repromatrix.runner.evidence.swept.published import BAD_IN_16_BIT, BAD_IN_FP32, read_findings
+from repromatrix.runner.evidence.swept.triage import load_triage
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.published import BAD_IN_16_BIT, BAD_IN_FP32, read_findings
-from repromatrix.runner.sweep.triage import load_triage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repromatrix.runner import project
+from repromatrix.runner.audit.swept import plain
 from repromatrix.runner.evidence.answers import published_rows
+from repromatrix.runner.evidence.swept.changes import Kind, change_of
+from repromatrix.runner.evidence.swept.probes import DTYPES
+from repromatrix.runner.evidence.swept.published import read_history
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.answers import plain
-from repromatrix.runner.sweep.child.probes.names import DTYPES
-from repromatrix.runner.sweep.findings import Kind, change_of
-from repromatrix.runner.sweep.published import read_history
-from repromatrix.runner.sweep.records import ProbeStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from repromatrix.runner.evidence.swept.history import SweepHistory
+    from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord
     from repromatrix.runner.model.case import Case, Failure
     from repromatrix.runner.model.observation import Observation
-    from repromatrix.runner.sweep.history import SweepHistory
-    from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord
 
     Row = Callable[..., None]
     Line = Mapping[str, bool]

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import shared
 
 from repromatrix.runner import project
+from repromatrix.runner.evidence.swept.probes import PROBES
+from repromatrix.runner.evidence.swept.published import read_history
 from repromatrix.runner.paths import ROOT, Paths
-from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.measure import releases_of
-from repromatrix.runner.sweep.published import read_history
 
 if TYPE_CHECKING:
     from shared import Row
 
-    from repromatrix.runner.sweep.history import SweepHistory
+    from repromatrix.runner.evidence.swept.history import SweepHistory
 
 SHARE = 8
 _FP16 = tuple(f"--probe={probe.name}" for probe in PROBES if probe.dtype == "fp16")

@@ -45,11 +45,11 @@ from repromatrix.reports.view import Once, Survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.archive import EvidenceArchive
 from repromatrix.runner.evidence.published import Publication
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
+from repromatrix.runner.evidence.swept.triage import TriagedFinding
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
-from repromatrix.runner.sweep.triage import TriagedFinding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,7 @@ from repromatrix.runner.audit.lines import file_of
 from repromatrix.runner.audit.questions import CellAnswer, Level
 from repromatrix.runner.audit.render import expired
 from repromatrix.runner.audit.settings import AuditTerms
+from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import InvalidValue, RunnerError, refuse
@@ -32,7 +33,6 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.planning.selection import SelectionRequest, one_of
-from repromatrix.runner.sweep.models import SweptModels
 
 __all__ = [
     "Advice",
@@ -111,7 +111,7 @@ def doctor(model: object = None) -> Diagnosis:
     swept = SweptModels(paths).answers(kinds, version, found.audit.question.precisions)
     if not swept:
         return found
-    from repromatrix.runner.sweep.answers import lines  # noqa: PLC0415 - most ask without models
+    from repromatrix.runner.audit.swept import lines  # noqa: PLC0415 - most ask without models
 
     return dataclasses.replace(found, swept=tuple(lines(swept)))
 

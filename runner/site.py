@@ -29,6 +29,14 @@ from repromatrix.runner.evidence.answering import (
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.history import known_history
 from repromatrix.runner.evidence.published import read_publications
+from repromatrix.runner.evidence.swept.published import (
+    CLASSES,
+    FOLDER,
+    read_findings,
+    read_history,
+    read_refused,
+)
+from repromatrix.runner.evidence.swept.triage import load_triage
 from repromatrix.runner.judging.verdicts import Judged, judge_all
 from repromatrix.runner.model.case import Case, stem_of
 from repromatrix.runner.model.cell import Cell, Environment, Source
@@ -39,14 +47,6 @@ from repromatrix.runner.planning.due import due
 from repromatrix.runner.planning.plan import Axes
 from repromatrix.runner.project import Project, informed, torches_in, with_torches
 from repromatrix.runner.subprocesses import lock
-from repromatrix.runner.sweep.published import (
-    CLASSES,
-    FOLDER,
-    read_findings,
-    read_history,
-    read_refused,
-)
-from repromatrix.runner.sweep.triage import load_triage
 
 if TYPE_CHECKING:
     from repromatrix.reports.site import Published, SweptSite

@@ -59,6 +59,8 @@ RUNNER = {where: tree for where, tree in TREES.items() if where.startswith("runn
 INSIDE = {where: tree for where, tree in RUNNER.items() if where.startswith(f"runner/{APART}/")}
 CHILD = {where: tree for where, tree in RUNNER.items() if where.startswith("runner/sweep/child/")}
 """Executed by the environment's own Python, too: what the sweep does to models."""
+PROBE_LIST = "repromatrix.runner.evidence.swept.probes."
+"""Data that the environment's own Python reads as well."""
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -143,7 +145,12 @@ def test_the_sweep_inside_an_environment_imports_what_is_under_test_and_itself(w
 
     # safetensors comes with transformers, whose checkpoints it reads.
     assert strangers <= {"repromatrix", "safetensors", *UNDER_TEST}
-    assert all(name.startswith("repromatrix.runner.sweep.child") for name in ours)
+    allowed = ("repromatrix.runner.sweep.child", PROBE_LIST)
+    assert all(name.startswith(allowed) for name in ours)
+    assert {*_imports(TREES["runner/evidence/swept/probes.py"])} == {
+        "__future__.annotations",
+        "typing.NamedTuple",
+    }
 
 
 def test_the_list_of_packages_is_that_of_the_matrix() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from repromatrix.reports.text import shortened, visible
-from repromatrix.runner.sweep.child.probes.names import DTYPES
-from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.probes import DTYPES
+from repromatrix.runner.evidence.swept.records import ProbeRecord, ProbeStatus
 
 _LONGEST = 200
 

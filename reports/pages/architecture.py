@@ -9,13 +9,12 @@ from itertools import groupby
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.text import Link, filed, in_address, shortened, visible
-from repromatrix.runner.sweep.answers import plain
-from repromatrix.runner.sweep.child.probes.names import BUILD, DTYPES, PROBES
-from repromatrix.runner.sweep.findings import Kind, ProbeChange
-from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.published import RefusedType
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
-from repromatrix.runner.sweep.render import what
+from repromatrix.runner.audit.swept import plain
+from repromatrix.runner.evidence.swept.changes import Kind, ProbeChange, what
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES, PROBES
+from repromatrix.runner.evidence.swept.published import RefusedType
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 
 _SAYS = {probe.name: probe.holds for probe in PROBES} | {BUILD: "It is built."}
 _WORDS = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
+from repromatrix.runner.audit.swept import plain
 from repromatrix.runner.model.case import Trigger
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import MOVED, TORCH
-from repromatrix.runner.sweep.answers import plain
 
 CHECK_SCRIPTS = (
     *("data/decisions.js", "data/swept.js", "element.js", "pep440.js", "pep508.js", "toml.js"),

@@ -9,11 +9,11 @@ from itertools import pairwise
 
 from repromatrix.reports.pages.architecture import address_of
 from repromatrix.reports.text import Link, link_to, page_of, shortened, visible
-from repromatrix.runner.sweep.findings import Kind
-from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.published import BAD_IN_16_BIT, BAD_IN_FP32, PublishedFinding
-from repromatrix.runner.sweep.records import counted_kinds
-from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
+from repromatrix.runner.evidence.swept.changes import Kind
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.published import BAD_IN_16_BIT, BAD_IN_FP32, PublishedFinding
+from repromatrix.runner.evidence.swept.records import counted_kinds
+from repromatrix.runner.evidence.swept.triage import TriagedFinding, TriageVerdict
 from repromatrix.runner.text import join, plural
 
 _LONGEST = 240

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from repromatrix.runner.audit import asking
 from repromatrix.runner.audit import render_advice as render
 from repromatrix.runner.audit.advice import advise as find
+from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import (
     QuestionOptions,
@@ -18,7 +19,6 @@ from repromatrix.runner.cli.options import (
 )
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.models import SweptModels
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -22,6 +22,7 @@ from repromatrix.runner.audit.settings import (
     fails_build,
     sweep_fails_build,
 )
+from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import (
     QuestionOptions,
@@ -35,12 +36,11 @@ from repromatrix.runner.cli.options import (
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.models import SweptModels
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from repromatrix.runner.sweep.answers import SweptAnswer
+    from repromatrix.runner.audit.swept import SweptAnswer
 
 
 _FORMATS: dict[str, Callable[[Audit, AuditTerms], str]] = {

@@ -20,6 +20,8 @@ from repromatrix.runner.evidence.commits import NAME as COMMITS
 from repromatrix.runner.evidence.commits import published_commits
 from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.evidence.margins import MarginRow, read_margins
+from repromatrix.runner.evidence.swept.published import CLASSES, FOLDER, read_findings
+from repromatrix.runner.evidence.swept.triage import read_triage, unknown_names
 from repromatrix.runner.judging.lint import crosses, lacking, scrutinise
 from repromatrix.runner.judging.margins import LEAST, thresholds
 from repromatrix.runner.judging.missing import missing
@@ -34,9 +36,7 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
 from repromatrix.runner.sweep.classes import read_classes
 from repromatrix.runner.sweep.making import needless_hints, read_hints
-from repromatrix.runner.sweep.published import CLASSES, FOLDER, read_findings
 from repromatrix.runner.sweep.recipes import read_recipes
-from repromatrix.runner.sweep.triage import read_triage, unknown_names
 from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:

@@ -26,6 +26,12 @@ from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.evidence.swept import published
+from repromatrix.runner.evidence.swept.changes import Found
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.probes import ProbeName
+from repromatrix.runner.evidence.swept.records import counted_kinds
+from repromatrix.runner.evidence.swept.triage import TriagedFinding, load_triage
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores
 from repromatrix.runner.execution.ray import connect as ray
@@ -37,21 +43,13 @@ from repromatrix.runner.planning.budget import seconds as seconds_of
 from repromatrix.runner.planning.selection import suggestion
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
-from repromatrix.runner.sweep import making, published, publishing, render
+from repromatrix.runner.sweep import making, publishing, render
 from repromatrix.runner.sweep.baseline import published_baseline
 from repromatrix.runner.sweep.between import new_probes, next_runs, probes_between
 from repromatrix.runner.sweep.cells import cheap_probes, chosen_probes, probe_cases
-from repromatrix.runner.sweep.child.probes.names import ProbeName
 from repromatrix.runner.sweep.commits import inquiry_of
 from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad
-from repromatrix.runner.sweep.findings import (
-    Found,
-    SweepFinding,
-    bad,
-    changes,
-    findings,
-)
-from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.sweep.findings import SweepFinding, bad, changes, findings
 from repromatrix.runner.sweep.measure import (
     MeasuredSides,
     SweepRunner,
@@ -60,9 +58,7 @@ from repromatrix.runner.sweep.measure import (
     releases_of,
 )
 from repromatrix.runner.sweep.recipes import ModelRecipe, load_recipes
-from repromatrix.runner.sweep.records import counted_kinds
 from repromatrix.runner.sweep.script import script_of
-from repromatrix.runner.sweep.triage import TriagedFinding, load_triage
 from repromatrix.runner.text import plural
 
 if TYPE_CHECKING:

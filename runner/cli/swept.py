@@ -12,14 +12,14 @@ from repromatrix.runner.markdown import plain
 from repromatrix.runner.text import printable_lines
 
 if TYPE_CHECKING:
-    from repromatrix.runner.sweep.answers import SweptAnswer
+    from repromatrix.runner.audit.swept import SweptAnswer
 
 
 def added(answer: str, found: Sequence[SweptAnswer], form: str) -> str:
     """Return an answer with what the sweep found."""
     if not found:
         return answer
-    from repromatrix.runner.sweep import answers  # noqa: PLC0415 - most ask without models
+    from repromatrix.runner.audit import swept as answers  # noqa: PLC0415 - most ask without models
 
     if form == "json":
         whole = {**json.loads(answer), "swept": answers.as_data(found)}

@@ -14,8 +14,8 @@ from repromatrix.runner.compare.snapshots import read_changes
 from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers, archive, download, updates
 from repromatrix.runner.evidence.commits import known_commits
+from repromatrix.runner.evidence.swept.published import read_findings, read_history
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.published import read_findings, read_history
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from repromatrix.runner.evidence.swept.changes import Found, change_of
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.probes import BUILD
+from repromatrix.runner.evidence.swept.records import ProbeKey
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.sweep.cells import code_of, kind_and_probes
-from repromatrix.runner.sweep.child.probes.names import BUILD
-from repromatrix.runner.sweep.findings import Found, change_of
-from repromatrix.runner.sweep.history import SweepHistory
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeKey
 
 
 def published_baseline(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from repromatrix.runner.sweep.child.probes.names import PROBES
-from repromatrix.runner.sweep.history import SweepHistory
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.probes import PROBES
 
 
 def lacking(history: SweepHistory, releases: Sequence[str]) -> Mapping[str, Sequence[str]]:

@@ -10,14 +10,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from repromatrix.runner.evidence.swept.probes import PROBES, ProbeName
 from repromatrix.runner.model.case import Block, Case, CaseHead, Script
 from repromatrix.runner.model.cell import PROTOCOL, Cell
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import CODE
-from repromatrix.runner.sweep.child.probes.names import PROBES, ProbeName
 from repromatrix.runner.sweep.recipes import ModelRecipe
 
 CHILD = CODE / "sweep" / "child"
@@ -50,6 +49,10 @@ _USED = {
     "range": ("probes/gradients.py", "probes/half.py", "probes/trainer.py"),
 }
 """The modules that the probes of a family share with others."""
+_MEASURED_AS = {
+    "repromatrix.runner.evidence.swept.probes": "repromatrix.runner.sweep.child.probes.names",
+}
+"""What modules were called when published releases were measured: identities keep these names."""
 
 
 def probe_case(
@@ -177,15 +180,17 @@ def _script(
         block=Block(
             title=name, area="sweep", models=(name.partition("/")[0],), reports=(), timeout=SECONDS
         ),
-        script=Script(table={}, block="", code=text, first_line=1, text=text),
+        script=Script(table={}, block="", code=_as_measured(text), first_line=1, text=text),
         path=str(CHILD / cell),
         environ={"REPRO_SWEEP": json.dumps(request)},
     )
 
 
 @cache
-def _text(cell: str) -> str:
-    return (CHILD / cell).read_text(encoding="utf-8")
+def _text(name: str) -> str:
+    """Return the code of a module, nothing where there is none."""
+    path = CHILD / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 @cache
@@ -193,6 +198,12 @@ def _digest(modules: tuple[str, ...]) -> str:
     """Return the identity of what runs: evidence of other code answers for nothing."""
     found = hashlib.sha256()
     for name in modules:
-        path = Path(CHILD / name)
-        found.update(path.read_bytes() if path.exists() else b"")
+        found.update(_as_measured(_text(name)).encode())
     return found.hexdigest()[:16]
+
+
+def _as_measured(text: str) -> str:
+    """Return the code of a module with the names that others had when it was measured."""
+    for name, earlier in _MEASURED_AS.items():
+        text = text.replace(name, earlier)
+    return text

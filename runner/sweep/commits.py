@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from repromatrix.runner.bisect.commit_search import Inquiry
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.evidence.swept.changes import Kind, ProbeChange, change_of, difference
+from repromatrix.runner.evidence.swept.probes import PROBES, WEIGHTS
+from repromatrix.runner.evidence.swept.records import ProbeRecord, ProbeStatus
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.sweep.cell_answers import records
 from repromatrix.runner.sweep.cells import probe_case
-from repromatrix.runner.sweep.child.probes.names import PROBES, WEIGHTS
-from repromatrix.runner.sweep.findings import Kind, ProbeChange, change_of, difference
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus, records
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from repromatrix.runner.errors import Interrupted
+from repromatrix.runner.evidence.swept.changes import Found, ProbeChange
+from repromatrix.runner.evidence.swept.probes import PROBES
+from repromatrix.runner.evidence.swept.records import ProbeKey
 from repromatrix.runner.model.case import Case
+from repromatrix.runner.sweep.cell_answers import records
 from repromatrix.runner.sweep.cells import probe_case
-from repromatrix.runner.sweep.child.probes.names import PROBES
-from repromatrix.runner.sweep.findings import Found, ProbeChange, SweepFinding, changes
+from repromatrix.runner.sweep.findings import SweepFinding, changes
 from repromatrix.runner.sweep.measure import SweepRunner
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeKey, records
 
 _SEEDS = (0, 1)
 _EACH = 2

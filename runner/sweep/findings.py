@@ -6,53 +6,15 @@ A hundred architectures that fail with one exception in one function are one fin
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, NamedTuple
 
+from repromatrix.runner.evidence.swept.changes import Found, Kind, ProbeChange, change_of
+from repromatrix.runner.evidence.swept.probes import RAW
 from repromatrix.runner.model.observation import signature
-from repromatrix.runner.sweep.child.probes.names import RAW, WEIGHTS
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
-Found = Mapping[ProbeKey, ProbeRecord]
-"""What all probes found on one release."""
-
-TOLERANCE = {"fp32": 1e-4, "bf16": 2e-2}
-"""Relative differences of a summary that count as equal, by the dtype of the probe: another order
-of additions, not another result."""
-_SHARE = 1e-6
-"""Shares of finite values this close are equal: published ones have six digits."""
 _MODELS = "transformers.models."
-
-
-class Kind(StrEnum):
-    """What became of a probe from one release to the next."""
-
-    BROKEN = "broken"
-    FIXED = "fixed"
-    NUMBERS = "numbers"
-    """It holds on both, and what comes out is different."""
-    SHAPES = "shapes"
-    OTHER = "fails otherwise"
-    """It fails on both, and not in the same way."""
-
-
-class ProbeChange(NamedTuple):
-    """A probe on one architecture that does otherwise on two releases."""
-
-    kind: Kind
-    before: ProbeRecord
-    after: ProbeRecord
-    size: float = math.nan
-    """Of numbers: the largest relative difference."""
-
-    @property
-    def telling(self) -> ProbeRecord:
-        """The side that says what is wrong."""
-        return self.before if self.kind is Kind.FIXED else self.after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,71 +52,6 @@ def changes(before: Found, after: Found) -> Iterator[ProbeChange]:
         change = change_of(before[key], after[key])
         if change is not None:
             yield change
-
-
-def change_of(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
-    """Return what became of a probe from one release to another; None where nothing did."""
-    match before.status.is_bad, after.status.is_bad:
-        case _ if {before.status, after.status} & {ProbeStatus.SKIPPED, ProbeStatus.UNKNOWN}:
-            return None
-        case False, True:
-            return ProbeChange(Kind.BROKEN, before, after)
-        case True, False:
-            return ProbeChange(Kind.FIXED, before, after)
-        case True, True:
-            return None if same_outcome(before, after) else ProbeChange(Kind.OTHER, before, after)
-        case _:
-            return _numbers(before, after)
-
-
-def same_outcome(before: ProbeRecord, after: ProbeRecord) -> bool:
-    """Say whether two records that do not hold say the same, sizes and places aside."""
-    return (before.status, before.signature) == (after.status, after.signature)
-
-
-def same_numbers(before: ProbeRecord, after: ProbeRecord) -> bool:
-    """Say whether two summaries are of the same weights and agree within the tolerance."""
-    return (
-        before.summary.get(WEIGHTS) == after.summary.get(WEIGHTS)
-        and _numbers(before, after) is None
-    )
-
-
-def _numbers(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
-    if not (before.summary and after.summary):
-        return None
-    if before.summary.get(WEIGHTS) != after.summary.get(WEIGHTS):
-        return None  # the release calls its weights otherwise, so that they are others
-    if _shapes(before.summary) != _shapes(after.summary):
-        return ProbeChange(Kind.SHAPES, before, after)
-    size = difference(before.summary, after.summary)
-    dtype = "bf16" if "bf16" in after.key.probe else "fp32"
-    return ProbeChange(Kind.NUMBERS, before, after, size) if size > TOLERANCE[dtype] else None
-
-
-def _shapes(summary: Mapping[str, Any]) -> dict[str, object]:
-    return {name: one["shape"] for name, one in summary.items() if name != WEIGHTS}
-
-
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
-    """Return the largest relative difference of what two summaries say of the same tensors.
-
-    Norms are compared with each other, samples by their distance over the larger norm of samples;
-    a share of finite values that changes counts as 1. 0 where no tensor is in both.
-    """
-    both = [name for name in before if name in after and name != WEIGHTS]
-    return max((_apart(before[name], after[name]) for name in both), default=0.0)
-
-
-def _apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    if not math.isclose(one["finite"], other["finite"], abs_tol=_SHARE):
-        return 1.0
-    samples = list(zip(one["samples"], other["samples"], strict=False))
-    pairs = [(a, b) for a, b in samples if a is not None and b is not None]
-    scale = max((math.hypot(*side) for side in zip(*pairs, strict=True)), default=0.0)
-    apart = math.hypot(*(a - b for a, b in pairs)) / scale if scale else 0.0
-    largest = max(abs(one["norm"]), abs(other["norm"]))
-    return max(apart, abs(one["norm"] - other["norm"]) / largest if largest else 0.0)
 
 
 def findings(found: Iterable[ProbeChange]) -> tuple[SweepFinding, ...]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from repromatrix.runner.errors import Fault, Problem, refuse
+from repromatrix.runner.evidence.swept.probes import ProbeName
+from repromatrix.runner.evidence.swept.published import CLASSES, FOLDER, RefusedType
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.sweep import classes as class_file
 from repromatrix.runner.sweep import recipes as recipe_files
@@ -21,9 +23,7 @@ from repromatrix.runner.sweep.cells import (
     recipe_case,
     types_case,
 )
-from repromatrix.runner.sweep.child.probes.names import ProbeName
 from repromatrix.runner.sweep.measure import SweepRunner, payload, recipes_there
-from repromatrix.runner.sweep.published import CLASSES, FOLDER, RefusedType
 from repromatrix.runner.sweep.recipes import ModelRecipe
 
 HINTS = "hints.toml"

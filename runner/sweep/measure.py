@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.evidence.swept.changes import Found
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Engine, Run, RunListener, RunTally, known_rows
 from repromatrix.runner.model.case import Case
@@ -22,10 +23,9 @@ from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project
 from repromatrix.runner.sweep.baseline import published_of, to_measure
+from repromatrix.runner.sweep.cell_answers import records
 from repromatrix.runner.sweep.cells import cell_of, kind_and_probes
-from repromatrix.runner.sweep.findings import Found
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import records
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,24 +9,25 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.sweep.between import lacking
-from repromatrix.runner.sweep.cells import chosen_probes, code_of, kind_and_probes, probe_cases
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
-from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad, measure_again
-from repromatrix.runner.sweep.findings import Found, SweepFinding, bad, changes, findings
-from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
-from repromatrix.runner.sweep.making import SweepScope, refused_types
-from repromatrix.runner.sweep.measure import SweepRunner, recipes_there
-from repromatrix.runner.sweep.published import (
+from repromatrix.runner.evidence.swept.changes import Found, what
+from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.evidence.swept.probes import BUILD, PROBES
+from repromatrix.runner.evidence.swept.published import (
     BAD_IN_16_BIT,
     BAD_IN_FP32,
     PublishedFinding,
     RefusedType,
 )
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.sweep.between import lacking
+from repromatrix.runner.sweep.cell_answers import records
+from repromatrix.runner.sweep.cells import chosen_probes, code_of, kind_and_probes, probe_cases
+from repromatrix.runner.sweep.confirm import confirmed, confirmed_bad, measure_again
+from repromatrix.runner.sweep.findings import SweepFinding, bad, changes, findings
+from repromatrix.runner.sweep.making import SweepScope, refused_types
+from repromatrix.runner.sweep.measure import SweepRunner, recipes_there
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus, records
-from repromatrix.runner.sweep.render import what
 from repromatrix.runner.text import shorten
 
 _Sides = tuple[str, str]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from repromatrix.runner.sweep.child.probes.names import BUILD, WEIGHTS
-from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
+from repromatrix.runner.evidence.swept.changes import Kind, ProbeChange, what
+from repromatrix.runner.evidence.swept.probes import BUILD
+from repromatrix.runner.evidence.swept.records import ProbeRecord, ProbeStatus, counted_kinds
+from repromatrix.runner.evidence.swept.triage import TriagedFinding
+from repromatrix.runner.sweep.findings import SweepFinding
 from repromatrix.runner.sweep.making import MadeRecipes
-from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus, counted_kinds
-from repromatrix.runner.sweep.triage import TriagedFinding
 from repromatrix.runner.text import join, plural, shorten
 
 _WIDE = 160
@@ -55,21 +56,6 @@ def _lines(finding: SweepFinding) -> Iterator[str]:
 def _placed(change: ProbeChange) -> str:
     place = change.telling.place
     return f"{what(change)} ({place})" if place else what(change)
-
-
-def what(change: ProbeChange) -> str:
-    """Return what is wrong, in a line."""
-    if change.kind is Kind.NUMBERS:
-        return f"relative difference {change.size:.2g}"
-    if change.kind is Kind.SHAPES:
-        return f"{_shapes(change.before)} before, {_shapes(change.after)} after"
-    return change.telling.headline
-
-
-def _shapes(record: ProbeRecord) -> str:
-    return ", ".join(
-        f"{name} {one['shape']}" for name, one in record.summary.items() if name != WEIGHTS
-    )
 
 
 def counted(found: Iterable[ProbeRecord]) -> str:

@@ -17,6 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
+from repromatrix.runner.evidence.swept.changes import (
+    TOLERANCE,
+    Kind,
+    ProbeChange,
+    change_of,
+    difference,
+)
+from repromatrix.runner.evidence.swept.probes import BUILD, PROBES, WEIGHTS, ProbeName
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord
 from repromatrix.runner.execution.run import measure
 from repromatrix.runner.model.case import Case, read_script
 from repromatrix.runner.model.cell import Cell
@@ -24,19 +33,11 @@ from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.sweep.cell_answers import records
 from repromatrix.runner.sweep.cells import probe_case
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES, WEIGHTS, ProbeName
-from repromatrix.runner.sweep.findings import (
-    TOLERANCE,
-    Kind,
-    ProbeChange,
-    SweepFinding,
-    change_of,
-    difference,
-)
+from repromatrix.runner.sweep.findings import SweepFinding
 from repromatrix.runner.sweep.measure import SweepRunner
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, records
 from repromatrix.runner.sweep.script_text import (
     ScriptEnds,
     ScriptForm,

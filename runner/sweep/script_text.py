@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from repromatrix.runner.sweep.child.probes.names import ProbeName
+from repromatrix.runner.evidence.swept.changes import TOLERANCE, Kind, ProbeChange
+from repromatrix.runner.evidence.swept.probes import ProbeName
 from repromatrix.runner.sweep.child.tokens import plain_token
-from repromatrix.runner.sweep.findings import TOLERANCE, Kind, ProbeChange
 from repromatrix.runner.sweep.recipes import ModelRecipe
 from repromatrix.runner.sweep.script_ways import (
     FULL,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from repromatrix.runner.sweep.child.probes.names import BUILD
+from repromatrix.runner.evidence.swept.probes import BUILD
 
 HALF, FULL, PADS, OUT = "HALF", "FULL", "PADS", ".OUT"
 SPECIAL, PLAIN = "SPECIAL", "PLAIN"

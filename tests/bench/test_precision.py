@@ -2,7 +2,7 @@
 
 import precision
 
-from repromatrix.runner.sweep.triage import load_triage
+from repromatrix.runner.evidence.swept.triage import load_triage
 
 
 def test_the_same_seed_draws_the_same_findings_whatever_their_order() -> None:

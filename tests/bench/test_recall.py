@@ -11,10 +11,10 @@ from factories import BREAKS, case
 from swept import LINE, line, numbers, record
 
 from repromatrix.runner import project
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 from repromatrix.runner.model.case import Symptom
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.records import ProbeStatus
 
 FAILS_ON = {"4.49.0": False, "4.50.0": True, "4.51.0": False, "5.0.0": False}
 

@@ -12,14 +12,14 @@ from repromatrix.runner import files
 from repromatrix.runner.cli.options import stderr_console
 from repromatrix.runner.cli.sweep import SweepOptions, sweep
 from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.probes import PROBES
+from repromatrix.runner.evidence.swept.published import PublishedFinding, texts
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.classes import made_class
 from repromatrix.runner.sweep.classes import write as write_classes
-from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.published import PublishedFinding, texts
 from repromatrix.runner.sweep.recipes import load_recipes, write
-from repromatrix.runner.sweep.records import ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,15 +14,15 @@ from repromatrix.runner.cli.advise import advise_release
 from repromatrix.runner.cli.audit import AuditOptions, audit_packages
 from repromatrix.runner.cli.options import QuestionOptions
 from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.evidence.swept import published
+from repromatrix.runner.evidence.swept.published import read_history, texts
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep import published
-from repromatrix.runner.sweep.published import read_history, texts
-from repromatrix.runner.sweep.records import ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from repromatrix.runner.sweep.history import SweepHistory
+    from repromatrix.runner.evidence.swept.history import SweepHistory
 
 QUIET = Console(quiet=True)
 

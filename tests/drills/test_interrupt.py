@@ -21,7 +21,7 @@ from drills.interrupt import (
     wrong_end,
 )
 from drills.tally import Tally
-from repromatrix.runner.sweep.child.probes.names import PROBES
+from repromatrix.runner.evidence.swept.probes import PROBES
 
 if TYPE_CHECKING:
     from pathlib import Path

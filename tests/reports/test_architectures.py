@@ -22,9 +22,9 @@ from repromatrix.reports.pages.architecture import (
 from repromatrix.reports.pages.findings import findings_page
 from repromatrix.reports.site import Published, SweptSite
 from repromatrix.reports.text import Link
-from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
-from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
-from repromatrix.runner.sweep.records import ProbeStatus
+from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,12 +17,12 @@ from repromatrix.runner.evidence.history import (
     HistoryPoint,
     MainHistory,
 )
+from repromatrix.runner.evidence.swept.history import SweptRelease, history
+from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.evidence.swept.triage import TriagedFinding, TriageVerdict
 from repromatrix.runner.model.observation import Failed, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.sweep.history import SweptRelease, history
-from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
-from repromatrix.runner.sweep.triage import TriagedFinding, TriageVerdict
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,10 @@ import pytest
 from swept import RECIPES, numbers, record
 from tiny_recipes import CONTENT
 
+from repromatrix.runner.evidence.swept.changes import Found
+from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.evidence.swept.probes import PROBES
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.sweep.baseline import (
     published_baseline,
@@ -13,11 +17,7 @@ from repromatrix.runner.sweep.baseline import (
     to_measure,
 )
 from repromatrix.runner.sweep.cells import code_of, probe_cases
-from repromatrix.runner.sweep.child.probes.names import PROBES
-from repromatrix.runner.sweep.findings import Found
-from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 HOLDS, FAILS, SKIPPED = ProbeStatus.HOLDS, ProbeStatus.FAILS, ProbeStatus.SKIPPED
 RECIPE = ModelRecipe(content=CONTENT)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from swept import RECIPES, record
 
 from repromatrix.runner import files, project
+from repromatrix.runner.evidence.swept.history import SweptRelease, history
+from repromatrix.runner.evidence.swept.probes import PROBES
+from repromatrix.runner.evidence.swept.published import read_findings, read_history, texts
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeStatus
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.between import lacking, new_probes, next_runs, probes_between
-from repromatrix.runner.sweep.child.probes.names import PROBES
-from repromatrix.runner.sweep.history import SweptRelease, history
 from repromatrix.runner.sweep.measure import releases_of
-from repromatrix.runner.sweep.published import read_findings, read_history, texts
-from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from repromatrix.runner.sweep.history import SweepHistory
+    from repromatrix.runner.evidence.swept.history import SweepHistory
 
 RELEASES = ("4.50.0", "4.50.1", "4.50.2", "4.51.0", "4.51.1")
 

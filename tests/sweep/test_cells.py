@@ -7,6 +7,7 @@ from collections import Counter
 
 from tiny_recipes import CONTENT
 
+from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.sweep.cells import (
     CHILD,
     cheap_probes,
@@ -14,7 +15,6 @@ from repromatrix.runner.sweep.cells import (
     kind_and_probes,
     probe_cases,
 )
-from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.recipes import ModelRecipe
 
 LLAMA = ModelRecipe(content=CONTENT)

@@ -12,12 +12,12 @@ from swept import numbers, record
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.evidence.swept.changes import change_of
+from repromatrix.runner.evidence.swept.records import ProbeRecord, ProbeStatus
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.sweep.commits import inquiry_of
-from repromatrix.runner.sweep.findings import change_of
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
 
 HOLDS, FAILS, SKIPPED = ProbeStatus.HOLDS, ProbeStatus.FAILS, ProbeStatus.SKIPPED
 CELL = Cell("llama/generate#static@0", "", "4.50.0", Precision.FP32, Device.CPU)

@@ -10,10 +10,10 @@ from swept import record
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.errors import Interrupted
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 from repromatrix.runner.sweep.confirm import confirmed, measure_again
 from repromatrix.runner.sweep.findings import changes, findings
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

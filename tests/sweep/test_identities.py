@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from repromatrix.runner import project
+from repromatrix.runner.evidence.swept.probes import PROBES
+from repromatrix.runner.evidence.swept.published import CLASSES, FOLDER, read_history
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.sweep.baseline import published_baseline, to_measure
 from repromatrix.runner.sweep.cells import (
@@ -23,10 +25,8 @@ from repromatrix.runner.sweep.cells import (
     recipe_case,
     types_case,
 )
-from repromatrix.runner.sweep.child.probes.names import PROBES
 from repromatrix.runner.sweep.classes import load_classes
 from repromatrix.runner.sweep.measure import recipes_there
-from repromatrix.runner.sweep.published import CLASSES, FOLDER, read_history
 from repromatrix.runner.sweep.recipes import load_recipes
 
 if TYPE_CHECKING:

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from swept import LINE, line, record
 from tiny_recipes import CONTENT
 
+from repromatrix.runner.evidence.swept.history import SweptRelease, history
+from repromatrix.runner.evidence.swept.probes import DTYPES, PROBES
+from repromatrix.runner.evidence.swept.published import PublishedFinding
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeStatus
 from repromatrix.runner.sweep.cells import probe_cases
-from repromatrix.runner.sweep.child.probes.names import DTYPES, PROBES
-from repromatrix.runner.sweep.history import SweptRelease, history
-from repromatrix.runner.sweep.published import PublishedFinding
 from repromatrix.runner.sweep.publishing import MeasuredRelease, merged, told
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
 
+    from repromatrix.runner.evidence.swept.history import SweepHistory
     from repromatrix.runner.sweep.findings import SweepFinding
-    from repromatrix.runner.sweep.history import SweepHistory
     from repromatrix.runner.sweep.measure import SweepRunner
 
 HOLDS, FAILS = ProbeStatus.HOLDS, ProbeStatus.FAILS

@@ -7,17 +7,17 @@ import json
 
 from factories import failed, seen
 
-from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES
-from repromatrix.runner.sweep.records import (
+from repromatrix.runner.evidence.swept.probes import BUILD, PROBES
+from repromatrix.runner.evidence.swept.records import (
     ProbeKey,
     ProbeRecord,
     ProbeStatus,
     counted_kinds,
-    records,
 )
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.sweep.cell_answers import records
 
 CELL = Cell("llama/generate", "", "4.50.0", Precision.FP32, Device.CPU)
 HOLDS = {"probe": "cached", "status": "holds", "seconds": 0.1}

@@ -13,14 +13,15 @@ from swept import numbers, record
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.evidence.swept.changes import Kind, ProbeChange
+from repromatrix.runner.evidence.swept.probes import BUILD, PROBES, ProbeName
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeStatus
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.model.case import Case, read_script
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.sweep import script as script_search
-from repromatrix.runner.sweep.child.probes.names import BUILD, PROBES, ProbeName
-from repromatrix.runner.sweep.findings import Kind, ProbeChange, SweepFinding
+from repromatrix.runner.sweep.findings import SweepFinding
 from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.records import ProbeKey, ProbeStatus
 from repromatrix.runner.sweep.script import smallest, told_of, with_setting, without
 from repromatrix.runner.sweep.script_text import (
     ScriptEnds,

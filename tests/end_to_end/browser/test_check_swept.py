@@ -13,18 +13,18 @@ from swept import line, record
 from repromatrix.reports.build import render
 from repromatrix.reports.site import Published, SweptSite
 from repromatrix.reports.text import shortened
+from repromatrix.runner.audit.swept import as_data, swept
+from repromatrix.runner.evidence.swept.published import CLASSES, read_history
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.answers import as_data, swept
-from repromatrix.runner.sweep.published import CLASSES, read_history
-from repromatrix.runner.sweep.records import ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
-    from repromatrix.runner.sweep.history import SweepHistory
+    from repromatrix.runner.evidence.swept.history import SweepHistory
 
 pytestmark = pytest.mark.browser
 

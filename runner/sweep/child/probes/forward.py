@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from repromatrix.runner.sweep.child.probes.names import WEIGHTS
+from repromatrix.runner.evidence.swept.probes import WEIGHTS
 from repromatrix.runner.sweep.child.probes.subject import (
     COARSE,
     ROUNDING,

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from repromatrix.runner.sweep.child.probes.names import PROBES, ProbeName
+from repromatrix.runner.evidence.swept.probes import PROBES, ProbeName
 from repromatrix.runner.sweep.child.probes.subject import ProbeDiffers, ProbeSkipped, Subject
 from repromatrix.runner.sweep.child.recipe import quiet
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from repromatrix.runner.sweep.triage import (
+from repromatrix.runner.evidence.swept.triage import (
     TriagedFinding,
     TriageVerdict,
     read_triage,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from swept import LINE, line, numbers, record
 
 from repromatrix.runner import files
-from repromatrix.runner.sweep.child.probes.names import BUILD
-from repromatrix.runner.sweep.findings import Kind, changes
-from repromatrix.runner.sweep.published import (
+from repromatrix.runner.evidence.swept.changes import Kind
+from repromatrix.runner.evidence.swept.probes import BUILD
+from repromatrix.runner.evidence.swept.published import (
     PublishedFinding,
     RefusedType,
     read_findings,
@@ -19,12 +19,13 @@ from repromatrix.runner.sweep.published import (
     read_refused,
     texts,
 )
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.sweep.findings import changes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from repromatrix.runner.sweep.history import SweepHistory
+    from repromatrix.runner.evidence.swept.history import SweepHistory
 
 HELD = (ProbeStatus.HOLDS, "")
 

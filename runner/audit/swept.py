@@ -13,10 +13,10 @@ from typing import Any
 from packaging.version import Version
 
 from repromatrix.runner.audit.questions import Level
+from repromatrix.runner.evidence.swept.history import SweepHistory
+from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.model.outcomes import Precision
-from repromatrix.runner.sweep.child.probes.names import BUILD, DTYPES
-from repromatrix.runner.sweep.history import SweepHistory
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.text import plural, shorten
 
 _WIDE = 160

@@ -10,8 +10,8 @@ from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
-    from repromatrix.runner.sweep.answers import SweptAnswer
-    from repromatrix.runner.sweep.history import SweepHistory
+    from repromatrix.runner.audit.swept import SweptAnswer
+    from repromatrix.runner.evidence.swept.history import SweepHistory
 
 
 class SweptModels:
@@ -26,19 +26,19 @@ class SweptModels:
 
     @cached_property
     def _history(self) -> SweepHistory:
-        from repromatrix.runner.sweep.published import read_history  # noqa: PLC0415
+        from repromatrix.runner.evidence.swept.published import read_history  # noqa: PLC0415
 
         return read_history(self._paths.published)
 
     @cached_property
     def _classes(self) -> SweepHistory:
-        from repromatrix.runner.sweep.published import CLASSES, read_history  # noqa: PLC0415
+        from repromatrix.runner.evidence.swept.published import CLASSES, read_history  # noqa: PLC0415
 
         return read_history(self._paths.published, CLASSES)
 
     def is_known(self, model: str) -> bool:
         """Say whether a name or glob means an architecture that was swept."""
-        from repromatrix.runner.sweep import answers  # noqa: PLC0415
+        from repromatrix.runner.audit import swept as answers  # noqa: PLC0415
 
         return bool(answers.named(self._history, [model]))
 
@@ -48,7 +48,7 @@ class SweptModels:
         """Return what is known of models at a version of transformers."""
         if not models:
             return ()
-        from repromatrix.runner.sweep import answers  # noqa: PLC0415
+        from repromatrix.runner.audit import swept as answers  # noqa: PLC0415
 
         kinds = answers.named(self._history, models)
         return answers.swept(self._history, kinds, version, precisions, self._classes)

@@ -13,16 +13,21 @@ from functools import cache, cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from repromatrix.runner.model.observation import signature
-from repromatrix.runner.sweep.child.probes.names import BUILD, DTYPES
-from repromatrix.runner.sweep.findings import (
+from repromatrix.runner.evidence.swept.changes import (
     Found,
     ProbeChange,
     change_of,
     same_numbers,
     same_outcome,
 )
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus, architecture_of
+from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES
+from repromatrix.runner.evidence.swept.records import (
+    ProbeKey,
+    ProbeRecord,
+    ProbeStatus,
+    architecture_of,
+)
+from repromatrix.runner.model.observation import signature
 
 _SIZES = 3.0
 """How many times another a difference may be that is published as one with it."""

@@ -6,10 +6,10 @@ import pytest
 from swept import line, record
 
 from repromatrix.runner.audit.questions import Level
+from repromatrix.runner.audit.swept import SweptAnswer, as_data, lines, named, swept
+from repromatrix.runner.evidence.swept.probes import PROBES
+from repromatrix.runner.evidence.swept.records import ProbeRecord, ProbeStatus
 from repromatrix.runner.model.outcomes import Precision
-from repromatrix.runner.sweep.answers import SweptAnswer, as_data, lines, named, swept
-from repromatrix.runner.sweep.child.probes.names import PROBES
-from repromatrix.runner.sweep.records import ProbeRecord, ProbeStatus
 
 HOLDS, FAILS, SKIPPED = ProbeStatus.HOLDS, ProbeStatus.FAILS, ProbeStatus.SKIPPED
 BF16 = frozenset({Precision.BF16})

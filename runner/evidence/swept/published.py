@@ -9,10 +9,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repromatrix.runner.evidence.swept.history import (
+    Architecture,
+    ProbeRun,
+    SweepHistory,
+    SweptRelease,
+)
+from repromatrix.runner.evidence.swept.probes import PROBES, WEIGHTS
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.evidence.tables import as_csv, read_rows
-from repromatrix.runner.sweep.child.probes.names import PROBES, WEIGHTS
-from repromatrix.runner.sweep.history import Architecture, ProbeRun, SweepHistory, SweptRelease
-from repromatrix.runner.sweep.records import ProbeKey, ProbeRecord, ProbeStatus
 
 FOLDER = "sweep"
 """Where it lies in the published set."""

@@ -1,0 +1,1 @@
+"""What the sweep published: read for pages and answers, and written by the sweep alone."""
