@@ -1,8 +1,8 @@
 """How many of 100 findings, drawn at random, are true, and how many causes no report has.
 
 `precision.toml` keeps the seed and what was drawn. What was judged of each stands in
-`recipes/triage.toml`; in `triage.toml` here, where releases between theirs were swept since, so
-that others have taken their place or their name.
+`reports/published/sweep/triage.toml`; in `triage.toml` here, where releases between theirs were
+swept since, so that others have taken their place or their name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner import project
-from repromatrix.runner.evidence.swept.published import BAD_IN_16_BIT, BAD_IN_FP32, read_findings
+from repromatrix.runner.evidence.swept.published import (
+    BAD_IN_16_BIT,
+    BAD_IN_FP32,
+    FOLDER,
+    read_findings,
+)
 from repromatrix.runner.evidence.swept.triage import load_triage
 from repromatrix.runner.paths import Paths
 
@@ -38,7 +43,7 @@ def drawn() -> dict[str, Any]:
 
 def measure(row: Row) -> None:
     """Print what was judged of the findings that were drawn."""
-    sample, triage = drawn(), load_triage(Paths().recipes)
+    sample, triage = drawn(), load_triage(Paths().published / FOLDER)
     earlier = load_triage(FILE.parent)
     decided = {**triage, **earlier}
     judged = [decided[name] for name in sample["names"] if name in decided]

@@ -176,7 +176,6 @@ def published_inputs(paths: Paths, base_url: str = "", source: str = "") -> Inpu
     common = hashlib.sha256(f"{base_url} {source}".encode())
     scripts: dict[str, str] = {}
     cells: dict[str, list[str]] = {}
-    # All that is published, and what findings were decided to be.
     for name, path in archive.contents(paths).items():
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if path.parent == paths.cases:
@@ -333,7 +332,7 @@ def _published(paths: Paths, base_url: str, source: str) -> Published:
         source=source,
         swept=dataclasses.replace(
             _swept(paths, FOLDER),
-            triage=load_triage(paths.recipes),
+            triage=load_triage(paths.published / FOLDER),
             classes=_swept(paths, CLASSES),
         ),
         archive=archive.pack(paths),

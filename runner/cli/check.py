@@ -168,7 +168,7 @@ def _counted(loaded: Project) -> str:
 def _untenable(paths: Paths, loaded: Project) -> list[Fault]:
     """Return what is wrong with the recipes, decisions and hints of the sweep."""
     recipes, damaged = read_recipes(paths.recipes)
-    triage, faults = read_triage(paths.recipes)
+    triage, faults = read_triage(paths.published / FOLDER)
     found = (read_findings(paths.published, folder) for folder in (FOLDER, CLASSES))
     findings = {one.name for one in chain.from_iterable(found)}
     return [

@@ -196,7 +196,7 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
             return _commit(told, options, runner, recipes, (against, release))
         told = confirmed(told, runner, recipes, (against, release))
         live = confirmed_bad(live, runner, recipes, release)
-    _print(swept, told, live, options, load_triage(paths.recipes))
+    _print(swept, told, live, options, load_triage(paths.published / published.FOLDER))
     _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.UNBUILDABLE if swept.unbuilt else ExitCode.AS_EXPECTED
 

@@ -37,7 +37,8 @@ _UNPACKED = 160 * 2**20
 _MEMORY = 64 * 2**20
 """Bytes that decompressing may take beside what is in it."""
 _PLACES = re.compile(r"(cases|environments|reports/published|recipes)(/\w[\w.+,\[\]-]*)+", re.ASCII)
-"""Every file that is unpacked: below one of these folders, and no way out of it."""
+"""Every file that is unpacked: below one of these folders, and no way out of it. In `recipes/`
+older archives hold the decisions about findings."""
 _QUICK: Final = 0
 """The effort of xz: more of it takes seconds, and saves a third of 1.5 MB."""
 
@@ -66,7 +67,6 @@ def contents(paths: Paths) -> dict[str, Path]:
         *paths.locks.glob("*.txt"),
         paths.locks.with_suffix(".tar.xz"),  # what an installation has in place of the folder
         *paths.published.rglob("*.*"),
-        *paths.recipes.glob("triage.toml"),
     ]
     named = {path.relative_to(base).as_posix(): path for path in found if path.is_file()}
     return dict(sorted(named.items()))

@@ -11,6 +11,7 @@ from pathlib import Path
 from repromatrix.runner.errors import Fault, InvalidValue, Problem, RunnerError
 
 NAME = "triage.toml"
+_WHERE = f"reports/published/sweep/{NAME}"
 _KEYS = {"verdict", "says", "case", "reports", "searched"}
 
 
@@ -71,7 +72,7 @@ def load_triage(folder: Path) -> dict[str, TriagedFinding]:
 
 def read_triage(folder: Path) -> tuple[dict[str, TriagedFinding], list[Fault]]:
     """Return the decisions that are sound, and every fault of the others."""
-    path, where = folder / NAME, f"recipes/{NAME}"
+    path, where = folder / NAME, _WHERE
     if not path.exists():
         return {}, []
     try:
@@ -121,7 +122,7 @@ def unknown_names(
 ) -> Iterator[Fault]:
     """Yield a fault for each decision about no published finding, or with no such case."""
     for name, one in triage.items():
-        where = f"recipes/{NAME}: {name}"
+        where = f"{_WHERE}: {name}"
         if name not in findings:
             yield Problem(where, "no published finding is called so", "Take the decision out.")
         if one.case and one.case not in cases:

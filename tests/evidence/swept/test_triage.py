@@ -51,7 +51,10 @@ def test_every_fault_of_a_decision_is_named(tmp_path: Path) -> None:
         "bug, regression, intended, by design, artefact",
     )
 
-    assert [one.removeprefix("recipes/triage.toml: x: ") for one in told(tmp_path, wrong)] == [
+    assert [
+        one.removeprefix("reports/published/sweep/triage.toml: x: ")
+        for one in told(tmp_path, wrong)
+    ] == [
         f"'say' is no key of a decision. Keys: {keys}.",
         f"verdict: invalid value 'bad'; expected {verdicts}.",
         "says: it is no sentence. Say why, and end with a full stop.",
@@ -60,9 +63,9 @@ def test_every_fault_of_a_decision_is_named(tmp_path: Path) -> None:
         "case: it is no name.",
     ]
     assert told(tmp_path, "x = 1") == [
-        "recipes/triage.toml: x: it is no table. Write [NAME] and its keys below."
+        "reports/published/sweep/triage.toml: x: it is no table. Write [NAME] and its keys below."
     ]
-    assert told(tmp_path, "[x")[0].startswith("recipes/triage.toml: invalid TOML: ")
+    assert told(tmp_path, "[x")[0].startswith("reports/published/sweep/triage.toml: invalid TOML: ")
 
 
 def test_a_decision_about_nothing_is_refused(tmp_path: Path) -> None:
