@@ -32,7 +32,7 @@ PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
 MATRIX = nox.project.load_toml(HERE / "environments" / "matrix.toml")
 DERIVED = sorted(path.stem for path in (HERE / "environments" / "locks").glob("*+*.txt"))
 INSIDE = (
-    *("repromatrix/runner/worker", "repromatrix/runner/sweep/child"),
+    *("repromatrix/runner/worker", "repromatrix/sweep/child"),
     "repromatrix/runner/evidence/swept/probes.py",
 )
 STACKS = [stack["name"] for stack in MATRIX.get("stacks", [])]
@@ -138,7 +138,7 @@ def lint(session: nox.Session) -> None:
     """Format, lint and type-check everything."""
     python = _python(session, "tests")
     # The locale of whoever runs it decides no encoding; the tests run in UTF-8 mode.
-    encoding = ["--preview", "--select", "PLW1514", "runner", "reports", "repromatrix"]
+    encoding = ["--preview", "--select", "PLW1514", "runner", "sweep", "reports", "repromatrix"]
     # What runs inside of an environment is run by its Python, and that may be an older one. The API
     # that its package names is not.
     older = ["--python-version", "3.10", "--follow-imports", "silent"]

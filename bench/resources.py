@@ -19,8 +19,8 @@ from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.judging.lint import code_lines
 from repromatrix.runner.model.case import Trigger, stem_of
 from repromatrix.runner.paths import ROOT, Paths
-from repromatrix.runner.sweep.measure import releases_of
 from repromatrix.runner.worker import process_control
+from repromatrix.sweep.measure import releases_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

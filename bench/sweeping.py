@@ -18,7 +18,7 @@ from repromatrix.runner import project
 from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.published import read_history
 from repromatrix.runner.paths import ROOT, Paths
-from repromatrix.runner.sweep.measure import releases_of
+from repromatrix.sweep.measure import releases_of
 
 if TYPE_CHECKING:
     from shared import Row

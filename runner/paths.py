@@ -114,7 +114,7 @@ class Paths:
     @property
     def recipes(self) -> Path:
         """One frozen tiny model per architecture."""
-        return self.data / "recipes"
+        return self.root / "sweep" / "recipes"
 
     @property
     def commits(self) -> Path:

@@ -27,8 +27,8 @@ ARM = re.compile(r"(?<=\| )Outcome\.NOT_RUN|(?<=case )Outcome\.NOT_RUN")
 
 def copied(folder: Path) -> None:
     """Copy the source into a folder, where it may be changed."""
-    ignored = shutil.ignore_patterns("__pycache__", "site", "own-site", "published")
-    for name in ("runner", "reports", "repromatrix"):
+    ignored = shutil.ignore_patterns("__pycache__", "site", "own-site", "published", "recipes")
+    for name in ("runner", "sweep", "reports", "repromatrix"):
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", folder)
 

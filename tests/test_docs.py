@@ -247,10 +247,11 @@ def _exit_codes() -> tuple[str, list[tuple[str, str, str]], str]:
 
 def named_in_code() -> set[str]:
     """Return every text of the code that is the name of an environment variable."""
-    sources = [*(ROOT / "runner").rglob("*.py"), *(ROOT / "reports").glob("*.py")]
-    sources += [ROOT / "noxfile.py", *(ROOT / "reports" / "pages").rglob("*.py")]
+    sources = [*(ROOT / "runner").rglob("*.py"), *(ROOT / "sweep").rglob("*.py")]
+    sources += [*(ROOT / "reports").glob("*.py"), *(ROOT / "reports" / "pages").rglob("*.py")]
+    sources += [ROOT / "noxfile.py"]
     # The mappings of transformers are named as variables are.
-    named_so = ROOT / "runner" / "sweep" / "child" / "universe.py"
+    named_so = ROOT / "sweep" / "child" / "universe.py"
     texts = {text for path in sources if path != named_so for text in _texts(path)}
     drills = {text for path in (ROOT / "drills").glob("*.py") for text in _texts(path)}
     texts |= {text for text in drills if text.startswith("REPRO_")}

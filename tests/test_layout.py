@@ -22,13 +22,13 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     *("text", "errors", "paths", "signals", "markdown", "subprocesses", "git", "tempdirs", "files"),
     *("model", "cases", "judging", "evidence", "planning", "environments", "project"),
-    *("execution", "bisect", "compare", "audit", "sweep", "site", "cli"),
+    *("execution", "bisect", "compare", "audit", "site", "cli"),
 )
 APART = "worker"
 """Executed by another Python; whoever speaks to it may import it, and it imports nobody."""
 ROOMS = {
     *("cli", "model", "environments", "planning", "execution", "worker"),
-    *("evidence", "judging", "bisect", "compare", "audit", "sweep"),
+    *("evidence", "judging", "bisect", "compare", "audit"),
 }
 """The folders of `runner/`; everything else there is a loose module."""
 
@@ -51,16 +51,29 @@ TREES = {
         *sorted((ROOT / "runner").rglob("*.py")),
         # A rendered site holds cases to download, which are no code of ours.
         *(one for one in sorted((ROOT / "reports").rglob("*.py")) if SITE not in one.parents),
+        *sorted((ROOT / "sweep").rglob("*.py")),
         *sorted((ROOT / "repromatrix").glob("*.py")),
         ROOT / "noxfile.py",
     ]
 }
 RUNNER = {where: tree for where, tree in TREES.items() if where.startswith("runner/")}
 INSIDE = {where: tree for where, tree in RUNNER.items() if where.startswith(f"runner/{APART}/")}
-CHILD = {where: tree for where, tree in RUNNER.items() if where.startswith("runner/sweep/child/")}
+CHILD = {where: tree for where, tree in TREES.items() if where.startswith("sweep/child/")}
 """Executed by the environment's own Python, too: what the sweep does to models."""
 PROBE_LIST = "repromatrix.runner.evidence.swept.probes."
 """Data that the environment's own Python reads as well."""
+SWEEP = {where: tree for where, tree in TREES.items() if where.startswith("sweep/")}
+ALLOWED_TO_SWEEP = (
+    *("text", "errors", "paths", "files", "model", "planning", "project", "execution"),
+    *("evidence.store", "evidence.swept"),
+    *("bisect.search", "bisect.commit_search", "bisect.oracle"),
+)
+ALLOWED_TO_ITS_COMMAND = (
+    *ALLOWED_TO_SWEEP,
+    *("cli.options", "cli.engine", "cli.progress", "environments.commits"),
+    *("bisect.clone", "bisect.commits"),
+)
+"""`sweep/cli.py` is a command as those below `runner/cli/` are."""
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
@@ -93,7 +106,7 @@ def test_every_module_is_in_a_layer() -> None:
     assert found == {*LAYERS, APART}
 
 
-def test_the_runner_has_twelve_rooms_and_few_loose_modules() -> None:
+def test_the_runner_has_eleven_rooms_and_few_loose_modules() -> None:
     rooms = {path.parent.name for path in (ROOT / "runner").glob("*/__init__.py")}
     loose = {path.stem for path in (ROOT / "runner").glob("*.py")} - {"__init__"}
 
@@ -145,12 +158,34 @@ def test_the_sweep_inside_an_environment_imports_what_is_under_test_and_itself(w
 
     # safetensors comes with transformers, whose checkpoints it reads.
     assert strangers <= {"repromatrix", "safetensors", *UNDER_TEST}
-    allowed = ("repromatrix.runner.sweep.child", PROBE_LIST)
+    allowed = ("repromatrix.sweep.child", PROBE_LIST)
     assert all(name.startswith(allowed) for name in ours)
     assert {*_imports(TREES["runner/evidence/swept/probes.py"])} == {
         "__future__.annotations",
         "typing.NamedTuple",
     }
+
+
+@pytest.mark.parametrize("where", SWEEP.keys() - CHILD.keys())
+def test_the_sweep_imports_what_measures_and_what_is_pure(where: str) -> None:
+    allowed = ALLOWED_TO_ITS_COMMAND if where == "sweep/cli.py" else ALLOWED_TO_SWEEP
+    ours = {
+        name.removeprefix("repromatrix.runner.")
+        for name in _imports(SWEEP[where])
+        if name.startswith("repromatrix.") and not name.startswith("repromatrix.sweep.")
+    }
+
+    assert [name for name in ours if not name.startswith(allowed)] == []
+
+
+def test_nobody_imports_the_sweep() -> None:
+    found = {
+        where
+        for where, tree in TREES.items()
+        if any(name.startswith("repromatrix.sweep") for name in _imports(tree))
+    }
+
+    assert found <= SWEEP.keys()
 
 
 def test_the_list_of_packages_is_that_of_the_matrix() -> None:

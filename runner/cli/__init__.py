@@ -32,6 +32,10 @@ WITHOUT_CHECKOUT = frozenset(
     {"run", "report", "results", "diff", "audit", "advise", "doctor", "case", "update"}
 )
 """What an installation offers: it has no cases of its own to measure, and publishes nothing."""
+BESIDE = {"sweep": "repromatrix.sweep.cli"}
+"""The modules of commands that do not lie here."""
+CHECKED = ("repromatrix.sweep.recipe_faults",)
+"""The modules that say what is wrong with files of theirs, for `check`."""
 
 _REMOVED = {
     ("matrix", "--plan"): "Use --dry-run to print what would run.",
@@ -54,7 +58,8 @@ def register(typed: str) -> None:
         what = "the command needs a checkout of repromatrix"
         raise refuse(Problem(typed, what, f"Clone the repository and run `nox -s {typed}` in it."))
     for name in [typed] if typed in offered else offered:
-        importlib.import_module(f"repromatrix.runner.cli.{name.replace('-', '_')}")
+        here = f"repromatrix.runner.cli.{name.replace('-', '_')}"
+        importlib.import_module(BESIDE.get(name, here))
     # A module that another one imports registers its command first.
     app.registered_commands.sort(key=lambda command: COMMANDS.index(command.name or ""))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 
 from repromatrix.runner import project, site
 from repromatrix.runner.audit.torches import torch_requirements
+from repromatrix.runner.cli import CHECKED
 from repromatrix.runner.cli.options import command
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError
 from repromatrix.runner.evidence import answers
@@ -34,9 +36,6 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
-from repromatrix.runner.sweep.classes import read_classes
-from repromatrix.runner.sweep.making import needless_hints, read_hints
-from repromatrix.runner.sweep.recipes import read_recipes
 from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
@@ -166,17 +165,14 @@ def _counted(loaded: Project) -> str:
 
 
 def _untenable(paths: Paths, loaded: Project) -> list[Fault]:
-    """Return what is wrong with the recipes, decisions and hints of the sweep."""
-    recipes, damaged = read_recipes(paths.recipes)
+    """Return what is wrong with decisions about findings, and with files beside the corpus."""
     triage, faults = read_triage(paths.published / FOLDER)
     found = (read_findings(paths.published, folder) for folder in (FOLDER, CLASSES))
     findings = {one.name for one in chain.from_iterable(found)}
     return [
-        *damaged,
-        *read_classes(paths.recipes, recipes)[1],
+        *chain.from_iterable(import_module(name).faults(paths) for name in CHECKED),
         *faults,
         *unknown_names(triage, findings, {case.stem for case in loaded.cases.values()}),
-        *needless_hints(read_hints(paths.recipes), recipes),
     ]
 
 

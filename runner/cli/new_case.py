@@ -22,6 +22,7 @@ from repromatrix.runner.cases import load_case
 from repromatrix.runner.cli.options import command
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
+from repromatrix.runner.evidence.swept.published import read_architectures
 from repromatrix.runner.judging.lint import NAME, scrutinise
 from repromatrix.runner.judging.proposals import BlockProposal, propose
 from repromatrix.runner.model.case import Script, decode, parse_python, parse_script
@@ -29,7 +30,6 @@ from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.model.packages import COMPANIONS, UNDER_TEST
 from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.recipes import read_recipes
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -151,7 +151,7 @@ def _proposed(paths: Paths, where: str) -> BlockProposal:
     loaded, _ = project.read(paths, None)
     cases = loaded.cases.values()
     families = {family for case in cases for family in case.block.families}
-    families |= {recipe.type for recipe in read_recipes(paths.recipes)[0].values()}
+    families |= {one.name for one in read_architectures(paths.published)}
     return propose(text, cases, families, [release.name for release in loaded.matrix.releases])
 
 

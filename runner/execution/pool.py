@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from repromatrix.runner import subprocesses
@@ -295,9 +296,8 @@ class Batch:
                 if case.block.isolation is Isolation.FORK
             ]
             before = [row.cell for row in self.ready.before]
-            texts = {
-                case.path: case.script.text for case in self._cases([*self.ready.cells, *before])
-            }
+            asked = self._cases([*self.ready.cells, *before])
+            texts = {case.path: case.script.text for case in asked}
             start = Start(
                 built=self.ready.built,
                 device=self.terms.device,
@@ -309,6 +309,7 @@ class Batch:
                 hash_seed=self.terms.hash_seed,
                 front=self._front,
                 sandbox=self.terms.sandbox,
+                cases=sorted({Path(case.beside) for case in asked if case.beside}),
                 texts={path: text for path, text in texts.items() if text},
             )
             try:

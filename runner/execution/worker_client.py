@@ -63,7 +63,7 @@ class Start:
     """A tree of sources to put in front of the path, and where its compiled files are kept."""
     sandbox: bool = False
     cases: Sequence[Path] = ()
-    """Scripts that it is asked to run as their files stand."""
+    """Scripts that it is asked to run as their files stand, and folders of what scripts import."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """By path, the scripts that it is asked to run as they were read.
 

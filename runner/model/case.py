@@ -371,6 +371,8 @@ class Case:
     """Which of its variants it is; empty where it has none."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """What the runner tells a script of its own by environment variables; of a case nothing."""
+    beside: str = ""
+    """The folder from which a script of the runner's own imports modules; a case has none."""
 
     @property
     def label(self) -> str:

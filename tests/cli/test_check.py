@@ -28,7 +28,7 @@ from repromatrix.runner.model.observation import LOCAL
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import load
-from repromatrix.runner.sweep.recipes import write as write_recipe
+from repromatrix.sweep.recipe_files import write as write_recipe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +101,7 @@ def test_a_recipe_that_was_edited_is_a_fault(tmp_path: Path) -> None:
 
     (fault,) = map(str, raised.value.faults)
     what, mend = "its digest does not fit: the file was edited.", "Restore it with git;"
-    assert fault == f"recipes/llama.json: {what} {mend} recipes are frozen."
+    assert fault == f"sweep/recipes/llama.json: {what} {mend} recipes are frozen."
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.cli.options import stderr_console
-from repromatrix.runner.cli.sweep import SweepOptions, sweep
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.classes import load_classes
-from repromatrix.runner.sweep.recipes import load_recipes, write
+from repromatrix.sweep.classes import load_classes
+from repromatrix.sweep.cli import SweepOptions, sweep
+from repromatrix.sweep.recipe_files import load_recipes, write
 
 pytestmark = pytest.mark.builds
 
@@ -130,7 +130,7 @@ def test_layers_that_an_adapter_does_not_reach_are_told_and_jumps_are_not(
 
     dac looks up the nearest code, so that rounding alone gives other numbers.
     """
-    known = load_recipes(Path(__file__).parents[2] / "recipes")
+    known = load_recipes(Path(__file__).parents[2] / "sweep" / "recipes")
     for kind in ("videomae", "dac"):
         write(paths.recipes, dict(known[kind].content))
     probes = ["lora-everywhere", "outputs-bf16"]
@@ -154,7 +154,7 @@ def test_layers_that_an_adapter_does_not_reach_are_told_and_jumps_are_not(
 def test_nodes_of_a_cluster_share_the_architectures_of_a_release(
     paths: Paths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repromatrix.runner.cli.sweep._ON_A_NODE", 1)
+    monkeypatch.setattr("repromatrix.sweep.cli._ON_A_NODE", 1)
     probes = ["outputs-fp32", "static"]
     options = SweepOptions(release="5.23.0", against="4.50.0", probe=probes, ray="local", jobs=2)
 

@@ -89,8 +89,8 @@ def test_no_step_puts_an_expression_into_its_shell(path: Path) -> None:
 def checkout(folder: Path, *names: str) -> Path:
     """Return a checkout with fakes for its cases and nothing published."""
     made = folder / "checkout"
-    for part in ("repromatrix", "runner", "reports", "environments"):
-        leave = shutil.ignore_patterns("__pycache__", "published", "site", "own-*")
+    for part in ("repromatrix", "runner", "sweep", "reports", "environments"):
+        leave = shutil.ignore_patterns("__pycache__", "published", "recipes", "site", "own-*")
         shutil.copytree(ROOT / part, made / part, ignore=leave, symlinks=True)
     (made / "cases").mkdir()
     for name in names:
@@ -301,9 +301,9 @@ def test_by_day_and_where_nothing_is_unexpected_no_issue_is_looked_for(tmp_path:
 def test_every_night_a_shard_of_the_architectures_is_swept(tmp_path: Path) -> None:
     """With two releases in place of `main`, and three architectures of which the shard has one."""
     where = checkout(tmp_path)
-    (where / "recipes").mkdir()
+    (where / "sweep" / "recipes").mkdir()
     for kind in ("bert", "gpt2", "llama"):
-        shutil.copy(ROOT / "recipes" / f"{kind}.json", where / "recipes")
+        shutil.copy(ROOT / "sweep" / "recipes" / f"{kind}.json", where / "sweep" / "recipes")
     given = {
         "github.event_name == 'schedule' && 'main' || inputs.release": "5.23.0",
         "inputs.against": "4.50.0",

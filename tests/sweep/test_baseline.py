@@ -11,13 +11,13 @@ from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease
 from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.model.cell import Environment, Source
-from repromatrix.runner.sweep.baseline import (
+from repromatrix.sweep.baseline import (
     published_baseline,
     published_of,
     to_measure,
 )
-from repromatrix.runner.sweep.cells import code_of, probe_cases
-from repromatrix.runner.sweep.recipes import ModelRecipe
+from repromatrix.sweep.cells import code_of, probe_cases
+from repromatrix.sweep.recipe_files import ModelRecipe
 
 HOLDS, FAILS, SKIPPED = ProbeStatus.HOLDS, ProbeStatus.FAILS, ProbeStatus.SKIPPED
 RECIPE = ModelRecipe(content=CONTENT)

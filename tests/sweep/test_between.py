@@ -13,8 +13,8 @@ from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.published import read_findings, read_history, texts
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeStatus
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.between import lacking, new_probes, next_runs, probes_between
-from repromatrix.runner.sweep.measure import releases_of
+from repromatrix.sweep.between import lacking, new_probes, next_runs, probes_between
+from repromatrix.sweep.measure import releases_of
 
 if TYPE_CHECKING:
     from pathlib import Path

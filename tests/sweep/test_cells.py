@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import io
+import zipfile
 from collections import Counter
 
 from tiny_recipes import CONTENT
 
+from repromatrix.runner import project
 from repromatrix.runner.evidence.swept.probes import PROBES
-from repromatrix.runner.sweep.cells import (
+from repromatrix.runner.execution.ray import parcel
+from repromatrix.runner.paths import Paths
+from repromatrix.sweep.cells import (
     CHILD,
     cheap_probes,
     chosen_probes,
     kind_and_probes,
     probe_cases,
 )
-from repromatrix.runner.sweep.recipes import ModelRecipe
+from repromatrix.sweep.recipe_files import ModelRecipe
 
 LLAMA = ModelRecipe(content=CONTENT)
 FURTHER = ModelRecipe(content={**CONTENT, "class": "LlamaModel", "base": LLAMA.digest})
@@ -28,6 +34,19 @@ def test_an_architecture_has_one_cell_per_family() -> None:
     assert sorted(cases) == sorted(f"llama/{family}" for family in families)
     assert kind_and_probes("llama/train#checkpointing@1") == ("llama", ("checkpointing",))
     assert kind_and_probes("llama/trainer")[1] == ("trainer", "trainer-bf16", "trainer-leaks")
+
+
+def test_a_node_of_a_cluster_is_sent_what_the_script_of_a_cell_imports() -> None:
+    cases = probe_cases([LLAMA], chosen_probes(fp16=False))
+    loaded = dataclasses.replace(project.load(Paths(), []), cases=cases)
+
+    with zipfile.ZipFile(io.BytesIO(parcel.pack(loaded)[1])) as archive:
+        names = archive.namelist()
+
+    inside = {f"repromatrix/sweep/child/{path.relative_to(CHILD)}" for path in CHILD.rglob("*.py")}
+    assert inside <= {*names}
+    assert names.count("cases/cell.py") == 1
+    assert not any("recipes" in name or name.endswith("sweep/cli.py") for name in names)
 
 
 def test_what_computes_in_fp16_has_cells_of_its_own() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.sweep.classes import (
+from repromatrix.sweep.classes import (
     NAME,
     entry_of,
     load_classes,
@@ -17,8 +17,8 @@ from repromatrix.runner.sweep.classes import (
     read_classes,
     write,
 )
-from repromatrix.runner.sweep.making import is_named
-from repromatrix.runner.sweep.recipes import ModelRecipe, digest_of
+from repromatrix.sweep.making import is_named
+from repromatrix.sweep.recipe_files import ModelRecipe, digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +108,7 @@ def test_a_line_that_does_not_fit_is_told_with_its_number(
     assert read_classes(tmp_path, recipes)[0] == {}
     with pytest.raises(RunnerError) as raised:
         load_classes(tmp_path, recipes)
-    assert str(raised.value.faults[0]).startswith(f"recipes/{NAME}, line 1: {said}")
+    assert str(raised.value.faults[0]).startswith(f"sweep/recipes/{NAME}, line 1: {said}")
 
 
 @pytest.mark.parametrize(

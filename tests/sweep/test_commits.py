@@ -16,8 +16,8 @@ from repromatrix.runner.evidence.swept.changes import change_of
 from repromatrix.runner.evidence.swept.records import ProbeRecord, ProbeStatus
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.sweep.commits import inquiry_of
-from repromatrix.runner.sweep.recipes import ModelRecipe
+from repromatrix.sweep.commits import inquiry_of
+from repromatrix.sweep.recipe_files import ModelRecipe
 
 HOLDS, FAILS, SKIPPED = ProbeStatus.HOLDS, ProbeStatus.FAILS, ProbeStatus.SKIPPED
 CELL = Cell("llama/generate#static@0", "", "4.50.0", Precision.FP32, Device.CPU)

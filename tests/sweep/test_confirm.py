@@ -11,14 +11,14 @@ from tiny_recipes import CONTENT
 
 from repromatrix.runner.errors import Interrupted
 from repromatrix.runner.evidence.swept.records import ProbeStatus
-from repromatrix.runner.sweep.confirm import confirmed, measure_again
-from repromatrix.runner.sweep.findings import changes, findings
-from repromatrix.runner.sweep.recipes import ModelRecipe
+from repromatrix.sweep.confirm import confirmed, measure_again
+from repromatrix.sweep.findings import changes, findings
+from repromatrix.sweep.recipe_files import ModelRecipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from repromatrix.runner.sweep.measure import SweepRunner
+    from repromatrix.sweep.measure import SweepRunner
 
 RECIPES = {"llama": ModelRecipe(content=CONTENT)}
 FOUND = findings(

@@ -9,8 +9,8 @@ import pytest
 from repromatrix.runner.evidence.swept.changes import Kind, difference
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.evidence.swept.triage import TriagedFinding, TriageVerdict
-from repromatrix.runner.sweep.findings import bad, changes, findings
-from repromatrix.runner.sweep.render import told
+from repromatrix.sweep.findings import bad, changes, findings
+from repromatrix.sweep.render import told
 
 CACHE = "transformers.cache_utils:StaticLayer.update"
 SUMMARY = {"logits": {"shape": [2, 4], "finite": 1.0, "norm": 2.0, "samples": [1.0, -1.0, None]}}

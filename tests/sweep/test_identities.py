@@ -16,8 +16,8 @@ from repromatrix.runner import project
 from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.published import CLASSES, FOLDER, read_history
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.sweep.baseline import published_baseline, to_measure
-from repromatrix.runner.sweep.cells import (
+from repromatrix.sweep.baseline import published_baseline, to_measure
+from repromatrix.sweep.cells import (
     cheap_probes,
     class_case,
     probe_case,
@@ -25,16 +25,16 @@ from repromatrix.runner.sweep.cells import (
     recipe_case,
     types_case,
 )
-from repromatrix.runner.sweep.classes import load_classes
-from repromatrix.runner.sweep.measure import recipes_there
-from repromatrix.runner.sweep.recipes import load_recipes
+from repromatrix.sweep.classes import load_classes
+from repromatrix.sweep.measure import recipes_there
+from repromatrix.sweep.recipe_files import load_recipes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from repromatrix.runner.model.case import Case
     from repromatrix.runner.project import Project
-    from repromatrix.runner.sweep.recipes import ModelRecipe
+    from repromatrix.sweep.recipe_files import ModelRecipe
 
 RELEASES = [(name, folder) for folder in (FOLDER, CLASSES) for name in ("5.22.2", "5.23.0")]
 SWEPT, ALONE, MAKING = "e465b8b2f8fe8601", "1b0bfd4d3504c4ad", "f4cc136025cca1de"

@@ -12,9 +12,9 @@ from repromatrix.runner.evidence.swept.history import SweptRelease, history
 from repromatrix.runner.evidence.swept.probes import DTYPES, PROBES
 from repromatrix.runner.evidence.swept.published import PublishedFinding
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeStatus
-from repromatrix.runner.sweep.cells import probe_cases
-from repromatrix.runner.sweep.publishing import MeasuredRelease, merged, told
-from repromatrix.runner.sweep.recipes import ModelRecipe
+from repromatrix.sweep.cells import probe_cases
+from repromatrix.sweep.publishing import MeasuredRelease, merged, told
+from repromatrix.sweep.recipe_files import ModelRecipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pytest
 
     from repromatrix.runner.evidence.swept.history import SweepHistory
-    from repromatrix.runner.sweep.findings import SweepFinding
-    from repromatrix.runner.sweep.measure import SweepRunner
+    from repromatrix.sweep.findings import SweepFinding
+    from repromatrix.sweep.measure import SweepRunner
 
 HOLDS, FAILS = ProbeStatus.HOLDS, ProbeStatus.FAILS
 EARLIER = line(
@@ -151,9 +151,9 @@ def test_a_recipe_that_was_made_anew_is_published_once_the_whole_line_was_measur
 
 def confirming(monkeypatch: pytest.MonkeyPatch, confirm: Callable[..., list[SweepFinding]]) -> None:
     """Let nothing be measured again, and findings be confirmed by a function."""
-    monkeypatch.setattr("repromatrix.runner.sweep.publishing.measure_again", lambda *_: None)
+    monkeypatch.setattr("repromatrix.sweep.publishing.measure_again", lambda *_: None)
     for name in ("confirmed", "confirmed_bad"):
-        monkeypatch.setattr(f"repromatrix.runner.sweep.publishing.{name}", confirm)
+        monkeypatch.setattr(f"repromatrix.sweep.publishing.{name}", confirm)
 
 
 def test_findings_about_probes_that_were_not_run_stay_as_they_were_published(

@@ -9,8 +9,8 @@ import pytest
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.errors import RunnerError
-from repromatrix.runner.sweep.making import needless_hints
-from repromatrix.runner.sweep.recipes import as_text, digest_of, load_recipes, write
+from repromatrix.sweep.making import needless_hints
+from repromatrix.sweep.recipe_files import as_text, digest_of, load_recipes, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,8 +32,8 @@ def test_the_digest_states_the_content_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "recipes/llama.json: the file is damaged"),
-        ("[]", "recipes/llama.json: the file holds no object"),
+        ("{", "sweep/recipes/llama.json: the file is damaged"),
+        ("[]", "sweep/recipes/llama.json: the file holds no object"),
         (json.dumps({**CONTENT, "home": 4}), "'home' is missing or of another kind"),
         (json.dumps({**CONTENT, "type": "gpt2"}), "it is of 'gpt2'. Call the file gpt2.json."),
         (as_text(CONTENT).replace("32", "64"), "its digest does not fit: the file was edited"),
@@ -58,10 +58,10 @@ def test_a_hint_without_a_recipe_or_a_reason_is_refused() -> None:
     }
 
     assert [str(fault) for fault in needless_hints(hints, {"llama", "odd"})] == [
-        "recipes/hints.toml: gone: there is no recipe of this name. Take the hint out.",
-        "recipes/hints.toml: odd: it gives no reason. Say what the name of a field hides.",
+        "sweep/recipes/hints.toml: gone: there is no recipe of this name. Take the hint out.",
+        "sweep/recipes/hints.toml: odd: it gives no reason. Say what the name of a field hides.",
         (
-            "recipes/hints.toml: odd: 'a' is no key of a hint. "
+            "sweep/recipes/hints.toml: odd: 'a' is no key of a hint. "
             "Keys: class, config, inputs, reason, tokens."
         ),
     ]

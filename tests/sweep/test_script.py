@@ -19,24 +19,24 @@ from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeStatus
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.model.case import Case, read_script
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.sweep import script as script_search
-from repromatrix.runner.sweep.findings import SweepFinding
-from repromatrix.runner.sweep.recipes import ModelRecipe
-from repromatrix.runner.sweep.script import smallest, told_of, with_setting, without
-from repromatrix.runner.sweep.script_text import (
+from repromatrix.sweep import script as script_search
+from repromatrix.sweep.findings import SweepFinding
+from repromatrix.sweep.recipe_files import ModelRecipe
+from repromatrix.sweep.script import smallest, told_of, with_setting, without
+from repromatrix.sweep.script_text import (
     ScriptEnds,
     ScriptForm,
     ScriptSubject,
     Side,
     text_of,
 )
-from repromatrix.runner.sweep.script_ways import WAYS
+from repromatrix.sweep.script_ways import WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from repromatrix.runner.model.observation import Observation
-    from repromatrix.runner.sweep.measure import SweepRunner
+    from repromatrix.sweep.measure import SweepRunner
 
 CONFIG: dict[str, Any] = {"model_type": "x", "wide": 4, "deep": {"wide": 2, "heads": 4}, "rope": 1}
 BY_NAME = {probe.name: probe for probe in PROBES} | {

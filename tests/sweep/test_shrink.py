@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from repromatrix.runner.sweep.child import amend, fields, guess_inputs, repairs, tokens
+from repromatrix.sweep.child import amend, fields, guess_inputs, repairs, tokens
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,6 @@ def read_history(published: Path, folder: str = FOLDER) -> SweepHistory:
     """Return a published history, an empty one without files; raises RunnerError."""
     where = published / folder
     releases = read_rows(where / "releases.csv", _ReleaseRow, _WRITTEN)
-    architectures = read_rows(where / "architectures.csv", Architecture, _WRITTEN)
     outcomes = read_rows(where / "outcomes.csv", _OutcomeRow, _WRITTEN)
     numbers = read_rows(where / "numbers.csv", _NumbersRow, _WRITTEN)
     return SweepHistory(
@@ -111,10 +110,15 @@ def read_history(published: Path, folder: str = FOLDER) -> SweepHistory:
             )
             for row in releases
         },
-        architectures={row.name: row for row in architectures},
+        architectures={row.name: row for row in read_architectures(published, folder)},
         outcomes=_by_key(map(_outcome_run, outcomes)),
         numbers=_by_key(map(_numbers_run, numbers)),
     )
+
+
+def read_architectures(published: Path, folder: str = FOLDER) -> tuple[Architecture, ...]:
+    """Return the architectures that were swept; raises RunnerError."""
+    return read_rows(published / folder / "architectures.csv", Architecture, _WRITTEN)
 
 
 def read_refused(published: Path, folder: str = FOLDER) -> tuple[RefusedType, ...]:

@@ -32,7 +32,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.paths import ROOT, Paths
+from repromatrix.runner.paths import CODE, ROOT, Paths
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.project import Project
 from repromatrix.runner.signals import answering
@@ -145,7 +145,7 @@ def pack(project: Project) -> tuple[str, bytes]:
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        for name, path in sorted(_files(project)):
+        for name, path in sorted({*_files(project)}):
             about = zipfile.ZipInfo(name, _DATE)
             about.compress_type = zipfile.ZIP_DEFLATED
             about.external_attr = _ALLOWED
@@ -159,6 +159,9 @@ def _files(project: Project) -> Iterator[tuple[str, Path]]:
     yield from runner_files(project.paths)
     for case in project.cases.values():
         yield shipped(case, project.paths), Path(case.path)
+        if case.beside:
+            for path in Path(case.beside).rglob("*.py"):
+                yield f"repromatrix/{path.relative_to(CODE.parent).as_posix()}", path
 
 
 def shipped(case: Case, paths: Paths) -> str:

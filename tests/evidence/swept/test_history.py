@@ -20,7 +20,7 @@ from repromatrix.runner.evidence.swept.published import (
     texts,
 )
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
-from repromatrix.runner.sweep.findings import changes
+from repromatrix.sweep.findings import changes
 
 if TYPE_CHECKING:
     from pathlib import Path
