@@ -138,7 +138,8 @@ def lint(session: nox.Session) -> None:
     """Format, lint and type-check everything."""
     python = _python(session, "tests")
     # The locale of whoever runs it decides no encoding; the tests run in UTF-8 mode.
-    encoding = ["--preview", "--select", "PLW1514", "runner", "sweep", "reports", "repromatrix"]
+    folders = ["runner", "sweep", "tools", "reports", "repromatrix"]
+    encoding = ["--preview", "--select", "PLW1514", *folders]
     # What runs inside of an environment is run by its Python, and that may be an older one. The API
     # that its package names is not.
     older = ["--python-version", "3.10", "--follow-imports", "silent"]

@@ -35,10 +35,10 @@ from drills.checkout import FAILS, RELEASES, Checkout, made, made_wheel, made_wh
 from drills.index import serving
 from drills.kill import processes_of, quick_disk
 from repromatrix.runner.evidence import archive
-from repromatrix.runner.execution.bundle.pack import carried
 from repromatrix.runner.execution.ray.task import packages_of
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.worker import process_control
+from repromatrix.tools.bundle.pack import carried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 `docs/api.md` describes the names below; they are imported when they are first used, so that to
 import this package costs nothing. `repromatrix.runner` and `repromatrix.reports` are its inside. In
 a checkout these are symbolic links to the top-level folders, in a distribution the folders.
-`repromatrix.sweep` measures, and is in a checkout alone.
+`repromatrix.sweep` and `repromatrix.tools` measure, and are in a checkout alone.
 """
 
 from __future__ import annotations

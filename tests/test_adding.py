@@ -28,7 +28,7 @@ ARM = re.compile(r"(?<=\| )Outcome\.NOT_RUN|(?<=case )Outcome\.NOT_RUN")
 def copied(folder: Path) -> None:
     """Copy the source into a folder, where it may be changed."""
     ignored = shutil.ignore_patterns("__pycache__", "site", "own-site", "published", "recipes")
-    for name in ("runner", "sweep", "reports", "repromatrix"):
+    for name in ("runner", "sweep", "tools", "reports", "repromatrix"):
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", folder)
 

@@ -248,6 +248,7 @@ def _exit_codes() -> tuple[str, list[tuple[str, str, str]], str]:
 def named_in_code() -> set[str]:
     """Return every text of the code that is the name of an environment variable."""
     sources = [*(ROOT / "runner").rglob("*.py"), *(ROOT / "sweep").rglob("*.py")]
+    sources += [*(ROOT / "tools").rglob("*.py")]
     sources += [*(ROOT / "reports").glob("*.py"), *(ROOT / "reports" / "pages").rglob("*.py")]
     sources += [ROOT / "noxfile.py"]
     # The mappings of transformers are named as variables are.

@@ -52,6 +52,7 @@ TREES = {
         # A rendered site holds cases to download, which are no code of ours.
         *(one for one in sorted((ROOT / "reports").rglob("*.py")) if SITE not in one.parents),
         *sorted((ROOT / "sweep").rglob("*.py")),
+        *sorted((ROOT / "tools").rglob("*.py")),
         *sorted((ROOT / "repromatrix").glob("*.py")),
         ROOT / "noxfile.py",
     ]
@@ -178,14 +179,15 @@ def test_the_sweep_imports_what_measures_and_what_is_pure(where: str) -> None:
     assert [name for name in ours if not name.startswith(allowed)] == []
 
 
-def test_nobody_imports_the_sweep() -> None:
+@pytest.mark.parametrize("guest", ["sweep", "tools"])
+def test_nobody_imports_a_guest(guest: str) -> None:
     found = {
         where
         for where, tree in TREES.items()
-        if any(name.startswith("repromatrix.sweep") for name in _imports(tree))
+        if any(name.startswith(f"repromatrix.{guest}.") for name in _imports(tree))
     }
 
-    assert found <= SWEEP.keys()
+    assert [where for where in found if not where.startswith(f"{guest}/")] == []
 
 
 def test_the_list_of_packages_is_that_of_the_matrix() -> None:

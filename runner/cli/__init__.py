@@ -32,7 +32,7 @@ WITHOUT_CHECKOUT = frozenset(
     {"run", "report", "results", "diff", "audit", "advise", "doctor", "case", "update"}
 )
 """What an installation offers: it has no cases of its own to measure, and publishes nothing."""
-BESIDE = {"sweep": "repromatrix.sweep.cli"}
+BESIDE = {"bundle": "repromatrix.tools.bundle.cli", "sweep": "repromatrix.sweep.cli"}
 """The modules of commands that do not lie here."""
 CHECKED = ("repromatrix.sweep.recipe_faults",)
 """The modules that say what is wrong with files of theirs, for `check`."""

@@ -89,7 +89,7 @@ def test_no_step_puts_an_expression_into_its_shell(path: Path) -> None:
 def checkout(folder: Path, *names: str) -> Path:
     """Return a checkout with fakes for its cases and nothing published."""
     made = folder / "checkout"
-    for part in ("repromatrix", "runner", "sweep", "reports", "environments"):
+    for part in ("repromatrix", "runner", "sweep", "tools", "reports", "environments"):
         leave = shutil.ignore_patterns("__pycache__", "published", "recipes", "site", "own-*")
         shutil.copytree(ROOT / part, made / part, ignore=leave, symlinks=True)
     (made / "cases").mkdir()

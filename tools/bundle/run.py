@@ -26,7 +26,7 @@ def main() -> int:
         return 2
     sys.path[:0] = [here, os.path.join(here, "tools")]  # noqa: PTH118
     # Its packages lie in the bundle.
-    from repromatrix.runner.execution.bundle.measure import measure  # noqa: PLC0415
+    from repromatrix.tools.bundle.measure import measure  # noqa: PLC0415
 
     return measure(here, sys.argv[1:])
 

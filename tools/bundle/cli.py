@@ -14,11 +14,11 @@ import typer
 from repromatrix.runner import project
 from repromatrix.runner.cli.options import Releases, command
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
-from repromatrix.runner.execution.bundle.pack import Target, gather, pack, tools
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import environments_of, nothing_selected
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join, plural
+from repromatrix.tools.bundle.pack import Target, gather, pack, tools
 
 if TYPE_CHECKING:
     from rich.console import Console

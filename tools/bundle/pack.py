@@ -16,11 +16,11 @@ from pathlib import Path
 from repromatrix.runner.environments import building, uv
 from repromatrix.runner.environments.building import Recipe, UnbuildableError
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
-from repromatrix.runner.execution.bundle.measure import CONTENT, NAME, TREES, Tree
 from repromatrix.runner.execution.run import runner_files
 from repromatrix.runner.model.lock import parted
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.runner.subprocesses import anonymous
+from repromatrix.tools.bundle.measure import CONTENT, NAME, TREES, Tree
 
 TOOLS = "tools"
 OLDEST = (3, 11)
@@ -173,7 +173,9 @@ _WINDOW = 1 << 26
 """Far more than lies between a file and its own older version."""
 _JUMPS = {"x86_64": [{"id": lzma.FILTER_X86}]}
 """Makes equal calls equal bytes, wherever they stand; only what every `xz` can undo."""
-_SCRIPT = Path(__file__).with_name("run.py")
+_HERE = Path(__file__).parent
+_THERE = ("__init__.py", "measure.py")
+"""What of this folder runs on the other machine, beside the script."""
 _ABOUT = """\
 Measures dtype bugs on releases of transformers, with the torch of this machine, without a network.
 
@@ -220,8 +222,9 @@ def _members(
     yield "README.txt", _ABOUT.format(python=target.python, platform=target.platform).encode()
     about = {"platform": target.platform, **target.facts, "environments": list(gathered.trees)}
     yield NAME, f"{json.dumps(about, indent=1)}\n".encode()
-    yield "run.py", _SCRIPT.read_bytes()
+    yield "run.py", (_HERE / "run.py").read_bytes()
     ours = dict(runner_files(paths))
+    ours |= {f"repromatrix/tools/bundle/{name}": _HERE / name for name in _THERE}
     ours |= {f"cases/{path.relative_to(paths.cases)}": path for path in paths.cases.rglob("*.py")}
     for name, path in sorted(ours.items()):
         yield name, path.read_bytes()

@@ -17,13 +17,15 @@ import pytest
 from factories import seen
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.bundle import _locked
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import Built, Recipe
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import answers
-from repromatrix.runner.execution.bundle import measure as installed
-from repromatrix.runner.execution.bundle.measure import (
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
+from repromatrix.runner.paths import Paths
+from repromatrix.tools.bundle import measure as installed
+from repromatrix.tools.bundle.cli import _locked
+from repromatrix.tools.bundle.measure import (
     InstalledTorch,
     Lines,
     carried,
@@ -32,10 +34,8 @@ from repromatrix.runner.execution.bundle.measure import (
     links,
     tree,
 )
-from repromatrix.runner.execution.bundle.pack import Gathered, Target, gather, pack, tools
-from repromatrix.runner.execution.bundle.run import strange
-from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
-from repromatrix.runner.paths import Paths
+from repromatrix.tools.bundle.pack import Gathered, Target, gather, pack, tools
+from repromatrix.tools.bundle.run import strange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,1 @@
+"""Programs for maintainers that measure elsewhere; nobody imports them."""
