@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import documents
@@ -139,6 +140,8 @@ def _in_here(
     monkeypatch.setitem(defaults, "root", here.root)
     monkeypatch.chdir(here.root)
     monkeypatch.setattr(sys, "argv", [cli.PROGRAM, *arguments])
+    # Beside Ray, which a test of a cluster may have imported here, the program ends its process.
+    monkeypatch.setattr(cli, "_leave", sys.exit)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(here.typed.encode())))
     for name in surroundings.UNSET:
         monkeypatch.delenv(name, raising=False)
@@ -197,6 +200,15 @@ def test_a_command_prints_what_is_expected(
         return
 
     assert example.printed == actual
+
+
+def test_an_example_ends_no_process_in_which_ray_was_imported(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
+    here = prepared(EXAMPLES[0], tmp_path, shared, monkeypatch)
+
+    assert called(EXAMPLES[0].arguments, here, monkeypatch) == EXAMPLES[0].printed
 
 
 def test_every_example_has_a_name_of_its_own() -> None:
