@@ -128,6 +128,8 @@ def tests(session: nox.Session) -> None:
     """Run the tests of the runner, in one process more than there are cores."""
     # A file stays in one process, and with it what its tests share.
     options = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    # In place of a process that died a new one was seen to get no work, and the run not to end.
+    options += ["--max-worker-restart", "0"]
     if "--whole" in session.posargs:
         options += ["-o", "faulthandler_timeout=7200"]
     _through(session, [_python(session, "tests"), "-m", "pytest", *options, *session.posargs])
