@@ -201,12 +201,6 @@ def publish(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-def update(session: nox.Session) -> None:
-    """Say where a checkout has newer evidence from."""
-    _runner(session, "update", *session.posargs)
-
-
-@nox.session(default=False)
 def merge(session: nox.Session) -> None:
     """Merge evidence of shards and other machines into the local store."""
     _runner(session, "merge", *session.posargs)

@@ -20,23 +20,19 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from distributions import build
-from evidence_archives import packed, publications
 from histories import History
 
 from drills.checkout import FAILS, RELEASES, Checkout, made, made_wheel, made_wheels
 from drills.index import serving
 from drills.kill import processes_of, quick_disk
-from repromatrix.runner.evidence import archive
 from repromatrix.runner.execution.ray.task import packages_of
-from repromatrix.runner.paths import ROOT, Paths
+from repromatrix.runner.paths import ROOT
 from repromatrix.runner.worker import process_control
 from repromatrix.tools.bundle.pack import carried
 
@@ -169,7 +165,7 @@ def drill(tally: Tally) -> None:
         # A short path: Ray has sockets in it.
         tempfile.TemporaryDirectory(prefix="i", dir=quick_disk()) as temporary,
     ):
-        makers = (corpus(Path(name)), installation(Path(name)), toys(Path(name), Path(temporary)))
+        makers = (corpus(Path(name)), toys(Path(name), Path(temporary)))
         for command in itertools.chain.from_iterable(makers):
             if not chosen or command.title in chosen.split(","):
                 drawn = random.Random(f"{seed} {command.title}")
@@ -417,32 +413,6 @@ def toys(folder: Path, temporary: Path) -> Iterator[Command]:
     yield Command(place=place, words=("report",), saved=measured)
     yield Command(place=place, words=("publish",), saved=measured)
     yield Command(place=place, words=("accept", "--allow-regressions"), saved=measured)
-
-
-def installation(folder: Path) -> Iterator[Command]:
-    """Yield the command that only an installation has: it takes all the evidence there is."""
-    packages = folder / "packages"
-    with zipfile.ZipFile(build("wheel", ROOT, folder / "dist")) as wheel:
-        wheel.extractall(packages)
-    old = Paths(root=packages / "repromatrix").published / "publications.toml"
-    old.write_text(publications("2020-01-01"))
-    newer = folder / archive.NAME
-    newer.write_bytes(packed(Paths()))
-    root = folder / "installation"
-    place = Place(
-        root=root,
-        folder=root,
-        temporary=root / "temporary",
-        environ=Checkout(root=root, wheels=root).environ(
-            TMPDIR=str(root / "temporary"),
-            XDG_CACHE_HOME=str(root / "cache"),
-            PYTHONPATH=str(packages),
-        ),
-        written=(root / "cache",),
-    )
-    place.temporary.mkdir(parents=True)
-    new = place.save(folder / "uncached")
-    yield Command(place=place, words=("update", str(newer)), saved=new)
 
 
 def _clone(folder: Path) -> Path:

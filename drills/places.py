@@ -31,7 +31,7 @@ CASES = 4
 TESTS = (
     *("tests/model", "tests/judging", "tests/test_files.py", "tests/test_tempdirs.py"),
     *("tests/test_subprocesses.py", "tests/test_git.py", "tests/evidence/test_store.py"),
-    *("tests/evidence/test_archive.py", "tests/audit/test_inputs.py", "tests/cli/test_merge.py"),
+    *("tests/audit/test_inputs.py", "tests/cli/test_merge.py"),
     *("tests/bisect/test_repository.py", "tests/worker/test_cleanup.py"),
     *("tests/worker/test_overlay.py", "tests/execution/test_cgroup.py"),
 )

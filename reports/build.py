@@ -48,7 +48,6 @@ from repromatrix.reports.sections.release_changes import changes_table
 from repromatrix.reports.site import Published, Site, feed_of
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
-from repromatrix.runner.evidence import archive
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.evidence.history import MainHistory
 from repromatrix.runner.judging.verdicts import Judged
@@ -357,5 +356,3 @@ def _exports(site: Site) -> Files:
     for badge in site.badges:
         yield from badges.files(badge)
     yield from osv.files(site.entries)
-    if site.published.archive is not None:
-        yield archive.NAME, site.published.archive.content

@@ -43,7 +43,6 @@ from repromatrix.reports.sections.workarounds import WorkaroundAdvice
 from repromatrix.reports.text import Link, in_path, link_to_family
 from repromatrix.reports.view import Once, Survey
 from repromatrix.runner.compare.snapshots import SnapshotRecord
-from repromatrix.runner.evidence.archive import EvidenceArchive
 from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
@@ -75,8 +74,6 @@ class Published:
     source: str = ""
     """The address of the repository, without a slash at its end; empty where nobody gave it."""
     swept: SweptSite = field(default_factory=SweptSite)
-    archive: EvidenceArchive | None = None
-    """What installations take as newer evidence; None where nothing was published."""
 
     @property
     def newest(self) -> Publication | None:

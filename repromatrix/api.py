@@ -27,11 +27,11 @@ from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import InvalidValue, RunnerError, refuse
 from repromatrix.runner.evidence.answers import published_rows
 from repromatrix.runner.evidence.snapshot import Snapshot
-from repromatrix.runner.evidence.updates import current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TRANSFORMERS
+from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest, one_of
 
 __all__ = [
@@ -75,7 +75,7 @@ def audit(  # noqa: PLR0913 - the options of the command
     """
     installed = read(os.fspath(path))
     request = _request(cases, models, precisions, device)
-    asked = asking.asked(current(), request, beside=file_of(installed), ignore=_listed(ignore))
+    asked = asking.asked(Paths(), request, beside=file_of(installed), ignore=_listed(ignore))
     _tell_expired(asked.terms)
     known = asking.known_of(asked.loaded, asked.question, _warn, installed)
     return _audit(installed, known, asked.question)
@@ -92,7 +92,7 @@ def advise(
 
     Raises RunnerError for a name that does not exist.
     """
-    asked = asking.asked(current(), _request(cases, models, precisions, device))
+    asked = asking.asked(Paths(), _request(cases, models, precisions, device))
     _tell_expired(asked.terms)
     return _advise(asking.known_of(asked.loaded, asked.question, _warn), asked.question)
 
@@ -104,7 +104,7 @@ def doctor(model: object = None) -> Diagnosis:
     what it does not say leaves nothing out, and what the sweep found of its architectures is added.
     Nothing is imported for it. Raises RunnerError where transformers is not installed.
     """
-    looked_at, paths = None if model is None else facts(model), current()
+    looked_at, paths = None if model is None else facts(model), Paths()
     found = diagnose(running(), looked_at, paths, _warn)
     kinds = looked_at.types if looked_at else ()
     version = found.audit.installed.version(TRANSFORMERS)
@@ -118,7 +118,7 @@ def doctor(model: object = None) -> Diagnosis:
 
 def cases() -> Mapping[str, Case]:
     """Return the cases by name, each variant as a case of its own."""
-    paths = current()
+    paths = Paths()
     extras = load_matrix(paths).extras
     found, faults = load_corpus(paths, case_files(paths.cases), extras, code=False)
     if faults:
@@ -128,7 +128,7 @@ def cases() -> Mapping[str, Case]:
 
 def evidence() -> tuple[Observation, ...]:
     """Return every published result of the grid."""
-    return tuple(published_rows(current()))
+    return tuple(published_rows(Paths()))
 
 
 def _request(cases: _Names, models: _Names, precisions: _Names, device: str) -> SelectionRequest:

@@ -51,18 +51,6 @@ class Paths:
     root: Path = ROOT
     own: bool = False
     """For a case that is not in `cases/`: nothing of it is kept under the corpus's name."""
-    updated: Path | None = None
-    """Evidence that is newer than what was installed, laid out as a checkout is."""
-
-    @property
-    def data(self) -> Path:
-        """The folder with cases, pins and published evidence: they belong together."""
-        return self.updated or self.root
-
-    @property
-    def updates(self) -> Path:
-        """What an installation took of newer evidence."""
-        return self.state / "updates"
 
     @property
     def is_installed(self) -> bool:
@@ -72,7 +60,7 @@ class Paths:
     @property
     def cases(self) -> Path:
         """One script per reported bug."""
-        return self.data / "cases"
+        return self.root / "cases"
 
     @property
     def state(self) -> Path:
@@ -82,12 +70,12 @@ class Paths:
     @property
     def matrix(self) -> Path:
         """The axes."""
-        return self.data / "environments" / "matrix.toml"
+        return self.root / "environments" / "matrix.toml"
 
     @property
     def locks(self) -> Path:
         """One requirements file per release."""
-        return self.data / "environments" / "locks"
+        return self.root / "environments" / "locks"
 
     @property
     def built(self) -> Path:
@@ -144,7 +132,7 @@ class Paths:
     @property
     def published(self) -> Path:
         """The evidence that is in the repository; none of it is about a case of your own."""
-        return self.state / "own-published" if self.own else self.data / "reports" / "published"
+        return self.state / "own-published" if self.own else self.root / "reports" / "published"
 
     @property
     def torches(self) -> Path:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repromatrix.reports.parts import IDENTITY, Inputs, Memory, digest_of, write
+from repromatrix.runner.cases import case_files
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.errors import Problem, refuse
-from repromatrix.runner.evidence import archive
 from repromatrix.runner.evidence.answering import (
     Grid,
     about,
@@ -176,7 +176,7 @@ def published_inputs(paths: Paths, base_url: str = "", source: str = "") -> Inpu
     common = hashlib.sha256(f"{base_url} {source}".encode())
     scripts: dict[str, str] = {}
     cells: dict[str, list[str]] = {}
-    for name, path in archive.contents(paths).items():
+    for name, path in _published_files(paths).items():
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if path.parent == paths.cases:
             scripts[path.stem] = digest
@@ -188,6 +188,19 @@ def published_inputs(paths: Paths, base_url: str = "", source: str = "") -> Inpu
     for path in [*_programs(), paths.commits, paths.history]:
         common.update(path.read_bytes() if path.exists() else b"absent")
     return Inputs(common=common.hexdigest(), cases=_by_case(scripts, cells))
+
+
+def _published_files(paths: Paths) -> dict[str, Path]:
+    """Return all that is published, by name and in order."""
+    found = [
+        *case_files(paths.cases),
+        paths.matrix,
+        *paths.locks.glob("*.txt"),
+        paths.locks.with_suffix(".tar.xz"),  # what an installation has in place of the folder
+        *paths.published.rglob("*.*"),
+    ]
+    named = {path.relative_to(paths.root).as_posix(): path for path in found if path.is_file()}
+    return dict(sorted(named.items()))
 
 
 def _by_case(scripts: Mapping[str, str], cells: Mapping[str, Iterable[str]]) -> dict[str, str]:
@@ -335,7 +348,6 @@ def _published(paths: Paths, base_url: str, source: str) -> Published:
             triage=load_triage(paths.published / FOLDER),
             classes=_swept(paths, CLASSES),
         ),
-        archive=archive.pack(paths),
     )
 
 

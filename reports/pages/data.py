@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from repromatrix.reports.exports import osv
 from repromatrix.reports.text import Link, in_address, in_path, page_of, visible
-from repromatrix.runner.evidence.archive import NAME
 
 if TYPE_CHECKING:
     from repromatrix.reports.exports.badges import Badge
     from repromatrix.reports.site import Published
-    from repromatrix.runner.evidence.archive import EvidenceArchive
+
+_AUDIT = "uvx --refresh --from git+{} repromatrix audit uv.lock"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,21 +27,11 @@ class BadgeRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ArchiveRow:
-    """The archive of evidence, and the command that takes it."""
-
-    file: Link
-    snapshot: str
-    format: int
-    sha256: str
-    command: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DataPage:
-    """The archive, entries of the OSV format, feeds and badges; the template has the tables."""
+    """Entries of the OSV format, feeds and badges; the template has the tables."""
 
-    archive: ArchiveRow | None
+    command: str
+    """Audits a lock from what the repository publishes; empty where its address is unknown."""
     entries: tuple[Link, ...]
     feeds: tuple[Link, ...]
     badges: tuple[BadgeRow, ...]
@@ -55,20 +45,10 @@ def data_page(
 ) -> DataPage:
     """Return the page; without the address of the site, badges have none."""
     return DataPage(
-        archive=_archive(published.archive, published.base_url) if published.archive else None,
+        command=_AUDIT.format(published.source) if published.source else "",
         entries=tuple(Link(text=one["summary"], href=osv.path_of(one)) for one in entries),
         feeds=tuple(feeds),
         badges=tuple(_badge(badge, published.base_url) for badge in badges),
-    )
-
-
-def _archive(made: EvidenceArchive, base_url: str) -> ArchiveRow:
-    return ArchiveRow(
-        file=Link(text=NAME, href=NAME),
-        snapshot=made.snapshot,
-        format=made.format,
-        sha256=made.digest,
-        command=f"repromatrix update {base_url}{NAME} --sha256 {made.digest}",
     )
 
 

@@ -25,11 +25,11 @@ PROGRAM = "repromatrix" if INSTALLED else "python -m repromatrix"
 COMMANDS = (
     *("matrix", "sweep", "shards", "environment", "bundle", "run", "report", "results"),
     *("bisect", "history", "blame", "issues", "diff", "audit", "advise", "doctor"),
-    *("check", "case", "lock", "accept", "new-case", "publish", "merge", "update"),
+    *("check", "case", "lock", "accept", "new-case", "publish", "merge"),
 )
 """In the order of the help; each is registered by the module of its name as that is imported."""
 WITHOUT_CHECKOUT = frozenset(
-    {"run", "report", "results", "diff", "audit", "advise", "doctor", "case", "update"}
+    {"run", "report", "results", "diff", "audit", "advise", "doctor", "case"}
 )
 """What an installation offers: it has no cases of its own to measure, and publishes nothing."""
 BESIDE = {"bundle": "repromatrix.tools.bundle.cli", "sweep": "repromatrix.sweep.cli"}
@@ -38,6 +38,10 @@ CHECKED = ("repromatrix.sweep.recipe_faults",)
 """The modules that say what is wrong with files of theirs, for `check`."""
 
 _REMOVED = {
+    ("update", ""): (
+        "Newer evidence comes with a newer version: `uvx --refresh`, `pip install -U`, or"
+        " `git pull` in a checkout."
+    ),
     ("matrix", "--plan"): "Use --dry-run to print what would run.",
     ("matrix", "--strategy"): "Use --all: it runs the cells that are due, and infers nothing.",
     ("matrix", "--trust-published"): (
@@ -45,7 +49,7 @@ _REMOVED = {
     ),
     ("bisect", "--plan"): "Use --evidence-only.",
 }
-"""What replaced an option of a command."""
+"""What replaced a command, or an option of one."""
 
 
 def register(typed: str) -> None:
@@ -118,8 +122,8 @@ def _run() -> None:
         with answering(signal.SIGINT, signal.SIGTERM):
             tempdirs.settle()
             _end_with_door()
-            register(sys.argv[1] if len(sys.argv) > 1 else "")
             _refuse_removed(sys.argv[1:])
+            register(sys.argv[1] if len(sys.argv) > 1 else "")
             app(prog_name=PROGRAM)
     except RunnerError as error:
         _end(error.code, *map(str, error.faults))
@@ -133,7 +137,9 @@ def _run() -> None:
 
 
 def _refuse_removed(arguments: list[str]) -> None:
-    """Raise RunnerError for an option that was removed, and name what replaced it."""
+    """Raise RunnerError for a command or an option that was removed, and name what replaced it."""
+    if fix := _REMOVED.get((arguments[0] if arguments else "", ""), ""):
+        raise refuse(Problem(arguments[0], "the command was removed", fix))
     for word in arguments[1:]:
         option = word.partition("=")[0]
         if fix := _REMOVED.get((arguments[0], option), ""):

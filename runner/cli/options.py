@@ -20,7 +20,6 @@ import typer
 from repromatrix.runner import project
 from repromatrix.runner.cases import load_script
 from repromatrix.runner.errors import Conflict, InvalidValue, Problem, refuse
-from repromatrix.runner.evidence import updates
 from repromatrix.runner.model.case import Case, by_variant, stem_of
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
@@ -116,9 +115,6 @@ OnRay = Annotated[
     ),
 ]
 OnDevice = Annotated[Device, typer.Option(help="The device to compute on.")]
-Offline = Annotated[
-    bool, typer.Option("--offline", help="Use no network: only what lies on this machine.")
-]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Re-run cells that already have results.")]
 AnyFailure = Annotated[
     bool,
@@ -162,7 +158,7 @@ def stderr_console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-_GIVEN: dict[str, Callable[[], Any]] = {"paths": updates.current, "console": stderr_console}
+_GIVEN: dict[str, Callable[[], Any]] = {"paths": Paths, "console": stderr_console}
 """What commands get beside their options."""
 _LATE = {"Console": object}
 """Stands for the annotation of which only type checkers import the module: rich takes time."""

@@ -52,7 +52,9 @@ class RunOptions:
     workaround: cli.OneWorkaround = PLAIN
     device: cli.OnDevice = Device.CPU
     sandbox: cli.Sandbox = None
-    offline: cli.Offline = False
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use no network: only what lies on this machine.")
+    ] = False
 
 
 @cli.command("run")

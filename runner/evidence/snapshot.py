@@ -31,10 +31,6 @@ class Snapshot:
         aged = f"{plural(self.age, 'day')} old" if self.age > 0 else "published today"
         return f"evidence of {self.name}{f', {aged}' if self.age >= 0 else ''}"
 
-    def is_newer(self, other: Snapshot | None) -> bool:
-        """Say whether it was published after another one, or there is no other."""
-        return other is None or (self.date, self.name) > (other.date, other.name)
-
 
 def newest(folder: Path) -> Snapshot | None:
     """Return the snapshot of a published set; None where nothing was published.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from distributions import build
-from evidence_archives import packed, published
 
 from repromatrix.runner.cli import COMMANDS, WITHOUT_CHECKOUT
 from repromatrix.runner.environments import uv
@@ -189,22 +188,6 @@ def test_what_needs_a_checkout_says_so(packages: Path, tmp_path: Path) -> None:
     told = "matrix: the command needs a checkout of repromatrix."
     fix = "Clone the repository and run `nox -s matrix` in it."
     assert (done.returncode, done.stderr) == (2, f"{told} {fix}\n")
-
-
-def test_newer_evidence_answers_in_commands_and_in_programs(packages: Path, tmp_path: Path) -> None:
-    path = tmp_path / "evidence.tar.xz"
-    path.write_bytes(packed(published(tmp_path / "newer", "2026-12-30")))
-    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "REPROMATRIX_TODAY": "2026-12-31"}
-    asked = "import repromatrix; print(*repromatrix.cases(), repromatrix.advise().snapshot)"
-
-    taken = call(packages, tmp_path, "update", path.name, "--offline", environ=own)
-    advised = call(packages, tmp_path, "advise", environ=own)
-    told = call(packages, tmp_path, start=("-c", asked), environ=own)
-
-    named = "evidence of 2026-12-30, 1 day old"
-    assert (taken.returncode, taken.stdout) == (0, f"Updated: {named}.\n"), taken.stderr
-    assert "Evidence of 2026-12-30, 1 day old: nothing is measured on CPU." in advised.stdout
-    assert told.stdout == f"toy_breaks {named}\n", told.stderr
 
 
 def test_the_help_shows_what_is_offered(packages: Path, tmp_path: Path) -> None:

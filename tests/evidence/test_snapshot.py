@@ -43,19 +43,6 @@ def test_the_newest_publication_is_told_with_its_age(
     assert str(newest(publications(tmp_path, **days))) == told
 
 
-def test_what_was_published_later_is_newer(tmp_path: Path) -> None:
-    older, same, newer = (
-        newest(publications(tmp_path, **{name: day}))
-        for name, day in (("d9", "2026-11-09"), ("d9", "2026-11-09"), ("d9_b", "2026-11-09"))
-    )
-
-    assert older is not None
-    assert same is not None
-    assert newer is not None
-    assert [one.is_newer(older) for one in (older, same, newer)] == [False, False, True]
-    assert older.is_newer(None)
-
-
 def test_nothing_published_has_no_snapshot(tmp_path: Path) -> None:
     assert newest(tmp_path) is None
 

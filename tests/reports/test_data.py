@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import hashlib
 import io
 import json
 import zipfile
@@ -24,7 +23,6 @@ from repromatrix.reports.pages.data import BadgeRow, DataPage, data_page
 from repromatrix.reports.sections.provenance import Settings
 from repromatrix.reports.site import Published
 from repromatrix.reports.text import Link
-from repromatrix.runner.evidence.archive import EvidenceArchive
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
 
-ARCHIVE = EvidenceArchive(content=b"packed", snapshot=PUBLICATION.name)
-PUBLISHED = Published(publications={PUBLICATION.name: PUBLICATION}, archive=ARCHIVE)
+PUBLISHED = Published(publications={PUBLICATION.name: PUBLICATION})
 
 
 def published_run(cell: Cell) -> Observation | None:
@@ -64,22 +61,13 @@ def test_the_page_of_data_links_to_every_file_that_is_no_page(site: dict[str, by
     assert {"osv/all.zip", "osv/index.json", "cells.csv.gz", "feed/case/cache_float.xml"} <= files
 
 
-def test_the_evidence_is_a_download_with_the_command_that_takes_it(
-    site: dict[str, bytes],
-) -> None:
-    digest = hashlib.sha256(b"packed").hexdigest()
-
-    assert site["evidence.tar.xz"] == b"packed"
-    assert f"repromatrix update evidence.tar.xz --sha256 {digest}<" in site["data.html"].decode()
-
-
-def test_a_badge_comes_with_its_page_and_its_markdown() -> None:
+def test_the_page_of_data_names_a_command_and_badges_with_their_page_and_markdown() -> None:
     found = surveyed()
     [badge] = [one for one in badges(found, Settings(found)) if one.path == "badge/release/4.50.0"]
 
-    published = Published(base_url="https://x.org/r/")
+    published = Published(base_url="https://x.org/r/", source="https://github.com/x/r")
     assert data_page([], [], [badge], published) == DataPage(
-        archive=None,
+        command="uvx --refresh --from git+https://github.com/x/r repromatrix audit uv.lock",
         entries=(),
         feeds=(),
         badges=(
