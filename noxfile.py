@@ -19,15 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 import nox
 
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from repromatrix.commands import COMMANDS  # noqa: E402 - found there, wherever nox was started
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from repromatrix.commands import Command
 
 nox.needs_version = ">=2026.10.20"
 nox.options.sessions = ["lint", "check", "tests"]
 nox.options.default_venv_backend = "none"
 nox.options.error_on_missing_interpreters = True
 
-HERE = Path(__file__).parent
 PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
 MATRIX = nox.project.load_toml(HERE / "environments" / "matrix.toml")
 DERIVED = sorted(path.stem for path in (HERE / "environments" / "locks").glob("*+*.txt"))
@@ -39,88 +45,24 @@ STACKS = [stack["name"] for stack in MATRIX.get("stacks", [])]
 ENVIRONMENTS = [*(release["name"] for release in MATRIX["releases"]), "main", *DERIVED, *STACKS]
 
 
-@nox.session(default=False)
-def matrix(session: nox.Session) -> None:
-    """Build missing environments, run the cells that are due, and render the table."""
-    _on_any_engine(session, "matrix")
+def _program(session: nox.Session, *arguments: str, group: str = "runner") -> None:
+    _through(session, [_python(session, group), "-m", "repromatrix", *arguments])
 
 
-@nox.session(default=False)
-def sweep(session: nox.Session) -> None:
-    """Run every architecture of a release through the probes, against the release before."""
-    _on_any_engine(session, "sweep")
+def _session(command: Command) -> Callable[[nox.Session], None]:
+    def passes_on(session: nox.Session) -> None:
+        # Only who has a cluster needs Ray, and it has to be the cluster's own version.
+        on_ray = any(word.partition("=")[0] == "--ray" for word in session.posargs)
+        group = command.groups[-1 if on_ray else 0]
+        _program(session, command.name, *session.posargs, group=group)
+
+    passes_on.__doc__ = command.says
+    return passes_on
 
 
-@nox.session(default=False)
-def run(session: nox.Session) -> None:
-    """Run a case once on a release, and print what it did; nothing is stored."""
-    _runner(session, "run", *session.posargs)
-
-
-@nox.session(default=False)
-def report(session: nox.Session) -> None:
-    """Render the site from local and published evidence."""
-    _runner(session, "report", *session.posargs)
-
-
-@nox.session(default=False)
-def results(session: nox.Session) -> None:
-    """Print cells with their outcome and verdict, as CSV or JSON."""
-    _runner(session, "results", *session.posargs)
-
-
-@nox.session(default=False)
-def bisect(session: nox.Session) -> None:
-    """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
-    _runner(session, "bisect", *session.posargs)
-
-
-@nox.session(default=False)
-def history(session: nox.Session) -> None:
-    """Measure the cases along the main branch of a clone of transformers, coarse to fine."""
-    _runner(session, "history", *session.posargs)
-
-
-@nox.session(default=False)
-def issues(session: nox.Session) -> None:
-    """Write an issue for each unexpected result of main, with the commit."""
-    _runner(session, "issues", *session.posargs)
-
-
-@nox.session(default=False)
-def diff(session: nox.Session) -> None:
-    """Print what differs: two releases, a release and a checkout, or two sets of evidence."""
-    _runner(session, "diff", *session.posargs)
-
-
-@nox.session(default=False)
-def blame(session: nox.Session) -> None:
-    """Find the package whose version makes a case fail in one of two environments."""
-    _runner(session, "blame", *session.posargs)
-
-
-@nox.session(default=False)
-def audit(session: nox.Session) -> None:
-    """List the known bugs of a lock, a requirements file or an interpreter."""
-    _runner(session, "audit", *session.posargs)
-
-
-@nox.session(default=False)
-def advise(session: nox.Session) -> None:
-    """Print the newest release on which all chosen cases pass, with a version specifier."""
-    _runner(session, "advise", *session.posargs)
-
-
-@nox.session(default=False)
-def doctor(session: nox.Session) -> None:
-    """List the known bugs of the active interpreter."""
-    _runner(session, "doctor", *session.posargs)
-
-
-@nox.session
-def check(session: nox.Session) -> None:
-    """Check all cases and environment files, without installing anything."""
-    _runner(session, "check", *session.posargs)
+for each in COMMANDS:
+    if each.name != "environment":  # a session for each of them, below
+        nox.session(name=each.name, default=False)(_session(each))
 
 
 @nox.session
@@ -176,70 +118,11 @@ def drills(session: nox.Session) -> None:
     _through(session, [_python(session, "tests"), "drills/drills.py", *session.posargs])
 
 
-@nox.session(default=False)
-def case(session: nox.Session) -> None:
-    """Print a case as a script, its plain path, or an issue about it."""
-    _runner(session, "case", *session.posargs)
-
-
-@nox.session(default=False, name="new-case")
-def new_case(session: nox.Session) -> None:
-    """Create a case file from the address of a report, or from a script."""
-    _runner(session, "new-case", *session.posargs)
-
-
-@nox.session(default=False)
-def accept(session: nox.Session) -> None:
-    """Rewrite the expectations of cases from evidence, and show the diff."""
-    _runner(session, "accept", *session.posargs)
-
-
-@nox.session(default=False)
-def publish(session: nox.Session) -> None:
-    """Write local evidence of the whole grid into the repository."""
-    _runner(session, "publish", *session.posargs)
-
-
-@nox.session(default=False)
-def merge(session: nox.Session) -> None:
-    """Merge evidence of shards and other machines into the local store."""
-    _runner(session, "merge", *session.posargs)
-
-
-@nox.session(default=False)
-def shards(session: nox.Session) -> None:
-    """Print the shards of a run as the matrix of a GitHub Actions job."""
-    _runner(session, "shards", *session.posargs)
-
-
-@nox.session(default=False)
-def bundle(session: nox.Session) -> None:
-    """Make an archive that runs cases on a machine with its own torch and no network."""
-    _runner(session, "bundle", *session.posargs)
-
-
-@nox.session(default=False, tags=["update"])
-def lock(session: nox.Session) -> None:
-    """Write the locks of environments: all, the named, --missing ones, or of --new releases."""
-    _runner(session, "lock", *session.posargs)
-
-
 @nox.session(default=False, allow_parallel=True)
 @nox.parametrize("name", [nox.param(name, id=name) for name in ENVIRONMENTS])
 def environment(session: nox.Session, name: str) -> None:
     """Build one pinned virtualenv and print its path."""
-    _runner(session, "environment", name, *session.posargs)
-
-
-def _on_any_engine(session: nox.Session, command: str) -> None:
-    # Only who has a cluster needs Ray, and it has to be the cluster's own version.
-    wanted = any(one.partition("=")[0] == "--ray" for one in session.posargs)
-    python = _python(session, "ray" if wanted else "runner")
-    _through(session, [python, "-m", "repromatrix", command, *session.posargs])
-
-
-def _runner(session: nox.Session, *arguments: str) -> None:
-    _through(session, [_python(session, "runner"), "-m", "repromatrix", *arguments])
+    _program(session, "environment", name, *session.posargs)
 
 
 def _python(session: nox.Session, group: str) -> str:

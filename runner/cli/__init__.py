@@ -11,6 +11,7 @@ import sys
 import traceback
 from typing import NoReturn
 
+from repromatrix.commands import COMMANDS
 from repromatrix.runner import tempdirs
 from repromatrix.runner.cli.options import app
 from repromatrix.runner.errors import ExitCode, Interrupted, Problem, RunnerError, refuse
@@ -22,21 +23,6 @@ from repromatrix.runner.worker import process_control
 
 PROGRAM = "repromatrix" if INSTALLED else "python -m repromatrix"
 """The name in the help, whether nox, a test or a script started the program."""
-COMMANDS = (
-    *("matrix", "sweep", "shards", "environment", "bundle", "run", "report", "results"),
-    *("bisect", "history", "blame", "issues", "diff", "audit", "advise", "doctor"),
-    *("check", "case", "lock", "accept", "new-case", "publish", "merge"),
-)
-"""In the order of the help; each is registered by the module of its name as that is imported."""
-WITHOUT_CHECKOUT = frozenset(
-    {"run", "report", "results", "diff", "audit", "advise", "doctor", "case"}
-)
-"""What an installation offers: it has no cases of its own to measure, and publishes nothing."""
-BESIDE = {"bundle": "repromatrix.tools.bundle.cli", "sweep": "repromatrix.sweep.cli"}
-"""The modules of commands that do not lie here."""
-CHECKED = ("repromatrix.sweep.recipe_faults",)
-"""The modules that say what is wrong with files of theirs, for `check`."""
-
 _REMOVED = {
     ("update", ""): (
         "Newer evidence comes with a newer version: `uvx --refresh`, `pip install -U`, or"
@@ -57,15 +43,16 @@ def register(typed: str) -> None:
 
     Raises RunnerError for one that an installation does not offer.
     """
-    offered = [name for name in COMMANDS if not INSTALLED or name in WITHOUT_CHECKOUT]
-    if typed in COMMANDS and typed not in offered:
+    names = [command.name for command in COMMANDS]
+    offered = [each.name for each in COMMANDS if not INSTALLED or each.is_installed]
+    if typed in names and typed not in offered:
         what = "the command needs a checkout of repromatrix"
         raise refuse(Problem(typed, what, f"Clone the repository and run `nox -s {typed}` in it."))
-    for name in [typed] if typed in offered else offered:
-        here = f"repromatrix.runner.cli.{name.replace('-', '_')}"
-        importlib.import_module(BESIDE.get(name, here))
+    for command in COMMANDS:
+        if command.name == typed or (typed not in offered and command.name in offered):
+            importlib.import_module(command.module)
     # A module that another one imports registers its command first.
-    app.registered_commands.sort(key=lambda command: COMMANDS.index(command.name or ""))
+    app.registered_commands.sort(key=lambda command: names.index(command.name or ""))
 
 
 def program() -> None:

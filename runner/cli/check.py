@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from repromatrix.commands import CHECKED
 from repromatrix.runner import project, site
 from repromatrix.runner.audit.torches import torch_requirements
-from repromatrix.runner.cli import CHECKED
 from repromatrix.runner.cli.options import command
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError
 from repromatrix.runner.evidence import answers

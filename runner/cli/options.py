@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from repromatrix.commands import COMMANDS
 from repromatrix.runner import project
 from repromatrix.runner.cases import load_script
 from repromatrix.runner.errors import Conflict, InvalidValue, Problem, refuse
@@ -49,6 +50,8 @@ _SANDBOXED = (
     " folders, processes and shared memory of its own."
 )
 _OPEN = "Not sandboxed: a case can use your network and all your files and processes"
+
+_HELP = {each.name: each.says for each in COMMANDS}
 
 app = typer.Typer(
     name="runner", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
@@ -164,10 +167,8 @@ _LATE = {"Console": object}
 """Stands for the annotation of which only type checkers import the module: rich takes time."""
 
 
-def command(
-    name: str, *, collect: bool = True, hidden: bool = False
-) -> Callable[[_Command], _Command]:
-    """Register a command, whose help is the first paragraph of its docstring.
+def command(name: str, *, collect: bool = True) -> Callable[[_Command], _Command]:
+    """Register a command of the table, which has its help.
 
     Its options are its annotated arguments, or the annotated fields of the dataclass `options`;
     what has no typer annotation keeps its default. `paths` and `console` are given to it as well.
@@ -192,8 +193,7 @@ def command(
 
         call.__signature__ = inspect.Signature(_parameters(record or function))  # type: ignore[attr-defined]
         call.__module__ = function.__module__
-        text = inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0]
-        app.command(name, help=text.replace("\n", " "), hidden=hidden)(call)
+        app.command(name, help=_HELP[name])(call)
         return function
 
     return register

@@ -249,7 +249,8 @@ class Run:
 def runner_files(paths: Paths) -> Iterator[tuple[str, Path]]:
     """Yield what another machine needs beside the cases: the name there, and the file here."""
     yield "environments/matrix.toml", paths.matrix
-    yield "repromatrix/__init__.py", ROOT / "repromatrix" / "__init__.py"
+    for name in ("repromatrix/__init__.py", "repromatrix/commands.py"):
+        yield name, ROOT / name
     for name, folder, files in (
         ("environments/locks", paths.locks, paths.locks.glob("*.txt")),
         ("repromatrix/runner", CODE, CODE.rglob("*.py")),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from distributions import build
 
-from repromatrix.runner.cli import COMMANDS, WITHOUT_CHECKOUT
+from repromatrix.commands import COMMANDS
 from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.lock_files import lock_bytes, lock_names
 from repromatrix.runner.paths import ROOT, Paths
@@ -192,10 +192,10 @@ def test_what_needs_a_checkout_says_so(packages: Path, tmp_path: Path) -> None:
 
 def test_the_help_shows_what_is_offered(packages: Path, tmp_path: Path) -> None:
     done = call(packages, tmp_path, "--help")
-    offered = [name for name in COMMANDS if f"│ {name} " in done.stdout]
+    offered = [command for command in COMMANDS if f"│ {command.name} " in done.stdout]
 
     assert "Usage: repromatrix [OPTIONS]" in done.stdout
-    assert {*offered} == WITHOUT_CHECKOUT
+    assert offered == [command for command in COMMANDS if command.is_installed]
 
 
 def test_a_diff_that_would_have_to_run_is_refused(packages: Path, tmp_path: Path) -> None:
