@@ -13,11 +13,10 @@ from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import MOVED, TORCH
 
 CHECK_SCRIPTS = (
-    *("data/decisions.js", "data/swept.js", "element.js", "pep440.js", "pep508.js", "toml.js"),
-    *("locks.js", "decide.js", "swept.js", "verdict.js", "check.js"),
+    *("data/decisions.js", "data/swept.js", "element.js", "pep440.js", "pins.js"),
+    *("decide.js", "swept.js", "verdict.js", "check.js"),
 )
 """What the page runs, in this order: data, then what others are made of."""
-PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,15 +38,11 @@ class CheckPage:
     swept: tuple[str, ...]
     """Architectures that no case is about, and the sweep knows."""
     triggers: tuple[str, ...]
-    pythons: tuple[str, ...]
-    python: str
-    """That of the measured environments: what a file is read for at first."""
 
 
 def check_page(survey: Survey, architectures: Iterable[str] = ()) -> CheckPage:
     """Return the context of the page; `architectures` are those that were swept."""
     models = {model for case in survey.cases.values() for model in case.block.answers_for}
-    pythons = [environment.python for environment in survey.environments if environment.python]
     return CheckPage(
         scripts=CHECK_SCRIPTS,
         fields=tuple(_field(survey, name) for name in (*MOVED, TORCH)),
@@ -59,8 +54,6 @@ def check_page(survey: Survey, architectures: Iterable[str] = ()) -> CheckPage:
             if plain(name) not in {*map(plain, models)}
         ),
         triggers=tuple(map(str, Trigger)),
-        pythons=PYTHONS,
-        python=".".join(pythons[0].split(".")[:2]) if pythons else PYTHONS[1],
     )
 
 

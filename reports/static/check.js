@@ -12,30 +12,12 @@
   const EXAMPLE = "transformers=4.51.3&peft=0.15.2&precision=bf16&model=qwen2.5-vl";
   const WAIT = 120;
   const SHOWN = 60; // characters of a text that somebody else wrote
-  const MEGABYTE = 1e6;
-  const IN_BOX = 100_000; // characters; a browser lays out a megabyte in a box for seconds
-
-  const PLATFORMS = {
-    linux: { os_name: "posix", sys_platform: "linux", platform_system: "Linux", platform_machine: "x86_64", platform_release: "6.8.0", platform_version: "#1 SMP" },
-    darwin: { os_name: "posix", sys_platform: "darwin", platform_system: "Darwin", platform_machine: "arm64", platform_release: "24.0.0", platform_version: "Darwin Kernel Version 24.0.0" },
-    win32: { os_name: "nt", sys_platform: "win32", platform_system: "Windows", platform_machine: "AMD64", platform_release: "11", platform_version: "10.0.22631" },
-  };
-  const markers = () => ({
-    ...PLATFORMS[at("platform").value],
-    python_version: at("python").value,
-    python_full_version: `${at("python").value}.0`,
-    implementation_version: `${at("python").value}.0`,
-    implementation_name: "cpython",
-    platform_python_implementation: "CPython",
-    extra: "",
-  });
 
   // What was read from a text or an address; versions that are typed stand over it.
-  const nothing = () => ({ form: "", pins: new Map(), loose: new Map(), whole: false, conditional: false, others: [], nameless: 0, markers: markers() });
+  const nothing = () => ({ pins: new Map(), loose: new Map(), whole: false, nameless: 0 });
   let base = nothing();
   let foreign = []; // names in the address that no case is about
   let linked = []; // what is wrong with the address
-  let held = null; // a file, or a text that is too long for the box: its name and its text
   let waiting = 0;
 
   const typed = () => {
@@ -121,10 +103,6 @@
     const measured = `Measured on a CPU with torch ${tables.torch.join(", ")}; a GPU runs other kernels.`;
     if (tables.torch.length) all.push(torch && !tables.torch.some((build) => [build, build.split("+")[0]].includes(torch)) ? `${measured} Yours is torch ${torch}.` : measured);
     if (mine.nameless) all.push(`${mine.nameless} ${mine.nameless === 1 ? "address" : "addresses"} without a package name: packages that are not listed may be installed.`);
-    if (mine.conditional) {
-      const others = mine.others.filter(([name]) => packages.has(name)).map(([name, version]) => `${name} ${version}`);
-      all.push(`Read for Python ${mine.markers.python_version} on ${mine.markers.sys_platform}${others.length ? `; the file also holds ${others.join(", ")} for others` : ""}.`);
-    }
     const shared = Object.entries(found["shared-code"]).map(([name, families]) => `${name} (measured with ${Verdict.join(families)})`);
     if (shared.length) all.push(`By shared code: ${shared.join(", ")}.`);
     if (question.trigger) all.push("The commands have no option for a trigger: they answer for every trigger.");
@@ -174,21 +152,14 @@
     return undefined;
   };
 
-  const readText = () => {
-    const text = held?.text ?? at("packages").value;
-    at("held").textContent = held ? `Read from ${held.name} (${size(held.text.length)}); typing in the box replaces it.` : "";
+  const readText = (text, name = "") => {
     foreign = [];
     linked = [];
-    if (!text.trim()) {
-      base = nothing();
-      fill();
-      return answer();
-    }
+    base = nothing();
     try {
-      base = Locks.read(text, markers(), held?.name ?? "");
+      if (text.trim()) base = Pins.read(text, name);
     } catch (error) {
-      if (!(error instanceof Locks.Fault)) throw error;
-      base = nothing();
+      if (!(error instanceof Pins.Fault)) throw error;
       fill();
       clear();
       return refuse([error.message]);
@@ -201,39 +172,29 @@
     clearTimeout(waiting);
     waiting = setTimeout(then, WAIT);
   };
-  const size = (bytes) => (bytes < MEGABYTE ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / MEGABYTE).toFixed(1)} MB`);
-  const hold = (name, text) => {
-    held = { name, text };
-    return readText();
-  };
-  const open = async (file) => {
-    if (!file) return;
-    if (file.size > Locks.LIMIT) refuse([`${file.name.slice(0, SHOWN)} has ${size(file.size)}; this page reads up to ${size(Locks.LIMIT)}. Check that it is a lock, or run \`nox -s audit -- FILE\`.`]);
-    else hold(file.name, await file.text());
+  const put = (text, name) => {
+    if (text.length <= Pins.LIMIT) at("packages").value = text;
+    readText(text, name);
   };
 
-  at("packages").addEventListener("input", () => { held = null; soon(readText); });
+  at("packages").addEventListener("input", () => soon(() => readText(at("packages").value)));
   at("packages").addEventListener("paste", (event) => {
     const text = event.clipboardData?.getData("text") ?? "";
-    if (text.length <= IN_BOX) return;
+    if (text.length <= Pins.LIMIT) return;
     event.preventDefault(); // to lay it out alone would take seconds
-    hold("the pasted text", text);
+    readText(text);
   });
   at("asked").addEventListener("dragover", (event) => event.preventDefault());
-  at("asked").addEventListener("drop", (event) => {
-    if (!event.dataTransfer.files.length) return;
+  at("asked").addEventListener("drop", async (event) => {
+    const [file] = event.dataTransfer.files;
+    if (!file) return;
     event.preventDefault();
-    open(event.dataTransfer.files[0]);
+    put(await file.slice(0, Pins.LIMIT + 1).text(), file.name);
   });
-  at("file").addEventListener("change", () => open(at("file").files[0]));
   for (const field of fields) field.addEventListener("input", () => soon(answer));
   for (const key of choices) at(key).addEventListener("change", () => { wanted[key] = at(key).value; answer(); });
-  for (const key of ["platform", "python"]) at(key).addEventListener("change", () => { if (held || at("packages").value.trim()) readText(); });
   at("clear").addEventListener("click", () => {
     at("packages").value = "";
-    at("file").value = "";
-    held = null;
-    at("held").textContent = "";
     location.hash = "";
     read();
     answer();

@@ -31,21 +31,7 @@ const Compare = (() => {
   };
   const precisions = (data, group) => data.precisions.filter((name) => group.some((cell) => cell.row.precision === name));
 
-  // The differences as the tables beside the pages of releases have them.
-  const rows = (data, from, to) => {
-    const shown = cells(data, from, to).filter((cell) => data.order.includes(cell.change));
-    const key = ({ change, entry, row, one, other }) => [data.order.indexOf(change), entry.name, row.workaround, row.device, one[2], other[2]];
-    const before = (a, b) => {
-      const [x, y] = [key(a[0]), key(b[0])];
-      const at = x.findIndex((value, place) => value !== y[place]);
-      return at < 0 ? 0 : x[at] < y[at] ? -1 : 1;
-    };
-    return grouped(shown, key).sort(before).map((group) => {
-      const [{ change, entry, row, one, other }] = group;
-      return [change, entry.name, row.workaround, precisions(data, group), row.device, one[2], other[2]];
-    });
-  };
-  return { cells, grouped, precisions, rows };
+  return { cells, grouped, precisions };
 })();
 
 (() => {

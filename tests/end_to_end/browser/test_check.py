@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chromium import processor_time, violations
-from packaging.markers import Marker
 from packaging.version import Version
 
 from repromatrix.reports.build import render
@@ -19,7 +18,7 @@ from repromatrix.runner.audit import render as audit_text
 from repromatrix.runner.audit import render_advice
 from repromatrix.runner.audit.advice import advise
 from repromatrix.runner.audit.hits import audit
-from repromatrix.runner.audit.inputs import platform, read
+from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import AuditQuestion
@@ -250,158 +249,45 @@ tokenizers==0.21.1
 torch==2.6.0
 transformers==4.51.3
 """
-UV = """version = 1
-revision = 3
-
-[[package]]
-name = "mine"
-version = "0.1.0"
-source = { virtual = "." }
-dependencies = [
-    { name = "transformers" },
-    { name = "numpy", version = "1.26.0", source = { registry = "x" }, marker = "os_name == 'nt'" },
-    { name = "numpy", version = "2.2.4", source = { registry = "x" }, marker = "os_name != 'nt'" },
-]
-
-[package.optional-dependencies]
-lora = [{ name = "peft", extra = ["quick"] }]
-
-[[package]]
-name = "transformers"
-version = "4.51.3"
-source = { registry = "x" }
-dependencies = [{ name = "tokenizers" }, { name = "huggingface-hub" }]
-sdist = { url = "x", hash = "sha256:00", size = 1, upload-time = "2025-03-21T00:00:00Z" }
-wheels = [
-    { url = "x", hash = "sha256:00", size = 1 },
-]
-
-[[package]]
-name = "tokenizers"
-version = "0.21.1"
-source = { registry = "x" }
-
-[[package]]
-name = "huggingface-hub"
-version = "0.30.2"
-source = { registry = "x" }
-
-[[package]]
-name = "numpy"
-version = "1.26.0"
-source = { registry = "x" }
-resolution-markers = ["os_name == 'nt'"]
-
-[[package]]
-name = "numpy"
-version = "2.2.4"
-source = { registry = "x" }
-resolution-markers = ["os_name != 'nt'"]
-
-[[package]]
-name = "peft"
-version = "0.15.2"
-source = { registry = "x" }
-
-[package.optional-dependencies]
-quick = [{ name = "accelerate" }]
-
-[[package]]
-name = "accelerate"
-version = "1.6.0"
-source = { git = "https://example.org/accelerate?rev=main#0" }
-"""
-PYLOCK = """lock-version = "1.0"
-created-by = "uv"
-
-[[packages]]
-name = "transformers"
-version = "4.51.3"
-sdist = { url = "https://example.org/transformers-4.51.3.tar.gz", hashes = { sha256 = "00" } }
-
-[[packages]]
-name = "colorama"
-version = "0.4.6"
-marker = "sys_platform == 'win32' and python_full_version >= '3.10'"
-sdist = { url = "https://example.org/colorama-0.4.6.tar.gz", hashes = { sha256 = "00" } }
-
-[[packages]]
-name = "peft"
-vcs = { type = "git", url = "https://example.org/peft", commit-id = "0" }
-"""
-POETRY = """[[package]]
-name = "transformers"
-version = "4.51.3"
-markers = { main = "python_version >= '3.9'", dev = "os_name == 'nt'" }
-
-[[package]]
-name = "Peft"
-version = "0.15.2"
-markers = "extra == 'train'"
-
-[[package]]
-name = "numpy"
-version = "1.26.0"
-markers = "sys_platform == 'win32'"
-
-[[package]]
-name = "torch"
-version = "2.6.0"
-[package.source]
-type = "git"
-url = "https://example.org/torch"
-
-[metadata]
-lock-version = "2.1"
-"""
-REQUIREMENTS = """# why
+PINS = """# why
 --index-url https://example.org/simple
-Transformers==4.51.3 \\
-    --hash=sha256:00 \\
-    --hash=sha256:11  # why
+Transformers == 4.51.3  # why
 torch>=2.6,<3
-numpy==1.26.0 ; sys_platform == 'win32'
-peft @ git+https://example.org/peft ; python_version >= "3.9"
+peft @ git+https://example.org/peft
 -e git+https://example.org/trl@main#egg=trl
-https://example.org/accelerate-1.5.2-py3-none-any.whl
 ./local
 safetensors==0.5.*
 regex===2024.11.6
-Pillow == 11.0 ; (os_name == "posix" and platform_machine != "vax") or python_version in "3.1"
 datasets[audio,vision] (==3.1)
+numpy
+pillow==11.0
 pillow==11.0.0
 """
-TEXTS = {
-    "freeze.txt": FREEZE,
-    "uv.lock": UV,
-    "pylock.toml": PYLOCK,
-    "poetry.lock": POETRY,
-    "requirements.txt": REQUIREMENTS,
-}
-READ = """([text, name, markers]) => {
-  const { pins, loose, whole, nameless, conditional, others } = Locks.read(text, markers, name);
-  const plain = (map) => Object.fromEntries(map);
-  return { pins: plain(pins), loose: plain(loose), whole, nameless, conditional,
-    others: others.map((other) => other.slice(0, 2)).sort() };
+TEXTS = {"freeze": FREEZE, "pins": PINS}
+READ = """(text) => {
+  const { pins, loose, whole, nameless } = Pins.read(text);
+  return { pins: Object.fromEntries(pins), loose: Object.fromEntries(loose), whole, nameless };
 }"""
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("how", ["opened", "pasted"])
-def test_a_file_is_read_as_audit_reads_it(page: Page, tmp_path: Path, name: str, how: str) -> None:
-    path = tmp_path / name
+def test_pins_are_read_as_audit_reads_them(page: Page, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "requirements.txt"
     path.write_text(TEXTS[name])
     wanted = read(str(path))
-    got = page.evaluate(READ, [TEXTS[name], name if how == "opened" else "", platform()])
 
-    assert got == {
+    assert page.evaluate(READ, TEXTS[name]) == {
         "pins": wanted.pins,
         "loose": wanted.loose,
         "whole": wanted.whole,
         "nameless": wanted.nameless,
-        "conditional": wanted.conditional,
-        "others": sorted([other.package, other.version] for other in wanted.others),
     }
+
+
+def test_what_pip_list_prints_is_read_too(page: Page) -> None:
+    text = "Package      Version Editable\n------------ -------\ntransformers 4.51.3  /here\n"
+
+    assert page.evaluate(READ, text)["pins"] == {"transformers": "4.51.3"}
 
 
 def test_versions_are_ordered_and_written_as_pep_440_says(page: Page) -> None:
@@ -423,25 +309,6 @@ def test_versions_are_ordered_and_written_as_pep_440_says(page: Page) -> None:
     assert page.evaluate("(texts) => texts.map(Pep440.parse)", bad) == [None] * len(bad)
 
 
-MARKERS = (
-    *("python_version >= '3.10'", "python_version < '3.9' or sys_platform == 'linux'"),
-    *("python_full_version ~= '3.11.0'", "python_version == '3.*'", "python_version != '3.11.*'"),
-    *("'linux' in sys_platform", "sys_platform not in 'win32 cygwin'", "os_name > 'a'"),
-    *("(os_name == 'nt' or os_name == 'posix') and platform_system != \"Windows\"",),
-    *("python_version not in '3.9 3.10'", "platform_release >= '1.0'", "os.name == 'posix'"),
-    *("implementation_name == 'cpython' and python_version > '3.8'", "'3.5' <= python_version"),
-)
-
-
-def test_markers_say_what_pip_says(page: Page) -> None:
-    asked = "([texts, values]) => texts.map((text) => Pep508.ask(Pep508.marker(text), values))"
-    got = page.evaluate(asked, [list(MARKERS), platform()])
-
-    assert dict(zip(MARKERS, got, strict=True)) == {
-        text: Marker(text).evaluate(dict(platform())) for text in MARKERS
-    }
-
-
 def _verdict(page: Page) -> str:
     page.wait_for_selector("#verdict:not(:empty)")
     return page.inner_text("#verdict")
@@ -455,7 +322,7 @@ def _hits(page: Page) -> set[str]:
 def test_what_is_pasted_is_answered_in_one_sentence(
     blank: Page, evidence: KnownEvidence, tmp_path: Path, name: str
 ) -> None:
-    path = tmp_path / name
+    path = tmp_path / "requirements.txt"
     path.write_text(TEXTS[name])
     blank.fill("#packages", TEXTS[name])
     said = _verdict(blank)
@@ -532,19 +399,22 @@ def test_a_list_that_is_not_whole_is_still_not_whole_in_its_link(blank: Page) ->
 
 
 HOSTILE = "<img src=x onerror=window.harmed=1>"
+UV = 'version = 1\n\n[[package]]\nname = "transformers"\nversion = "4.51.3"\n'
+HASHED = "transformers==4.51.3 \\\n    --hash=sha256:00\n"
 BAD_TEXTS = {
-    "html": ("<!doctype html><b>hi</b>", "This is HTML."),
-    "json": ('{"_meta": {}}', "This is JSON."),
-    "pip list": ("Package Version\n------- -------\na 1\n", "Paste what pip freeze prints."),
-    "no lock": ("[tool.black]\nline-length = 100\n", "not the lock of a tool that is known"),
-    "cut off": (UV[:-40], "cannot be read"),
-    "no packages": ("version = 1\npackage = 3\n", "It has no packages."),
-    "prose": ("Hello, which bugs do I have?", "Line 1: cannot read"),
+    "uv": (UV, "For uv.lock, run repromatrix audit uv.lock, or nox -s audit -- uv.lock in a"),
+    "pylock": ('[[packages]]\nname = "a"\n', "run repromatrix audit pylock.toml"),
+    "poetry": ('[[package]]\nname = "a"\n[metadata]\n', "run repromatrix audit poetry.lock"),
+    "hashed": (HASHED, "run repromatrix audit requirements.txt"),
+    "marker": ("transformers==4.51.3 ; os_name == 'nt'", "run repromatrix audit requirements.txt"),
+    "named": ("-r other.txt", "run repromatrix audit requirements.txt"),
+    "toml": ("[tool.black]\nline-length = 100\n", "For a file, run repromatrix audit FILE"),
+    "json": ('{"_meta": {}}', "For a file, run repromatrix audit FILE"),
+    "html": (f"{HOSTILE}==1.0\n", "For a file, run repromatrix audit FILE"),
+    "prose": ("Hello, which bugs do I have?", "Line 1: cannot read 'Hello, which"),
     "nothing of ours": ("numpy==2.0\n", "It lists 1 package, but not transformers."),
-    "hostile": (f"{HOSTILE}==1.0\n", "This is HTML."),
-    "hostile line": (f"transformers==4.51.3\n{HOSTILE}\n", "Line 2: cannot read '<img"),
+    "hostile line": (f"transformers==4.51.3\nx{HOSTILE}\n", "Line 2: cannot read 'x<img"),
     "prototype": ("__proto__==1.0\nconstructor==2.0\n", "Line 1: cannot read '__proto__==1.0'"),
-    "prototype lock": ('__proto__ = 1\n[[package]]\nname = "__proto__"\n', "starts with"),
 }
 
 
@@ -604,34 +474,46 @@ PASTE = """(megabytes) => {
 }"""
 
 
-@pytest.mark.parametrize("how", ["pasted", "opened"])
-def test_ten_megabytes_are_refused_at_once(blank: Page, tmp_path: Path, how: str) -> None:
+def test_ten_megabytes_are_refused_at_once(blank: Page) -> None:
     blank.fill("#packages", "mine==1.0")
     blank.wait_for_selector("#fault p")
     worked = processor_time(blank)
-    if how == "pasted":
-        blank.evaluate(PASTE, 10)
-    else:
-        path = tmp_path / "uv.lock"
-        path.write_text("a = 1\n" * 1_700_000)
-        blank.set_input_files("#file", path)
-    blank.wait_for_selector("#fault :text-matches('10.. MB')")
+    blank.evaluate(PASTE, 10)
+    blank.wait_for_selector("#fault :text('10000 kB')")
 
-    assert "10.0 MB; this page reads up to" in blank.inner_text("#fault").replace("10.2", "10.0")
+    assert "this page reads up to 100 kB: run repromatrix audit FILE" in blank.inner_text("#fault")
     assert blank.input_value("#packages") == "mine==1.0"
     assert worked() < 1
 
 
-def test_a_large_lock_is_held_beside_the_box_and_read(blank: Page, tmp_path: Path) -> None:
-    file = '    { url = "x", hash = "sha256:00", size = 1 },\n'
-    path = tmp_path / "uv.lock"
-    path.write_text(UV.replace(file, file * 60_000))
-    worked = processor_time(blank)
-    blank.set_input_files("#file", path)
+DROP = """([name, text]) => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([text], name));
+  const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+  document.getElementById("packages").dispatchEvent(event);
+}"""
+
+
+def test_a_file_of_pins_that_is_dropped_is_read(blank: Page) -> None:
+    blank.evaluate(DROP, ["requirements.txt", FREEZE])
 
     assert _verdict(blank).startswith("transformers 4.51.3")
-    assert blank.inner_text("#held").startswith("Read from uv.lock (2.")
-    assert blank.input_value("#packages") == ""
+    assert blank.input_value("#packages") == FREEZE
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("uv.lock", UV), ("uv.lock", UV * 100_000), ("pixi.lock", "version: 6\n")]
+)
+def test_of_a_lock_that_is_dropped_the_page_names_the_command(
+    blank: Page, name: str, text: str
+) -> None:
+    worked = processor_time(blank)
+    blank.evaluate(DROP, [name, text])
+    blank.wait_for_selector("#fault p")
+
+    assert f"run repromatrix audit {name}, or nox -s audit -- {name} in" in blank.inner_text(
+        "#fault"
+    )
     assert worked() < 1
 
 
