@@ -14,12 +14,12 @@ from repromatrix.runner import project
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence import published
 from repromatrix.runner.model.case import PLAIN, Case
-from repromatrix.runner.model.case_plain import plain
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.scripts.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

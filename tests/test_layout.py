@@ -21,13 +21,13 @@ ROOT = Path(__file__).parent.parent
 # Lowest first; a module imports only from its own layer and from those before it.
 LAYERS = (
     *("text", "errors", "paths", "signals", "markdown", "subprocesses", "git", "tempdirs", "files"),
-    *("model", "cases", "judging", "evidence", "planning", "environments", "project"),
+    *("model", "scripts", "cases", "judging", "evidence", "planning", "environments", "project"),
     *("execution", "bisect", "compare", "audit", "site", "cli"),
 )
 APART = "worker"
 """Executed by another Python; whoever speaks to it may import it, and it imports nobody."""
 ROOMS = {
-    *("cli", "model", "environments", "planning", "execution", "worker"),
+    *("cli", "model", "scripts", "environments", "planning", "execution", "worker"),
     *("evidence", "judging", "bisect", "compare", "audit"),
 }
 """The folders of `runner/`; everything else there is a loose module."""
@@ -107,7 +107,7 @@ def test_every_module_is_in_a_layer() -> None:
     assert found == {*LAYERS, APART}
 
 
-def test_the_runner_has_eleven_rooms_and_few_loose_modules() -> None:
+def test_the_runner_has_twelve_rooms_and_few_loose_modules() -> None:
     rooms = {path.parent.name for path in (ROOT / "runner").glob("*/__init__.py")}
     loose = {path.stem for path in (ROOT / "runner").glob("*.py")} - {"__init__"}
 

@@ -24,11 +24,11 @@ from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.known_bugs import failing_series, known_bug
 from repromatrix.runner.judging.issue import KnownBug, issue
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
-from repromatrix.runner.model.case_plain import plain
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import CASE
 from repromatrix.runner.project import Project
+from repromatrix.runner.scripts.plain import plain
 from repromatrix.runner.text import join
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from repromatrix.runner.model.inlining import inline
+from repromatrix.runner.scripts.inlining import inline
 
 
 def inlined(text: str) -> str:

@@ -15,10 +15,10 @@ from factories import case
 from repromatrix.runner.cases import case_files, load_case
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.model.case import by_variant
-from repromatrix.runner.model.case_plain import plain
 from repromatrix.runner.model.outcomes import Precision
-from repromatrix.runner.model.python_text import Original, wrapped, written
 from repromatrix.runner.paths import Paths
+from repromatrix.runner.scripts.plain import plain
+from repromatrix.runner.scripts.python_text import Original, wrapped, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -497,7 +497,7 @@ def test_the_text_of_a_plain_path_is_its_tree(name: str, monkeypatch: pytest.Mon
         trees.append(ast.parse(ast.unparse(tree)))
         return written(tree, before)
 
-    monkeypatch.setattr("repromatrix.runner.model.case_plain.written", remembered)
+    monkeypatch.setattr("repromatrix.runner.scripts.plain.written", remembered)
     text = plain(load_case(CORPUS[name], name), Precision.BF16)
 
     assert ast.dump(ast.parse(text)) == ast.dump(trees[0])

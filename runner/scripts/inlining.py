@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from repromatrix.runner.model.syntax import bound, is_dtype, read
+from repromatrix.runner.scripts.syntax import bound, is_dtype, read
 
 _UNFIT = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.AnnAssign),

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.model.python_text import WIDTH
-from repromatrix.runner.model.syntax import (
+from repromatrix.runner.scripts.python_text import WIDTH
+from repromatrix.runner.scripts.syntax import (
     bound,
     changed,
     display,

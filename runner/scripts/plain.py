@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.model.case import Case, syntax_tree
-from repromatrix.runner.model.folding import Folder
-from repromatrix.runner.model.inlining import inline
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.model.python_text import Original, original, written
-from repromatrix.runner.model.sweeping import sweep
-from repromatrix.runner.model.syntax import bound, changed, display, is_dtype, leaking, read
+from repromatrix.runner.scripts.dead_code import without_dead_code
+from repromatrix.runner.scripts.folding import Folder
+from repromatrix.runner.scripts.inlining import inline
+from repromatrix.runner.scripts.python_text import Original, original, written
+from repromatrix.runner.scripts.syntax import bound, changed, display, is_dtype, leaking, read
 
 _MAIN, _MEASURED, _NUMBERS = "main", "measured", "numbers"
 _DECLINES = "sys.exit(125)"
@@ -47,11 +47,11 @@ def plain(case: Case, precision: Precision) -> str:
         known = _pass_on(tree, {precision.value, device.value, case.variant})
     _name_measured(tree, main)
     _dissolve(tree, main)
-    sweep(tree)
+    without_dead_code(tree)
     _refuse_declining(tree, case, precision)
     inline(tree)
     _spread(tree, before)
-    sweep(tree)
+    without_dead_code(tree)
     return written(tree, before)
 
 

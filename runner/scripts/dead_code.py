@@ -8,19 +8,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repromatrix.runner.model.folding import nothing, tidy_if, tidy_loop
-from repromatrix.runner.model.syntax import bound, display, filled, is_pure, read
+from repromatrix.runner.scripts.folding import nothing, tidy_if, tidy_loop
+from repromatrix.runner.scripts.syntax import bound, display, filled, is_pure, read
 
 
-def sweep(tree: ast.Module) -> None:
+def without_dead_code(tree: ast.Module) -> None:
     """Leave out what is never read, as long as computing it only looks."""
     before = ""
     while before != (before := ast.dump(tree)):
-        tree.body = _Broom.of(tree).block(tree.body)
+        tree.body = _Wanted.of(tree).block(tree.body)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Broom:
+class _Wanted:
     """What is read of a program, or of a function of it, and what its functions do."""
 
     read: Counter[str]
@@ -34,7 +34,7 @@ class _Broom:
     """Functions that only look."""
 
     @classmethod
-    def of(cls, tree: ast.Module) -> _Broom:
+    def of(cls, tree: ast.Module) -> _Wanted:
         functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
         dicts = _dicts(tree)
         times = _times([node for node in tree.body if node not in functions], dicts)
@@ -60,7 +60,7 @@ class _Broom:
         ]
         return [left for node in wanted for left in self._left(node)]
 
-    def _inside(self, function: ast.FunctionDef) -> _Broom:
+    def _of_function(self, function: ast.FunctionDef) -> _Wanted:
         times, counted = self.read.copy(), _times([function], self.dicts)
         times.update({name: counted[name] - times[name] for name in _own(function)})
         return dataclasses.replace(self, read=times)
@@ -85,7 +85,7 @@ class _Broom:
 
     def _left(self, node: ast.stmt) -> list[ast.stmt]:  # noqa: PLR0911 - a table: one return per kind of statement
         """Return what is left of a statement: itself, nothing, or what it computes."""
-        self._sweep_inside(node)
+        self._tidy_inside(node)
         match node:
             case ast.Import() | ast.ImportFrom():
                 node.names = [alias for alias in node.names if self._is_wanted(alias)]
@@ -107,17 +107,17 @@ class _Broom:
             case _:
                 return [node]
 
-    def _sweep_inside(self, node: ast.stmt) -> None:
+    def _tidy_inside(self, node: ast.stmt) -> None:
         if isinstance(node, ast.ClassDef):
             # What a library asks of a class is nowhere read by its name: all of it stays.
             _drop_docstrings(node)
             return
-        broom = self._inside(node) if isinstance(node, ast.FunctionDef) else self
+        inside = self._of_function(node) if isinstance(node, ast.FunctionDef) else self
         blocks = ("body", "orelse", "finalbody")
         for part in [node, *getattr(node, "handlers", ())]:
             for name in blocks:
                 if block := getattr(part, name, None):
-                    setattr(part, name, broom.block(block))
+                    setattr(part, name, inside.block(block))
             if (
                 not isinstance(node, (ast.If, ast.For, ast.While))
                 and getattr(part, "body", 1) == []
