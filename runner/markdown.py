@@ -19,14 +19,14 @@ def plain(text: str) -> str:
 
 def code(text: str) -> str:
     """Return a text as a code span of one line for a table."""
-    return _span(" ".join(text.split()).replace("|", "\\|"))
+    return span(text.replace("|", "\\|"))
 
 
 def sentence(text: str) -> str:
     """Return a sentence as it is, with the commands that it names as code spans."""
     parts = _COMMAND.split(text)
     # Every second part is a command; `plain` takes the room beside it away.
-    shown = (_span(one) if number % 2 else _kept(one) for number, one in enumerate(parts))
+    shown = (span(one) if number % 2 else _kept(one) for number, one in enumerate(parts))
     return "".join(shown)
 
 
@@ -37,7 +37,9 @@ def _kept(text: str) -> str:
     return f"{before}{plain(text)}{after}"
 
 
-def _span(line: str) -> str:
+def span(text: str) -> str:
+    """Return a text as a code span of one line."""
+    line = " ".join(text.split())
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     room = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{room}{line}{room}{fence}"

@@ -1,13 +1,12 @@
-"""Render the answer of `blame`: text, Markdown and JSON."""
+"""The answer of `blame` in words, and for programs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
-from repromatrix.runner import markdown
 from repromatrix.runner.bisect.commits import decides_nothing
 from repromatrix.runner.bisect.deciding_commits import Decision
 from repromatrix.runner.bisect.oracle import why_unknown
@@ -20,6 +19,7 @@ from repromatrix.runner.bisect.packages import (
     TableEvidence,
 )
 from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.document import Document, Paragraph, Table
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED
 from repromatrix.runner.text import join, plural, shorten
@@ -183,42 +183,35 @@ class BlameReport:
         return BlameOutcome.FOUND if row and row.commit else self.blame.ending
 
 
-def blame_text(report: BlameReport) -> str:
-    """Return a page for the terminal."""
+def document(report: BlameReport) -> Document:
+    """Return the answer as a document."""
     blame = report.blame
     answer, *about = _about(report)
-    lines = [answer, "", *about, ""]
     listed = [trial for trial in blame.trials if trial.environment]
-    width = max(len(trial.name) for trial in listed)
-    for trial in listed:
-        lines.append(f"  {_end(blame, trial):<4}  {trial.name:<{width}}  {_outcome(trial)}")
-        if beside := _not_named(blame, trial):
-            lines.append(f"        {beside}")
-    lines += ["", *_further(report), f"Repeat it: {report.command}"]
-    return "\n".join(lines) + "\n"
+    rows = [(_end(blame, trial), trial.name, _told(blame, trial)) for trial in listed]
+    return Document(
+        headline=answer,
+        parts=[
+            Paragraph(about),
+            Table(("end", "environment", "outcome"), rows),
+            Paragraph([*_impossible(blame)]),
+            Paragraph([*_further(report)]),
+        ],
+        data=_data(report),
+        repeat=report.command,
+    )
 
 
-def blame_markdown(report: BlameReport) -> str:
-    """Return text to paste into an issue."""
-    blame = report.blame
-    answer, *about = map(markdown.sentence, _about(report))
-    lines = [f"**{answer}**", "", *about, ""]
-    lines += ["| environment | changed | outcome |", "| --- | --- | --- |"]
-    for trial in blame.trials:
-        if trial.environment is None:
-            continue
-        changed = "; ".join(filter(None, (_what(blame, trial), _not_named(blame, trial))))
-        cells = (trial.name, _end(blame, trial) or changed, _outcome(trial))
-        lines.append(f"| {' | '.join(map(markdown.plain, cells))} |")
-    lines += ["", *map(markdown.sentence, _further(report)), "", "```sh", report.command, "```"]
-    return "\n".join(lines) + "\n"
+def _told(blame: Blame, trial: MixtureTrial) -> str:
+    beside = _not_named(blame, trial)
+    return f"{_outcome(trial)}; {beside}" if beside else _outcome(trial)
 
 
-def structured(report: BlameReport) -> str:
-    """Return the answer for programs, as JSON."""
+def _data(report: BlameReport) -> dict[str, Any]:
+    """Return the answer for programs."""
     blame, sweep = report.blame, report.sweep
     row = report.decision and report.decision.row
-    answer = {
+    return {
         "ending": str(report.ending),
         "answer": sentence(blame),
         "cell": report.subject,
@@ -252,7 +245,6 @@ def structured(report: BlameReport) -> str:
         "commit": row and row._asdict(),
         "command": report.command,
     }
-    return json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
 
 
 def _said_data(trial: MixtureTrial) -> dict[str, object]:
@@ -333,9 +325,8 @@ def _about(report: BlameReport) -> Iterator[str]:
 
 
 def _further(report: BlameReport) -> Iterator[str]:
-    """Yield what cannot be resolved, what was swept, and what else a reader should know."""
+    """Yield what was swept, and what else a reader should know."""
     blame, trials = report.blame, report.blame.trials
-    yield from _impossible(blame)
     if report.sweep is not None:
         yield swept(report.sweep, blame)
         for _, trial in report.sweep.trials:
@@ -361,8 +352,6 @@ def _impossible(blame: Blame) -> Iterator[str]:
     for reason, mixtures in by_reason.items():
         more = f" and {len(mixtures) - _SHOWN} more" if len(mixtures) > _SHOWN else ""
         yield f"{reason} ({'; '.join(mixtures[:_SHOWN])}{more})"
-    if by_reason:
-        yield ""
 
 
 def _in_table(company: TableEvidence) -> str:

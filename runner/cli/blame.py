@@ -17,14 +17,10 @@ from repromatrix.runner.bisect.clone import Clone, open_clones
 from repromatrix.runner.bisect.deciding_commits import DecidingCommits
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import BlameOutcome
-from repromatrix.runner.bisect.render_packages import (
-    BlameReport,
-    blame_markdown,
-    blame_text,
-    structured,
-)
+from repromatrix.runner.bisect.render_packages import BlameReport, document
 from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.document import write
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, Problem, refuse
@@ -44,8 +40,6 @@ from repromatrix.runner.text import join
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_FORMATS = {"text": blame_text, "markdown": blame_markdown, "json": structured}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +94,7 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     except Interrupted:
         tell("Results so far are kept; run the same command to continue.")
         raise
-    cli.print_stdout(_FORMATS[options.format](report))
+    cli.print_stdout(write(document(report), options.format))
     match report.ending:
         case BlameOutcome.FOUND:
             return ExitCode.AS_EXPECTED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,14 +20,9 @@ from repromatrix.runner.bisect.packages import (
     mixture_name,
     search,
 )
-from repromatrix.runner.bisect.render_packages import (
-    BlameReport,
-    blame_markdown,
-    blame_text,
-    decided,
-    structured,
-)
+from repromatrix.runner.bisect.render_packages import BlameReport, decided, document
 from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.document import write
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.outcomes import Device, Outcome
@@ -207,10 +201,9 @@ def reported(row: PinnedCommit | None) -> BlameReport:
 
 def test_every_format_names_the_commit_and_says_that_an_answer_was_found() -> None:
     found, nothing = reported(FOUND), reported(None)
-    told, none = (json.loads(structured(one)) for one in (found, nothing))
+    told, none = (document(one).data for one in (found, nothing))
 
-    assert f"\n{FAILS_THERE} passes" in blame_text(found)
-    assert f"\n{FAILS_THERE} passes" in blame_markdown(found)
+    assert f"\n{FAILS_THERE} passes" in write(document(found), "text")
     assert (found.ending, nothing.ending) == (BlameOutcome.FOUND, BlameOutcome.UNDECIDED)
     assert (told["ending"], told["commit"]) == ("found", FOUND._asdict())
     assert (none["ending"], none["commit"]) == ("undecided", None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -37,15 +36,9 @@ from repromatrix.runner.bisect.packages import (
     mixture_name,
     search,
 )
-from repromatrix.runner.bisect.render_packages import (
-    BlameReport,
-    blame_markdown,
-    blame_text,
-    sentence,
-    structured,
-    swept,
-)
+from repromatrix.runner.bisect.render_packages import BlameReport, document, sentence, swept
 from repromatrix.runner.bisect.search import Answer
+from repromatrix.runner.document import Paragraph, write
 from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import Built, UnbuildableError
 from repromatrix.runner.errors import ExitCode, Interrupted, RunnerError
@@ -219,8 +212,7 @@ def test_packages_that_no_environment_tells_apart_are_both_named_and_nothing_is_
     assert len(blame.trials) == 8
     reason = "cannot be resolved: transformers==4.50.3 depends on peft<0.15"
     told = "4.51.0 with transformers 4.50.3; 4.51.0 with peft 0.14.0 and 2 more"
-    assert f"{reason} ({told})\n" in blame_text(report(blame))
-    assert f"{reason.replace('<', '&lt;')} ({told})\n" in blame_markdown(report(blame))
+    assert Paragraph([f"{reason} ({told})"]) in document(report(blame)).parts
 
 
 def test_what_only_has_to_come_with_the_culprit_is_told_from_it() -> None:
@@ -234,7 +226,7 @@ def test_what_only_has_to_come_with_the_culprit_is_told_from_it() -> None:
         "transformers (with peft): 4.50.3 with transformers 4.51.0 and nothing else changed passes;"
         " 4.51.0 with transformers 4.50.3 and peft 0.14.0 fails."
     )
-    assert "Alone they change nothing: peft.\n" in blame_text(report(blame))
+    assert "\nAlone they change nothing: peft.\n" in write(document(report(blame)), "text")
 
 
 def end(taken: Taken, answer: Answer, row: Observation | None = None) -> MixtureTrial:
@@ -349,7 +341,7 @@ def test_no_mixture_is_asked_twice_and_what_has_no_answer_decides_nothing(
 
 
 def test_the_page_names_every_trial_and_how_many_were_run() -> None:
-    assert blame_text(report(found([{"transformers"}]))) == (
+    assert write(document(report(found([{"transformers"}]))), "text") == (
         "transformers alone: 4.50.3 with transformers 4.51.0 and nothing else changed passes; "
         "4.51.0 with transformers 4.50.3 fails.\n"
         "\n"
@@ -363,28 +355,11 @@ def test_the_page_names_every_trial_and_how_many_were_run() -> None:
         "        4.50.3+transformers4.51.0  passes (run now)\n"
         "\n"
         "4 environments: 0 known, 4 run, 0 not judged.\n"
-        "Repeat it: nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3\n"
     )
 
 
-def test_what_is_pasted_says_the_same_and_its_cells_hold_hostile_text() -> None:
-    ask = world(ENDS, [{"transformers"}])
-    hostile = seen(Outcome.FAILS, how=failed("ValueError", "a | b <img> `c`"))
-
-    def asked(taken: Taken) -> MixtureTrial:
-        trial = ask(taken)
-        if trial.answer is NO:
-            return trial
-        return dataclasses.replace(trial, seen=hostile)
-
-    pasted = blame_markdown(report(search(ENDS, asked)))
-
-    assert pasted.startswith("**transformers alone: 4.50.3 with transformers 4.51.0 and nothing")
-    assert "| 4.50.3 | bad | fails: ValueError: a \\| b &lt;img> \\`c\\` (run now) |\n" in pasted
-
-
 def test_programs_read_what_was_found_as_json() -> None:
-    read = json.loads(structured(report(found([{"transformers", "peft"}]))))
+    read = document(report(found([{"transformers", "peft"}]))).data
 
     assert (read["ending"], read["breaks"], read["heals"]) == (
         "found",
